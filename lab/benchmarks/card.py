@@ -1,54 +1,105 @@
-"""Everything that wants a card, one command after the other: tests, generation beside HF and vLLM, updates, a round.
+"""Everything that wants a card, one command after the other, in ten minutes: whoever has one runs it first.
 
-Each part is a command of its own, whose output is shown and whose last line is kept; a part that fails does not stop
-the others. `--quick` shows the commands and runs what a CPU can.
+Each part is a command of its own. One that fails, or takes longer than its share of what is left, does not stop the
+others. The table says what became of each. Without a card the parts that need one say so, and the others run.
 """
 
 import json
+import shutil
 import subprocess
 import sys
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from lab.benchmarks import command
 
-PARTS = {
-    "tests": ["-m", "pytest", "-q", "-m", "gpu", "tests/gpu"],
-    "generation beside HF and vLLM": ["-m", "lab.benchmarks.generation", "--gpu", "--json"],
-    "updates and rounds beside TRL": ["-m", "lab.benchmarks.real", "--gpu", "--json"],
-    "packed rows": ["-m", "lab.benchmarks.packing", "--gpu", "--json"],
-    "FP8": ["-m", "lab.benchmarks.fp8_gpu", "--json"],
-    "SAPO of Qwen2.5-0.5B's shape": ["-m", "lab.studies.sapo_on_a_card", "--rounds", "2"],
-}
-ON_A_CPU = {"generation beside HF and vLLM": ["-m", "lab.benchmarks.generation", "--quick", "--json"]}
+SECONDS = 600.0  # for all
+TORCHLESS = "docker"  # a part that begins with it is no Python
 
 
-def run(words: list[str]) -> dict[str, Any]:
-    """One part: how it ended, and its line of JSON if it printed one."""
-    done = subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, text=True, check=False, cwd=command.ROOT)
+class Part(NamedTuple):
+    """A line of the table."""
+
+    name: str
+    words: Sequence[str]  # of Python, or a command of Docker
+    here: Sequence[str] = ()  # in its place without a card; none: it needs one
+
+
+VLLM = "vLLM with weight updates"  # in an environment of its own
+BENCH = "lab.benchmarks"
+PARTS = (
+    Part("the code of a card on the pretend device", ["-m", "tests.pretend"], ["-m", "tests.pretend"]),
+    Part("tests: CUDA, graphs, FP8", ["-m", "pytest", "-n", "0", "-q", "-m", "gpu", "tests"]),
+    Part("FP8 kernels", ["-m", f"{BENCH}.fp8_gpu", "--json"], ["-m", f"{BENCH}.fp8_gpu", "--quick", "--json"]),
+    Part(
+        "memory plans against truth, 0.5 to 3 B",
+        ["-m", f"{BENCH}.memory_plan", "--gpu", "--json"],
+        ["-m", f"{BENCH}.memory_plan", "--trace", "--quick", "--json"],
+    ),
+    Part(
+        "generation beside HF, with CUDA graphs",
+        ["-m", f"{BENCH}.generation", "--gpu", "--json"],
+        ["-m", f"{BENCH}.generation", "--quick", "--json"],
+    ),
+    Part("updates and rounds beside TRL", ["-m", f"{BENCH}.real", "--gpu", "--json"]),
+    Part(
+        "packed rows",
+        ["-m", f"{BENCH}.packing", "--gpu", "--json"],
+        ["-m", f"{BENCH}.packing", "--quick", "--json"],
+    ),
+    Part(VLLM, ["-m", "pytest", "-n", "0", "-q", "tests/extensions/vllm"]),
+    Part("SAPO of Qwen2.5-0.5B's shape", ["-m", "lab.studies.sapo_on_a_card", "--rounds", "2"]),
+    Part("image with CUDA", [TORCHLESS, "run", "--rm", "--gpus", "all", "swarm-node:cuda", "run", "--max-rounds", "2"]),
+)
+
+
+def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
+    """One part: how it ended, and its last line, read if that is JSON."""
+    line = list(words) if words[0] == TORCHLESS else [python, *words]
+    if shutil.which(line[0]) is None:
+        return {"status": f"needs {line[0]}", "result": ""}
+    try:
+        done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False, cwd=command.ROOT, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return {"status": "out of time", "result": ""}
     print(done.stdout, flush=True)
     last = (done.stdout.strip().splitlines() or [""])[-1]
-    return {"status": done.returncode, "result": json.loads(last) if last.startswith("{") else last}
+    result = json.loads(last) if last.startswith("{") else last
+    return {"status": "done" if not done.returncode else f"failed ({done.returncode})", "result": result}
+
+
+def headline(result: Any) -> str:
+    """The figure of a part for the table."""
+    if not isinstance(result, dict):
+        return str(result)[:60]
+    if "ratio" in result:
+        return f"ratio {result['ratio']:.2f}"
+    failed = [name for name, each in result.items() if isinstance(each, dict) and "failed" in each]
+    return f"{len(result)} figures" + (f", failed: {', '.join(failed)}" if failed else "")
 
 
 def main() -> None:
     parser = command.parser("lab.benchmarks.card", __doc__)
-    command.add_quick(parser)
     parser.add_argument("--vllm-python", default="", help="Python of an environment with vLLM")
     arguments = parser.parse_args()
-    if not arguments.quick and not torch.cuda.is_available():
-        parser.error("this measures a CUDA device, and there is none; --quick shows the commands")
-    found = {}
-    for name, words in PARTS.items():
-        if arguments.vllm_python and "lab.benchmarks.generation" in words:
-            words = [*words, "--vllm-python", arguments.vllm_python]
-        print(f"--- {name}: python {' '.join(words)}", flush=True)
-        if not arguments.quick:
-            found[name] = run(words)
-        elif name in ON_A_CPU:
-            found[name] = run(ON_A_CPU[name])
-    command.finish(arguments, {"parts": found, "settings": command.versions("torch", "transformers")})
+    card, end = torch.cuda.is_available(), time.monotonic() + SECONDS
+    found, lines = {}, []
+    for number, part in enumerate(PARTS):
+        words, began = part.words if card else part.here, time.monotonic()
+        python = arguments.vllm_python if part.name == VLLM else sys.executable
+        if words and python:
+            print(f"--- {part.name}: {' '.join(words)}", flush=True)
+            made = run(words, python, max(10.0, 2 * (end - began) / (len(PARTS) - number)))
+        else:
+            made = {"status": "needs a card" if not card else "needs --vllm-python", "result": ""}
+        found[part.name] = made
+        lines.append([part.name, made["status"], headline(made["result"]), f"{time.monotonic() - began:.0f}"])
+    command.show(("part", "status", "figure", "seconds"), lines)
+    name = torch.cuda.get_device_name() if card else "none"
+    command.finish(arguments, {"parts": found, "card": name, "settings": command.versions("torch", "transformers")})
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers, and counts the bytes
 that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares a micro-batch of 2,048 tokens,
-blocks kept and computed again. Attention is torch's fused one, as FlexAttention keeps no more and no less.
+blocks kept and computed again; `--gpu` compares what a CUDA device holds. Attention is torch's fused one, as
+FlexAttention keeps no more and no less.
 """
 
 import copy
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -154,11 +156,35 @@ def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int
         rest = count.peak = count.now
         log_probs, _ = policy.log_probs(batch, 1.0)
         policy.backward(log_probs.sum(), batch)
-        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-        found = count.peak
-    shape = plans.shape_of(config, total, trained if lora else 0)
+        return count.peak, rest + planned(model, total, lora=lora, again=again, tokens=tokens)
+
+
+def held(config: Any, *, lora: bool, again: bool, tokens: int = TOKENS) -> tuple[float, float]:
+    """As `traced`, of a micro-batch on the CUDA device. Bytes that its allocator gave out at the peak."""
+    device = torch.device("cuda")
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, device), mask=None)
+    torch.cuda.reset_peak_memory_stats()
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
+        model.set_attn_implementation("sdpa")
+        total = sum(p.numel() for p in model.parameters())
+        if lora:
+            _adapt(model)
+    policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p) if p.requires_grad else None
+    rest = torch.cuda.memory_allocated()
+    log_probs, _ = policy.log_probs(batch, 1.0)
+    policy.backward(log_probs.sum(), batch)
+    return torch.cuda.max_memory_allocated(), rest + planned(model, total, lora=lora, again=again, tokens=tokens)
+
+
+def planned(model: Any, total: int, *, lora: bool, again: bool, tokens: int) -> float:
+    """Bytes of a micro-batch, by the plan. `total`: parameters without adapters."""
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    shape = plans.shape_of(model.config, total, trained if lora else 0)
     how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
-    return found, rest + plans.micro_batch(shape, how, lora, tokens, again)
+    return plans.micro_batch(shape, how, lora, tokens, again)
 
 
 def _adapt(model: Any) -> None:
@@ -169,12 +195,13 @@ def _adapt(model: Any) -> None:
                 setattr(module, name, Adapted(child))
 
 
-def traces(quick: bool) -> Mapping[str, tuple[float, float]]:
-    """Weights, gradients and a micro-batch, traced and planned, by model and way."""
+def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
+    """Weights, gradients and a micro-batch, traced or held on a card, and planned, by model and way."""
     names = MODELS[:1] if quick else MODELS
+    look = held if card else partial(traced, layers=2 if quick else 0)
     return {
-        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": traced(
-            shapes()[name], lora=lora, again=again, layers=2 if quick else 0
+        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": look(
+            shapes()[name], lora=lora, again=again
         )
         for name in names
         for lora in (False, True)
@@ -186,14 +213,17 @@ def main() -> None:
     parser = command.parser("lab.benchmarks.memory_plan", __doc__)
     command.add_quick(parser)
     parser.add_argument("--trace", action="store_true", help="compare with traces")
+    parser.add_argument("--gpu", action="store_true", help="compare with what a CUDA device holds")
     arguments = parser.parse_args()
+    if arguments.gpu and not torch.cuda.is_available():
+        parser.error("--gpu needs a CUDA device, and there is none")
     common.settle()
     result: dict[str, Any] = {}
-    if arguments.trace:
-        found = traces(arguments.quick)
+    if arguments.trace or arguments.gpu:
+        found = traces(arguments.quick, arguments.gpu)
         lines = [[n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"] for n, (t, p) in found.items()]
-        command.show(["weights, gradients, micro-batch", "traced GiB", "planned GiB", "ratio"], lines)
-        result["traces"] = {name: {"traced": t, "planned": p} for name, (t, p) in found.items()}
+        command.show(["weights, gradients, micro-batch", "found GiB", "planned GiB", "ratio"], lines)
+        result["traces"] = {name: {"found": t, "planned": p} for name, (t, p) in found.items()}
     else:
         lines = table()
         command.show(["tokens of a micro-batch (GiB in all)", *(f"{card} GB" for card in CARDS)], lines)

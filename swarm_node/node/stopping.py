@@ -1,8 +1,9 @@
 """How a node is told to stop, and how soon it does.
 
-Ctrl-C lets the round in progress end, however long that takes; a second one leaves at once. SIGTERM comes from
-machinery that kills after some seconds, SIGHUP from a terminal that was closed: a round that does not end soon is given
-up. Only an update of the weights is waited for longer, because weights that are half updated are worth no checkpoint.
+Ctrl-C lets the round in progress end, however long that takes; a second one gives it up, and what was learned before is
+saved; a third leaves at once. SIGTERM comes from machinery that kills after some seconds, SIGHUP from a terminal that
+was closed: a round that does not end soon is given up. Only an update of the weights is waited for longer, because
+weights that are half updated are worth no checkpoint.
 Until the first round has ended there is nothing to save, and every signal is obeyed at once.
 """
 
@@ -31,8 +32,8 @@ class Stop:
         self.to_save = False  # whether there is anything to lose
         self.updating: Callable[[], bool] = lambda: False  # whether weights are being changed right now
         self.note: Callable[[str], None] = lambda text: None  # says at once what happens; called by a handler
-        self._asked = 0.0
-        self._typed = False  # Ctrl-C
+        self._asked = 0.0  # seconds, when machinery asked
+        self._typed = 0  # times Ctrl-C
         self._may_interrupt = False
 
     @contextmanager
@@ -45,24 +46,28 @@ class Stop:
             self._may_interrupt = False
 
     def ask(self, number: int, frame: FrameType | None) -> None:
-        """Handles SIGINT, SIGTERM and SIGHUP. A second Ctrl-C leaves at once."""
+        """Handles SIGINT, SIGTERM and SIGHUP."""
         if not self.to_save:
             interrupts.told_to_stop(number)
         if number == signal.SIGINT:
-            if self._typed:
+            self._typed += 1
+            if self._typed > 2:
                 interrupts.leave_at_once(number)
-            self._typed = True
+            if self._typed == 2:
+                signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+                self.note("giving up this round, and saving; Ctrl-C again leaves at once, and saves nothing")
         elif not self._asked:
             self._asked = monotonic()
             signal.setitimer(signal.ITIMER_REAL, ROUND_SECONDS, LOOK_SECONDS)
         if not self.wanted:
             self.wanted = True
-            self.note("stopping after this round" + "; Ctrl-C again leaves at once, and saves nothing" * self._typed)
+            self.note("stopping after this round" + "; Ctrl-C again gives it up" * self._typed)
 
     def hurry(self, number: int, frame: FrameType | None) -> None:
-        """Handles the alarm after SIGTERM: raises Interrupted where it may, and no update is going on or it takes too
-        long."""
-        if self._may_interrupt and (monotonic() - self._asked > UPDATE_SECONDS or not self.updating()):
+        """Handles the alarm after SIGTERM or a second Ctrl-C: raises Interrupted where it may, unless an update goes
+        on for which machinery would still wait."""
+        late = self._asked and monotonic() - self._asked > UPDATE_SECONDS
+        if self._may_interrupt and (late or not self.updating()):
             self._may_interrupt = False
             raise Interrupted
 

@@ -77,7 +77,7 @@ def test_an_update_is_waited_for_but_not_for_ever() -> None:
         assert work(stop, LONG) > 0.35
 
 
-def test_ctrl_c_lets_the_round_end_and_a_second_one_does_not() -> None:
+def test_ctrl_c_lets_the_round_end_a_second_one_gives_it_up_and_a_third_leaves() -> None:
     with at_work() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.wanted
@@ -85,8 +85,23 @@ def test_ctrl_c_lets_the_round_end_and_a_second_one_does_not() -> None:
             began = time.monotonic()
             while time.monotonic() - began < 0.2:
                 pass
+        os.kill(os.getpid(), signal.SIGINT)
+        work(stop, LONG)
         with pytest.raises(LeftAtOnceError, match=r"^130$"):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_waits_for_an_update_as_long_as_it_takes() -> None:
+    with at_work() as stop:
+        stop.updating = lambda: True
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        with stop.interruptible():
+            began = time.monotonic()
+            while time.monotonic() - began < 2 * stopping.UPDATE_SECONDS:
+                pass
+        stop.updating = lambda: False
+        work(stop, LONG)
 
 
 def test_a_terminal_that_is_closed_is_as_sigterm_and_more_of_it_changes_nothing() -> None:

@@ -147,6 +147,13 @@ def test_a_server_generates_only_where_one_is_named() -> None:
     assert isinstance(build_generator(config, tiny_policy()), BatchGenerator)
 
 
+def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_path: Path) -> None:
+    tiny_policy().save(tmp_path)
+    config = with_sections(LearningConfig).model_validate({"vllm": {"url": "auto"}})
+    generator = build_generator(config, load_policy(ModelConfig(name=str(tmp_path), device="cpu", lora_rank=4)))
+    assert isinstance(generator, BatchGenerator) and "in place of vLLM" in generator.decoder_name
+
+
 def test_a_tied_model_on_a_cpu_is_refused_a_server_that_would_keep_its_head() -> None:
     with pytest.raises(UserError, match="keeps the old output head"):
         VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(), VllmConfig(url="auto"))
