@@ -10,55 +10,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from lab.benchmarks import command
 
 SECONDS = 600.0  # for all
-TORCHLESS = "docker"  # a part that begins with it is no Python
-
-
-class Part(NamedTuple):
-    """A line of the table."""
-
-    name: str
-    words: Sequence[str]  # of Python, or a command of Docker
-    here: Sequence[str] = ()  # in its place without a card; none: it needs one
-
-
 VLLM = "vLLM with weight updates"  # in an environment of its own
-BENCH = "lab.benchmarks"
-PARTS = (
-    Part("the code of a card on the pretend device", ["-m", "tests.pretend"], ["-m", "tests.pretend"]),
-    Part("tests: CUDA, graphs, FP8", ["-m", "pytest", "-n", "0", "-q", "-m", "gpu", "tests"]),
-    Part("FP8 kernels", ["-m", f"{BENCH}.fp8_gpu", "--json"], ["-m", f"{BENCH}.fp8_gpu", "--quick", "--json"]),
-    Part(
-        "memory plans against truth, 0.5 to 3 B",
-        ["-m", f"{BENCH}.memory_plan", "--gpu", "--json"],
-        ["-m", f"{BENCH}.memory_plan", "--trace", "--quick", "--json"],
-    ),
-    Part(
-        "generation beside HF, with CUDA graphs",
-        ["-m", f"{BENCH}.generation", "--gpu", "--json"],
-        ["-m", f"{BENCH}.generation", "--quick", "--json"],
-    ),
-    Part("updates and rounds beside TRL", ["-m", f"{BENCH}.real", "--gpu", "--json"]),
-    Part(
-        "packed rows",
-        ["-m", f"{BENCH}.packing", "--gpu", "--json"],
-        ["-m", f"{BENCH}.packing", "--quick", "--json"],
-    ),
-    Part(VLLM, ["-m", "pytest", "-n", "0", "-q", "tests/extensions/vllm"]),
-    Part("SAPO of Qwen2.5-0.5B's shape", ["-m", "lab.studies.sapo_on_a_card", "--rounds", "2"]),
-    Part("image with CUDA", [TORCHLESS, "run", "--rm", "--gpus", "all", "swarm-node:cuda", "run", "--max-rounds", "2"]),
-)
+WITHOUT = ("lab.benchmarks.", "tests.pretend")  # modules that a CPU runs, too: the first with --quick
+PARTS = {
+    "the code of a card on the pretend device": "-m tests.pretend",
+    "tests: CUDA, graphs, FP8": "-m pytest -n 0 -q -m gpu tests",
+    "FP8 kernels": "-m lab.benchmarks.fp8_gpu --json",
+    "memory plans against truth, 0.5 to 3 B": "-m lab.benchmarks.memory_plan --trace --gpu --json",
+    "generation beside HF, with CUDA graphs": "-m lab.benchmarks.generation --gpu --json",
+    "updates and rounds beside TRL": "-m lab.benchmarks.real --gpu --json",
+    "packed rows": "-m lab.benchmarks.packing --gpu --json",
+    VLLM: "-m pytest -n 0 -q tests/extensions/vllm",
+    "SAPO of Qwen2.5-0.5B's shape": "-m lab.studies.sapo_on_a_card --rounds 2",
+    "image with CUDA": "docker run --rm --gpus all swarm-node:cuda run --max-rounds 2",
+}
 
 
 def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
     """One part: how it ended, and its last line, read if that is JSON."""
-    line = list(words) if words[0] == TORCHLESS else [python, *words]
+    line = list(words) if words[0] == "docker" else [python, *words]
     if shutil.which(line[0]) is None:
         return {"status": f"needs {line[0]}", "result": ""}
     try:
@@ -87,19 +64,21 @@ def main() -> None:
     arguments = parser.parse_args()
     card, end = torch.cuda.is_available(), time.monotonic() + SECONDS
     found, lines = {}, []
-    for number, part in enumerate(PARTS):
-        words, began = part.words if card else part.here, time.monotonic()
-        python = arguments.vllm_python if part.name == VLLM else sys.executable
+    for number, (name, written) in enumerate(PARTS.items()):
+        began, words = time.monotonic(), written.split()
+        if not card:
+            words = [*(w for w in words if w != "--gpu"), "--quick"] if words[1].startswith(WITHOUT) else []
+        python = arguments.vllm_python if name == VLLM else sys.executable
         if words and python:
-            print(f"--- {part.name}: {' '.join(words)}", flush=True)
-            made = run(words, python, max(10.0, 2 * (end - began) / (len(PARTS) - number)))
+            print(f"--- {name}: {' '.join(words)}", flush=True)
+            made = run(words, python, max(10.0, 3 * (end - began) / (len(PARTS) - number)))
         else:
-            made = {"status": "needs a card" if not card else "needs --vllm-python", "result": ""}
-        found[part.name] = made
-        lines.append([part.name, made["status"], headline(made["result"]), f"{time.monotonic() - began:.0f}"])
+            made = {"status": "needs --vllm-python" if card else "needs a card", "result": ""}
+        found[name] = made
+        lines.append([name, made["status"], headline(made["result"]), f"{time.monotonic() - began:.0f}"])
     command.show(("part", "status", "figure", "seconds"), lines)
-    name = torch.cuda.get_device_name() if card else "none"
-    command.finish(arguments, {"parts": found, "card": name, "settings": command.versions("torch", "transformers")})
+    device = torch.cuda.get_device_name() if card else "none"
+    command.finish(arguments, {"parts": found, "card": device, "settings": command.versions("torch", "transformers")})
 
 
 if __name__ == "__main__":
