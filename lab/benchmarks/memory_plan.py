@@ -9,8 +9,8 @@ FlexAttention keeps no more and no less.
 import copy
 import weakref
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -98,9 +98,13 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._alive[key] = storage.nbytes()
             self.now += storage.nbytes()
             self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self._forget, key)
+            weakref.finalize(storage, self._drop, key)
 
-    def _forget(self, key: int) -> None:
+    def forget(self) -> None:
+        """From now on the peak is that of what is alive now, or later."""
+        self.peak = self.now
+
+    def _drop(self, key: int) -> None:
         self.now -= self._alive.pop(key, 0)
 
 
@@ -138,53 +142,43 @@ class Ids:
     eos_token_id, pad_token_id, chat_template = 7, 0, None
 
 
-def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS) -> tuple[float, float]:
-    """Bytes of weights, gradients and a micro-batch at its peak, and what the plan says of the last of them."""
-    config = copy.deepcopy(config)
+class Card(nullcontext["Card"]):
+    """What a CUDA device holds, in the place of `Bytes`."""
+
+    now = property(lambda self: torch.cuda.memory_allocated())
+    peak = property(lambda self: torch.cuda.max_memory_allocated())
+
+    def forget(self) -> None:
+        torch.cuda.reset_peak_memory_stats()
+
+
+def traced(
+    config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS, card: bool = False
+) -> tuple[float, float]:
+    """Bytes of weights, gradients and a micro-batch at its peak, traced or on a card; and what the plan says of the
+    last of them."""
+    config, device = copy.deepcopy(config), torch.device("cuda" if card else "cpu")
     config.num_hidden_layers = layers or config.num_hidden_layers
-    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, CPU), mask=None)  # one row, no pads
-    with FakeTensorMode(allow_non_fake_inputs=True), Bytes() as count:
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, device), mask=None)  # one row, no pads
+    count: Any = Card() if card else Bytes()
+    with nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True), count, device:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
         model.set_attn_implementation(FUSED)
         total = sum(p.numel() for p in model.parameters())
         if lora:
             _adapt(model)
-        policy = Policy(model, Ids(), CPU, torch.bfloat16, checkpointing=again)
+        policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
         policy.__dict__["_head"] = model.lm_head  # found by comparing numbers, which there are none of
         for p in model.parameters():
             p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
-        rest = count.peak = count.now
+        rest = count.now
+        count.forget()
         log_probs, _ = policy.log_probs(batch, 1.0)
         policy.backward(log_probs.sum(), batch)
-        return count.peak, rest + planned(model, total, lora=lora, again=again, tokens=tokens)
-
-
-def held(config: Any, *, lora: bool, again: bool, tokens: int = TOKENS) -> tuple[float, float]:
-    """As `traced`, of a micro-batch on the CUDA device. Bytes that its allocator gave out at the peak."""
-    device = torch.device("cuda")
-    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, device), mask=None)
-    torch.cuda.reset_peak_memory_stats()
-    with torch.device(device):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
-        model.set_attn_implementation("sdpa")
-        total = sum(p.numel() for p in model.parameters())
-        if lora:
-            _adapt(model)
-    policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.requires_grad else None
-    rest = torch.cuda.memory_allocated()
-    log_probs, _ = policy.log_probs(batch, 1.0)
-    policy.backward(log_probs.sum(), batch)
-    return torch.cuda.max_memory_allocated(), rest + planned(model, total, lora=lora, again=again, tokens=tokens)
-
-
-def planned(model: Any, total: int, *, lora: bool, again: bool, tokens: int) -> float:
-    """Bytes of a micro-batch, by the plan. `total`: parameters without adapters."""
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    shape = plans.shape_of(model.config, total, trained if lora else 0)
+        trained, peak = sum(p.numel() for p in model.parameters() if p.requires_grad), count.peak
+    shape = plans.shape_of(config, total, trained if lora else 0)
     how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
-    return plans.micro_batch(shape, how, lora, tokens, again)
+    return peak, rest + plans.micro_batch(shape, how, lora, tokens, again)
 
 
 def _adapt(model: Any) -> None:
@@ -198,10 +192,9 @@ def _adapt(model: Any) -> None:
 def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
     """Weights, gradients and a micro-batch, traced or held on a card, and planned, by model and way."""
     names = MODELS[:1] if quick else MODELS
-    look = held if card else partial(traced, layers=2 if quick else 0)
     return {
-        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": look(
-            shapes()[name], lora=lora, again=again
+        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": traced(
+            shapes()[name], lora=lora, again=again, layers=2 if quick else 0, card=card
         )
         for name in names
         for lora in (False, True)
@@ -220,10 +213,10 @@ def main() -> None:
     common.settle()
     result: dict[str, Any] = {}
     if arguments.trace or arguments.gpu:
-        found = traces(arguments.quick, arguments.gpu)
-        lines = [[n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"] for n, (t, p) in found.items()]
+        pairs = traces(arguments.quick, arguments.gpu)
+        lines = [[n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"] for n, (t, p) in pairs.items()]
         command.show(["weights, gradients, micro-batch", "found GiB", "planned GiB", "ratio"], lines)
-        result["traces"] = {name: {"found": t, "planned": p} for name, (t, p) in found.items()}
+        result["traces"] = {name: {"found": t, "planned": p} for name, (t, p) in pairs.items()}
     else:
         lines = table()
         command.show(["tokens of a micro-batch (GiB in all)", *(f"{card} GB" for card in CARDS)], lines)
