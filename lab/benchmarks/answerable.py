@@ -14,10 +14,10 @@ from typing import Any
 
 from lab.benchmarks import command
 from protocol.messages import Question, Round
-from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
+from swarm_node.environments.scored import Answers
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.learner import build_policy
 from swarm_node.policy.policy import Frame, Policy

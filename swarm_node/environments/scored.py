@@ -2,20 +2,126 @@
 question and an answer, and a memory of both."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.answers import Answers, Shot
-from swarm_node.environments.kinds import EVALUATION, split_task
+from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Reply
 from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
+from swarm_node.settings import EnvironmentConfig
+
+NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
+
+Shot = tuple[str, str]  # question, answer
+
+
+def in_tags(text: str) -> str:
+    """Between the last <answer> and its </answer>."""
+    inside, closed, _ = text.rpartition("<answer>")[2].partition("</answer>")
+    return inside if closed and "<answer>" in text else ""
+
+
+def in_box(text: str) -> str:
+    """Between the braces of the last \\boxed{}."""
+    _, opened, rest = text.rpartition("\\boxed{")
+    depth = 1
+    for brace in re.finditer("[{}]", rest if opened else ""):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return rest[: brace.start()]
+    return ""
+
+
+def behind_hashes(text: str) -> str:
+    """The rest of the line behind the last ####."""
+    _, found, rest = text.rpartition("####")
+    return rest.partition("\n")[0] if found else ""
+
+
+def last_number(text: str) -> str:
+    """With its sign, separators of thousands, decimals and denominator; nothing behind it."""
+    last = deque(NUMBER.finditer(text), maxlen=1)
+    return last[0][0] if last else ""
+
+
+def first_line(text: str) -> str:
+    """One empty line before it does not matter."""
+    return text.removeprefix("\n").partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to give an answer."""
+
+    read: Callable[[str], str]  # of a completion without its thinking; an empty text where no answer is given
+    written: str = "{}"  # how a shot shows an answer
+    sentence: str = ""  # names the form to a model that sees no shots
+
+
+FORMS: Mapping[str, Form] = {
+    "whole": Form(str),
+    "first_line": Form(first_line, sentence="Give only the answer, in one line."),
+    "tags": Form(in_tags, "<answer>{}</answer>", "Give the final answer between <answer> and </answer>."),
+    "boxed": Form(in_box, "\\boxed{{{}}}", "Give the final answer in \\boxed{}."),
+    "hashes": Form(behind_hashes, "#### {}", "End with a line of #### and the final answer."),
+    "last_number": Form(last_number, sentence="End with the final answer, which is a number."),
+}
+SHORT = ("whole", "first_line")  # forms that thinking has no place in
+
+
+def without_thinking(text: str) -> str:
+    """What stands behind the last </think>, which a template may have opened. Thinking that has no end says nothing."""
+    return text.rpartition("</think>")[2].partition("<think>")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How a node asks for answers and finds them."""
+
+    form: str = "whole"
+    shots: int = 0
+    usual: Mapping[str, int] = field(default_factory=dict)  # config id -> shots where the node sets none
+
+    @classmethod
+    def configured(
+        cls, settings: EnvironmentConfig, form: str = "whole", usual: Mapping[str, int] | None = None
+    ) -> "Answers":
+        """As the options say, else in the form and with the shots that are usual in an environment."""
+        return cls(form if settings.answer == "auto" else settings.answer, settings.shots, usual or {})
+
+    def count(self, config_id: str) -> int:
+        """How many shots stand before a question."""
+        return self.shots or self.usual.get(config_id, 0)
+
+    def read(self, text: str) -> str:
+        """The answer that a completion gives, and an empty text if it gives none."""
+        return FORMS[self.form].read(text if self.form in SHORT else without_thinking(text))
+
+    def prompt(self, question: str, shots: Sequence[Shot]) -> str:
+        """The question behind its shots. Without shots a sentence names the form of the answer."""
+        form = FORMS[self.form]
+        if not shots:
+            return f"{question}\n\n{form.sentence}" if form.sentence else question
+        return "".join(_solved(asked, form.written.format(answer)) for asked, answer in shots) + question
+
+
+WHOLE = Answers()
+
+
+def _solved(question: str, answer: str) -> str:
+    """As a completion would follow the question: behind it, or below a question of several lines."""
+    return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
+
 
 KEPT_PROMPTS = 2048
 SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
@@ -184,3 +290,86 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
+
+
+LEARNED = 0.9  # of held-out questions: the task makes room for the next
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Mixture:
+    """Takes an equal share of the questions from each environment. All peers must use the same names."""
+
+    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
+        """`at_once`: tasks of each that are asked at a time; 0 for all."""
+        if not environments:
+            raise ValueError("a mixture of no environments")
+        self._environments, self._at_once = dict(environments), at_once
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """Questions that do not divide evenly go to the environments in turn, round by round."""
+        names = list(self._environments)
+        share, rest = divmod(count, len(names))
+        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
+        return [
+            question
+            for name, environment in self._environments.items()
+            for question in environment.sample(author, now, share + (name in lucky))
+        ]
+
+    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
+        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
+        as it asks at once, that are not learned yet; all of it where every one is learned."""
+        chosen: list[str] = []
+        for environment in self._environments.values():
+            if self._at_once:
+                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
+                environment.asked = tuple(left[: self._at_once]) or environment.tasks
+            chosen += map("/".join, environment.asked)
+        return tuple(chosen)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        joined = [each.catalogue.environments for each in self._environments.values()]
+        return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
+
+    def close(self) -> None:
+        for environment in self._environments.values():
+            environment.close()
+
+    def _asked(
+        self,
+        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
+        items: Sequence[A],
+        names: Sequence[str],
+    ) -> list[R | Skipped]:
+        """Replies to all items, each of the environment of its name."""
+        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
+        for name, environment in self._environments.items():
+            if places := [place for place, asked in enumerate(names) if asked == name]:
+                replies = _guarded(method(environment), [items[place] for place in places])
+                for place, reply in zip(places, replies, strict=True):
+                    results[place] = reply
+        return results
+
+
+def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
+    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
+
+    Only a user's mistake, such as a scoring process that cannot start, ends the run, since it would recur in every
+    round.
+    """
+    try:
+        replies = ask(asked)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
+        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
+    return list(replies)

@@ -6,8 +6,8 @@ import pytest
 
 from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.answers import FORMS, Answers
 from swarm_node.environments.registry import build_environment, right_answer
+from swarm_node.environments.scored import FORMS, Answers
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 READ = [
