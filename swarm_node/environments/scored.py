@@ -1,12 +1,17 @@
-"""An environment whose scoring process builds questions and scores answers. Here: addresses, what stands around a
-question and an answer, and a memory of both."""
+"""The environments of a node: how a question is asked, where its answer stands, what has been scored already.
+
+A scoring process builds questions and scores answers (`ScoredEnvironment`), and a node may have several environments
+(`Mixture`). `Answers` is a node's own choice: an address names the bare question, so nodes with other forms and shots
+still score each other's groups, each by its own form. A completion is hostile text: reading it is string work in linear
+time. What stands beside the answer is paid nothing, but trained on; `whole` alone leaves no room for it.
+"""
 
 import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
@@ -16,13 +21,20 @@ from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, Reply
+from swarm_node.scoring.client import Item, Reply, ScoringPool
 from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
+KEPT_PROMPTS = 2048
+SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
+KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
+LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
 Shot = tuple[str, str]  # question, answer
+Rewards = tuple[float, ...] | Skipped
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def in_tags(text: str) -> str:
@@ -123,38 +135,6 @@ def _solved(question: str, answer: str) -> str:
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
 
 
-KEPT_PROMPTS = 2048
-SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
-KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
-
-Rewards = tuple[float, ...] | Skipped
-
-
-class Scoring(Protocol):
-    """What builds prompts and scores completions in another process: a pool of scoring processes, mostly."""
-
-    @property
-    def restarts(self) -> int: ...
-
-    @property
-    def pid(self) -> int | None: ...
-
-    @property
-    def layers(self) -> Mapping[str, bool]: ...
-
-    def prepare(self) -> None:
-        """Start without waiting. Raises ScoringUnavailable."""
-        ...
-
-    def ask(self, items: Sequence[Item]) -> list[Reply]:
-        """One reply per item, in order. Raises ScoringUnavailable only."""
-        ...
-
-    def close(self) -> None:
-        """End what was started."""
-        ...
-
-
 class ScoredEnvironment:
     """Some tasks of one source of questions, and scores for every task of its catalogue.
 
@@ -167,7 +147,7 @@ class ScoredEnvironment:
         version: str,
         catalogue: Tasks,
         tasks: Sequence[str],
-        scoring: Scoring,
+        scoring: ScoringPool,
         rule: RewardRule,
         answers: Answers,
     ) -> None:
@@ -290,12 +270,6 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
-
-
-LEARNED = 0.9  # of held-out questions: the task makes room for the next
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 
 class Mixture:

@@ -8,9 +8,10 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers, ScoredEnvironment, Scoring
+from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
 from swarm_node.rollouts.groups import Catalogue, Tasks
+from swarm_node.scoring.client import ScoringPool
 from swarm_node.settings import EnvironmentConfig
 
 
@@ -28,7 +29,7 @@ class SplitEnvironment(ScoredEnvironment):
         version: str,
         held_out: int,
         tasks: Sequence[str],
-        scoring: Scoring,
+        scoring: ScoringPool,
         settings: EnvironmentConfig,
         folder: "TemporaryDirectory[str]",
     ) -> None:

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.scored import Scoring
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
@@ -50,7 +49,7 @@ class TasksetEnvironment(SplitEnvironment):
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone = config.alone
-        scoring: Scoring | None = None
+        scoring: ScoringPool | None = None
         try:
             self.facts, *others = _read(config, files)
             scoring = self._scoring_of(settings, files[0])
@@ -70,11 +69,11 @@ class TasksetEnvironment(SplitEnvironment):
         """Nothing where it is trained on alone: then nothing is published, and nothing of others is let in."""
         return Catalogue() if self._alone else super().catalogue
 
-    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
-        if self._alone:
-            return AloneScoring(file, self.facts.version)
-        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
+    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> ScoringPool:
         version = self.facts.version
+        if self._alone:
+            return ScoringPool(lambda: AloneScoring(file, version))
+        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
 
@@ -108,7 +107,7 @@ def compare(name: str, first: Facts, second: Facts) -> None:
         _same_scores(name, one_try, other_try["scores"], "another process")
 
 
-def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
+def compare_scores(name: str, facts: Facts, scoring: ScoringPool) -> None:
     """UserError for what scores differently in the sandbox, where all external completions are scored."""
     items: list[Item] = [
         (NAME, TRIED, 0, place, (text,)) for place, tried in enumerate(facts.tries) for text in tried["texts"]
