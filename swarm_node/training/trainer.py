@@ -33,15 +33,16 @@ from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
-from swarm_node.training.advantages import Advantages, group_advantages
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
+    Advantages,
     Bounds,
     Objective,
     StepSize,
     Terms,
     Totals,
     clipped,
+    group_advantages,
     kl_penalty,
     token_weight,
 )
