@@ -21,9 +21,9 @@ from typing import Any, Literal, cast
 from swarm_node.common import loading
 from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
+from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
 from swarm_node.scoring.contract import Item, Scorers, Source
-from swarm_node.scoring.forkserver import ForkServer
 from swarm_node.scoring.frames import Reader, encode
 from swarm_node.scoring.sandbox import Sandbox
 
