@@ -9,7 +9,7 @@ from time import monotonic
 from protocol.messages import PeerId, Round
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.node.round import score_external
-from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringAhead
+from swarm_node.rollouts.pool import ExternalScoring, ScoringAhead
 from swarm_node.settings import LearningConfig
 
 EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile

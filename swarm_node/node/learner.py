@@ -24,8 +24,7 @@ from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import Reuse, RolloutPool
-from swarm_node.rollouts.scoring_ahead import ExternalScoring
+from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool
 from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, asked_for
 from swarm_node.settings.model import NO_TEMPLATE
 from swarm_node.training.trainer import GrpoTrainer
