@@ -1,7 +1,14 @@
-"""External groups that wait to be selected for training, and those selected that may serve another round.
+"""External groups from their arrival to their selection: those that wait, how they are scored, and those selected that
+may serve another round.
 
 The pool bounds waiting groups in age, number and per peer. It keeps them under author and question, and never looks
-into them.
+into them. They are scored as they are selected, or ahead of that, in a thread beside training, on a budget.
+
+The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
+selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
+share a twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share
+half as much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group
+takes is measured on local groups, which nobody else can influence.
 """
 
 import threading
@@ -16,8 +23,19 @@ from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
 MAX_AGE = 2  # rounds that a group stays available after its arrival
 MAX_GROUPS = 1024  # held at most; the oldest go first
 MAX_PER_PEER = 32  # held of any one peer
+SHARE = 0.05  # of the time of rounds, for scoring groups of known authors
+STRANGERS = 0.025  # of the time of rounds, for scoring those of strangers
+AHEAD = 2  # informative groups that are kept ready, for each one that a round selects
+QUICK = 10  # times what an honest group takes: an author whose group took more stays a stranger
+MEASURED = 16  # rounds from one measurement of an honest group to the next
+NEWEST = 0.3  # weight of the newest measurement
+KEPT_AUTHORS = 1024
+TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
 Key = tuple[PeerId, Question]  # author and what it answered
+ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
+Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
+"""Waiting groups that can be selected now, and those that could not be scored, with the reason."""
 
 
 class RolloutPool:
@@ -127,20 +145,6 @@ class Reuse:
         """They serve their first round."""
         if self._rounds > 1:
             self._used += [(group, now, 1) for group in groups]
-
-
-SHARE = 0.05  # of the time of rounds, for scoring groups of known authors
-STRANGERS = 0.025  # of the time of rounds, for scoring those of strangers
-AHEAD = 2  # informative groups that are kept ready, for each one that a round selects
-QUICK = 10  # times what an honest group takes: an author whose group took more stays a stranger
-MEASURED = 16  # rounds from one measurement of an honest group to the next
-NEWEST = 0.3  # weight of the newest measurement
-KEPT_AUTHORS = 1024
-TOGETHER = 4  # groups that are scored in one call, of as many known authors
-
-ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
-Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
-"""Waiting groups that can be selected now, and those that could not be scored, with the reason."""
 
 
 class ExternalScoring(Protocol):

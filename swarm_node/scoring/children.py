@@ -3,6 +3,11 @@
 A child enters the sandbox before it knows the first text, and writes eight bytes per answer. Whoever started it trusts
 it with nothing else: the clock is kept outside, and only finite numbers in [0, 1] are taken. A group at which a child
 hangs or dies is skipped, and those behind it are scored in another. Whose groups share one is for `server.cohort`.
+
+Children are forked from the scoring process, or from the fork server. That is forked from the scoring process before it
+imports its library, and scores with the module of scorers that the environment named, which needs no library. A fork
+costs by the memory a process has: here a fifth of what it costs where the library takes 100 MB. Like the scoring
+process the fork server never looks at an answer itself; its children do.
 """
 
 import contextlib
@@ -19,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from swarm_node.scoring import children, contract
+from swarm_node.scoring import contract
 from swarm_node.scoring.confinement import allow_cpu, silence
 from swarm_node.scoring.contract import CHILD_ITEMS, Item, Scorers
 from swarm_node.scoring.frames import Reader, encode
@@ -29,11 +34,13 @@ from swarm_node.scoring.seccomp import LAST_WRITABLE
 SCORE = struct.Struct("<d")
 RAISED = -1.0  # instead of the scores of an item whose scorer raised
 NONE = math.nan  # instead of a score that is none
+SPARES = 4  # children that the fork server keeps ready, for the calls of about a round
 
 _ended: list[int] = []  # process ids of children that were killed
 
 Work = tuple[Item, Sequence[str]]
 Verdict = list[float] | str  # scores, or why there are none
+Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
 
 def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Verdict]:
@@ -159,11 +166,6 @@ def _score(item: Item, text: str) -> float:
         return 0.0
 
 
-SPARES = 4  # children kept ready, for the calls of about a round
-
-Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
-
-
 class KeyItem:
     """A question reduced to its key."""
 
@@ -195,7 +197,7 @@ class ForkServer:
         theirs.close()
         self._reader = Reader(self._connection.recv)
 
-    def score(self, tasks: Sequence[Task]) -> list[children.Verdict]:
+    def score(self, tasks: Sequence[Task]) -> list[Verdict]:
         """One verdict per task, all of one cohort. Raises OSError if the process is gone, which ends the scoring."""
         if not tasks:
             return []
@@ -203,7 +205,7 @@ class ForkServer:
         verdicts = self._reader.read()
         if verdicts is None:
             raise OSError("the fork server is gone")
-        return cast(list[children.Verdict], verdicts)
+        return cast(list[Verdict], verdicts)
 
 
 def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_limit: float) -> None:
@@ -221,7 +223,7 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
         if tasks is None:
             return
         allow_cpu(CHILD_ITEMS)
-        verdicts: list[children.Verdict] = []
+        verdicts: list[Verdict] = []
         while len(verdicts) < len(tasks):
             rest = tasks[len(verdicts) :]
             child = spares.popleft() if spares else Child(sandbox, time_limit, read_work)
@@ -230,7 +232,7 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
         connection.sendall(encode(verdicts))
 
 
-def _read_work(scorers: Scorers) -> list[children.Work]:
+def _read_work(scorers: Scorers) -> list[Work]:
     """In a child, which has nothing but this descriptor."""
     tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
     return [(KeyItem(scorers, name, entry), texts) for (name, entry), texts in tasks or ()]

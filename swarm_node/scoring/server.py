@@ -3,7 +3,7 @@
 `client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE MEMORY TIME`, with a
 clean environment, PYTHONHASHSEED=0 and a socket as standard input. These arguments alone choose what is loaded. It
 never reads a text of a peer. Children score the texts (`children.py`): forked from here where the source's item scores,
-from the fork server (`forkserver.py`) where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
+from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
 whose texts may share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer

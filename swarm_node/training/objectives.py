@@ -1,9 +1,9 @@
-"""Policy-gradient objectives over a flat list of tokens, and what an update adds up over its micro-batches.
+"""From rewards to advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721), from advantages to the loss, and what an
+update adds up over its micro-batches.
 
-pyproject.toml names objectives, as it names plug-ins.
-
-No padding reaches this file. Every tensor is [T], one entry per trained completion token, so nothing has to be masked
-and no name needs a suffix. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
+pyproject.toml names advantages and objectives, as it names plug-ins. An objective takes a flat list of tokens: no
+padding reaches this file. Every tensor is [T], one entry per trained completion token, so nothing has to be masked and
+no name needs a suffix. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
 
 There are three policies: `behaviour` generated the completion, `proximal` is the policy just before this update, and
 the present one carries the gradient. The trust region belongs around `proximal`. Around `behaviour` it would hold back
@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+LossType = Literal["grpo", "dapo", "dr_grpo"]
 Advantages = Callable[[Sequence[float]], list[float]]
 """From the rewards of a group to one advantage per completion. Registered in pyproject.toml."""
 
@@ -60,9 +61,6 @@ def rare_first_advantages(rewards: Sequence[float]) -> list[float]:
 def unscaled_advantages(rewards: Sequence[float]) -> list[float]:
     """In units of reward (Dr. GRPO, arXiv 2503.20783)."""
     return group_advantages(rewards, "none")
-
-
-LossType = Literal["grpo", "dapo", "dr_grpo"]
 
 
 class TokenLoss(NamedTuple):
