@@ -152,7 +152,7 @@ class Node:
         if self.watch is not None:
             self.watch(selection)
         groups = selection.generated.groups
-        lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
+        lengths = [len(tokens.ids) for group in groups for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(

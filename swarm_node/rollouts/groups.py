@@ -70,11 +70,6 @@ class ScoredGroup:
         return len(set(self.rewards)) > 1
 
     @property
-    def local_tokens(self) -> tuple[Tokens | None, ...]:
-        """One per completion, None for external ones."""
-        return self.tokens or (None,) * len(self.rewards)
-
-    @property
     def author(self) -> PeerId:
         return self.group.author
 

@@ -94,6 +94,7 @@ class GrpoTrainer:
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
         self.stepped = ranks.kept(self.parameters)  # by this rank; the optimiser has the state of these
         self.optimizer = build_optimizer(self.stepped, config)
+        policy.precision.follow(self.optimizer)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, layout)
@@ -157,8 +158,8 @@ class GrpoTrainer:
         """The informative ones that can be trained on; others are counted."""
         found: list[TokenGroup] = []
         for group in groups:
-            if group.informative:
-                tokens = tokenise(group, self._advantages(group.rewards), self._policy)
+            if any(advantages := self._advantages(group.rewards)):
+                tokens = tokenise(group, advantages, self._policy)
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
                 else:
@@ -186,7 +187,6 @@ class GrpoTrainer:
         elif grad_norm > 0.0:
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             self._ranks.spread(self.parameters)
-            self._policy.precision.weights_changed()
             self.steps += 1
             totals.steps += 1
             totals.loss += loss
