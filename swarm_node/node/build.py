@@ -21,13 +21,13 @@ from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.introduction import facts, warn
 from swarm_node.node.learner import build_node, configured_policy
 from swarm_node.node.loop import Session
+from swarm_node.node.ranks import count_ranks, lead
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.ranks import count_ranks, lead
 from swarm_node.policy.tried import FILE as TRIED
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.interfaces import Runner
@@ -65,13 +65,14 @@ def work(
         def make(resume: Path | None) -> tuple[Policy, Node]:
             nonlocal config, plan
             policy = configured_policy(config, resume, tried)
-            config, plan = fitted(config, policy, config.limits, ranks.state_shares)
+            config, plan = fitted(config, policy, config.limits, ranks.state_shares if ranks else 1)
             return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
 
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             policy, node = kept.build(make)
-            ranks.begin(config, policy, kept.latest)
+            if ranks:
+                ranks.begin(config, policy, kept.latest)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note

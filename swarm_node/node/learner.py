@@ -13,13 +13,13 @@ from protocol.messages import PeerId
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.ranks import Ranks
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.models import source
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
-from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
@@ -67,7 +67,7 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     external: ExternalScoring | None = None,
-    ranks: Ranks = ALONE,
+    ranks: Ranks | None = None,
     exact_mix: bool = False,
 ) -> Node:
     """A node, its policy loaded by `config.model` unless given. `external` scores
@@ -77,7 +77,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
-    config, _ = fitted(config, policy, shares=ranks.state_shares)
+    config, _ = fitted(config, policy, shares=ranks.state_shares if ranks else 1)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -97,13 +97,13 @@ def build_node(
     )
 
 
-def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks = ALONE) -> Generator:
+def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks | None = None) -> Generator:
     """The generator of an extension whose section asks for it, else one in this process."""
     for name in asked_for(config, "generators"):
         made: Generator | None = plugins.load("generators", name)(policy, config)
         if made is not None:
             return made
-    return BatchGenerator(policy, config.generation, ranks)
+    return (ranks.generator if ranks else BatchGenerator)(policy, config.generation)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
@@ -112,18 +112,17 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
 
 
 def build_trainer(
-    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks = ALONE
+    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks | None = None
 ) -> GrpoTrainer:
     """The trainer with the objective and the advantages that the configuration names."""
     training = config.training
-    return GrpoTrainer(
+    return (ranks.trainer if ranks else GrpoTrainer)(
         policy,
         training,
         config.generation,
         reference,
         objective=plugins.load("objectives", training.objective),
         advantages=plugins.load("advantages", training.scale_rewards),
-        ranks=ranks,
     )
 
 
