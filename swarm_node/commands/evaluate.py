@@ -72,7 +72,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     with quickly():
         from swarm_node.generation.generator import BatchGenerator
         from swarm_node.node.evaluation import answer
-        from swarm_node.node.learner import configured_policy  # now, not above: they load torch
+        from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
     seen: dict[str, Repeated] = {}
     example: tuple[Question, str] | None = None  # and what was said to it

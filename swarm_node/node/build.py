@@ -19,12 +19,13 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.external import scoring_ahead
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.introduction import facts, warn
-from swarm_node.node.learner import build_node, configured_policy
+from swarm_node.node.learner import build_node
 from swarm_node.node.loop import Session
 from swarm_node.node.ranks import count_ranks, lead
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy.device import limit_gpu_memory
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan
 from swarm_node.policy.policy import Policy

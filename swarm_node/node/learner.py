@@ -3,60 +3,26 @@
 environments.py and network.py make what needs none.
 """
 
-import json
-from pathlib import Path
 from time import perf_counter
 
 import torch
 
 from protocol.messages import PeerId
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.ranks import Ranks
 from swarm_node.node.round import Node
-from swarm_node.policy.loading import load_policy
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
-from swarm_node.policy.models import source
-from swarm_node.policy.policy import Frame, Policy
-from swarm_node.policy.precision import Use, plain, precision_of
-from swarm_node.policy.soundness import Damaged, check_template
+from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool
-from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, asked_for
-from swarm_node.settings.model import NO_TEMPLATE
+from swarm_node.settings import DefenceConfig, LearningConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
-
-
-def build_policy(
-    config: ModelConfig, resume: Path | None = None, tried: Tried | None = None, precision: Use = plain
-) -> Policy:
-    """The policy by its name, as `models.source` has it; from a checkpoint folder with `resume`. `tried`: what is known
-    to work here. `precision`: see `load_policy`."""
-    policy = load_policy(config.model_copy(update={"name": source(config.name)}), resume, precision)
-    policy.tried = tried or policy.tried
-    return policy
-
-
-def configured_policy(
-    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
-) -> Policy:
-    """The same, told what stands around a prompt, with the precision of an extension whose section asks for one.
-    UserError where the model's chat template does not take that."""
-    policy = build_policy(config.model, resume, tried, precision_of(config))
-    system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
-    chat = config.model.template_arguments != NO_TEMPLATE
-    arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
-    try:
-        check_template(policy.tokenizer, system, arguments)
-    except Damaged as error:
-        raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
-    return policy
 
 
 def build_node(

@@ -11,8 +11,9 @@ from swarm_node.extensions.gpus.joined import JoinedGenerator, LearningRanks
 from swarm_node.extensions.gpus.leading import Begin, compare
 from swarm_node.extensions.gpus.ranks import join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
-from swarm_node.node.learner import build_trainer, configured_policy, initial
+from swarm_node.node.learner import build_trainer, initial
 from swarm_node.policy.device import limit_gpu_memory
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig, section_of
 from swarm_node.training import checkpoint

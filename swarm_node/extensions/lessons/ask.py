@@ -124,7 +124,7 @@ def _beginning(texts: Sequence[str]) -> str:
 def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The likeliest answer to each, of the model before its training and of this checkpoint."""
     with quickly():
-        from swarm_node.node.learner import configured_policy  # now: it loads torch
+        from swarm_node.policy.loading import configured_policy  # now: it loads torch
     policy = configured_policy(config, checkpoint)
     now = list(_likeliest(config, policy, prompts))
     if config.model.lora_rank:
