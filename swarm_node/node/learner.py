@@ -1,28 +1,81 @@
-"""Makes what needs torch: policy, generator, trainer, and the node that joins them.
+"""Makes what needs torch, generator and trainer, and the node that joins them; and what scores external groups for it.
 
-environments.py and network.py make what needs none.
+`network.py` makes what needs none.
 """
 
-from time import perf_counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from time import monotonic, perf_counter
 
 import torch
 
-from protocol.messages import PeerId
+from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
+from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.ranks import Ranks
-from swarm_node.node.round import Node
+from swarm_node.node.round import Node, score_external
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
+from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool
-from swarm_node.settings import DefenceConfig, LearningConfig, asked_for
+from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
+from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
+EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile
+WARMING = 8  # questions that are built first: a process takes seconds to start, and that is no group's doing
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A node and its model, as memory lets them run."""
+
+    config: NodeConfig  # with what the plan chose
+    plan: Plan | None  # None for a device, or a model, of which too little is known
+    policy: Policy
+    node: Node
+
+    def facts(self) -> dict[str, str]:
+        """The model, where it runs and how, as the first lines of a run and its manifest show it."""
+        policy, plan = self.policy, self.plan
+        parameters = sum(p.numel() for p in policy.model.parameters())
+        packing = getattr(self.node.trainer, "packing", None)
+        return {
+            "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
+            "device": str(policy.device),
+            "rows": packing.value if packing else "padded",
+            "decoder": getattr(self.node.generator, "decoder_name", ""),
+            "linear layers": policy.arithmetic,
+            "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
+        }
+
+
+def build_learner(
+    config: NodeConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: Network,
+    *,
+    resume: Path | None,
+    tried: Tried,
+    external: ExternalScoring | None,
+    ranks: Ranks | None,
+) -> Learner:
+    """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
+    work here. The others: see `build_node`."""
+    policy = configured_policy(config, resume, tried)
+    config, plan = fitted(config, policy, config.limits, ranks.state_shares if ranks else 1)
+    node = build_node(config, peer_id, environment, network, policy, external=external, ranks=ranks)
+    return Learner(config, plan, policy, node)
 
 
 def build_node(
@@ -97,3 +150,22 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     if not config.training.beta or config.model.lora_rank:
         return None
     return configured_policy(config, tried=tried)
+
+
+@contextmanager
+def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
+    """External groups scored in a thread until the context ends, in an environment of their own with less time for a
+    group, so that a slow one holds up no local group."""
+    less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
+    environment = build_environment(less, prepare=True)
+
+    def warm() -> None:
+        environment.prompts(environment.sample(peer_id, Round(0), WARMING))
+
+    scoring = ScoringAhead(partial(score_external, environment), monotonic, Random(), warm)
+    scoring.start()
+    try:
+        yield scoring
+    finally:
+        scoring.close()
+        environment.close()
