@@ -15,9 +15,8 @@ from protocol.messages import Question
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
-from swarm_node.environments.kinds import AskingEnvironment, held_out
+from swarm_node.environments.kinds import AskingEnvironment, Repeated, held_out, repeated
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
-from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
