@@ -26,8 +26,7 @@ from typing import Any, cast
 
 from swarm_node.scoring import contract
 from swarm_node.scoring.confinement import allow_cpu, silence
-from swarm_node.scoring.contract import CHILD_ITEMS, Item, Scorers
-from swarm_node.scoring.frames import Reader, encode
+from swarm_node.scoring.contract import CHILD_ITEMS, Item, Reader, Scorers, encode
 from swarm_node.scoring.sandbox import Sandbox
 from swarm_node.scoring.seccomp import LAST_WRITABLE
 

@@ -22,7 +22,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
-from swarm_node.scoring.frames import BrokenFrame, Reader, encode
+from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame

@@ -23,8 +23,7 @@ from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Item, Scorers, Source
-from swarm_node.scoring.frames import Reader, encode
+from swarm_node.scoring.contract import Item, Reader, Scorers, Source, encode
 from swarm_node.scoring.sandbox import Sandbox
 
 Asked = tuple[Address, Sequence[str] | None]
