@@ -16,9 +16,9 @@ from swarm_node.extensions.simulation.attacks.payloads import payload_of
 from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
+from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.learner import build_node
-from swarm_node.node.network import build_rules
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.policy import Policy
