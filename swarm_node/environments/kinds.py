@@ -1,4 +1,7 @@
-"""What a configuration can name: kinds of environments and their tasks. Also the message for an unknown task."""
+"""What a configuration can name: kinds of environments and their tasks. Also the message for an unknown task, and what
+is held out of a task: no peer has the addresses of those questions, but a task of few items has few texts, so another
+address may well have the same one.
+"""
 
 import difflib
 import time
@@ -19,6 +22,11 @@ from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig
 
 EVALUATION = HELD_OUT  # see `held_out`
+ASKED = 1000  # training questions of each task that `repeated` looks at
+SECONDS = 10.0  # after which fewer have to do: some tasks take a tenth of a second for a question
+NODE = PeerId("a node in training")  # no key makes this id
+
+Task = tuple[str, str]  # dataset, config id
 
 
 class Asking(Protocol):
@@ -152,13 +160,6 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
 
 
-ASKED = 1000  # training questions of each task
-SECONDS = 10.0  # after which fewer have to do: some tasks take a tenth of a second for a question
-NODE = PeerId("a node in training")  # no key makes this id
-
-Task = tuple[str, str]  # dataset, config id
-
-
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """Of the held-out questions of a task."""
@@ -170,7 +171,8 @@ class Repeated:
 def repeated(
     environment: AskingEnvironment, held_out: Sequence[Question], clock: Callable[[], float] = time.monotonic
 ) -> Mapping[Task, Repeated]:
-    """By task. Nothing of questions that the user brings: those are held out by their text."""
+    """By task, how many held-out questions a node asks in training, too. Nothing of questions that the user brings:
+    those are held out by their text."""
     if environment.count is not None:
         return {}
     trained = _trained_on(environment, clock)

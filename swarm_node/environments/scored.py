@@ -21,7 +21,7 @@ from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, Reply, ScoringPool
+from swarm_node.scoring.client import Item, Reply, Scoring
 from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
 
@@ -147,7 +147,7 @@ class ScoredEnvironment:
         version: str,
         catalogue: Tasks,
         tasks: Sequence[str],
-        scoring: ScoringPool,
+        scoring: Scoring,
         rule: RewardRule,
         answers: Answers,
     ) -> None:

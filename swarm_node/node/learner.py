@@ -1,7 +1,4 @@
-"""Makes what needs torch, generator and trainer, and the node that joins them; and what scores external groups for it.
-
-`network.py` makes what needs none.
-"""
+"""Makes what needs torch, generator and trainer, and the node that joins them; and what scores external groups for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -275,6 +275,9 @@ class ScoringPool:
             client.close()
 
 
+Scoring = ScoringClient | ScoringPool
+
+
 def _batch(items: Sequence[Item], begin: int) -> list[Item]:
     """The next items that fit into one frame; at least one."""
     batch: list[Item] = []

@@ -7,6 +7,9 @@ A source runs inside the scoring process only. It is a module, or a class withou
 
 An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
 of ours may also bring a module of `Scorers`, which score without the source.
+
+A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends are ours, but an
+answer may take over the scoring process: whoever reads bounds the length first and checks the content.
 """
 
 import json
@@ -60,6 +63,8 @@ class Source(Protocol):
         ...
 
 
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
+_LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
@@ -73,10 +78,6 @@ NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never cla
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or said something it never says
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
-
-
-MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
-_LENGTH = struct.Struct(">I")
 
 
 class BrokenFrame(Exception):

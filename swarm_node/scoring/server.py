@@ -3,8 +3,8 @@
 `client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE MEMORY TIME`, with a
 clean environment, PYTHONHASHSEED=0 and a socket as standard input. These arguments alone choose what is loaded. It
 never reads a text of a peer. Children score the texts (`children.py`): forked from here where the source's item scores,
-from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
-whose texts may share a child. One reply per item, in order.
+from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may
+share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer
 Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", "answer", [score, ...] or
@@ -34,10 +34,22 @@ KEPT_TASKS = 512
 LENIENCE = 2  # budgets that a question may take before its author is asked about
 
 Address = tuple[str, str, int, int]
+Asked = tuple[Address, Sequence[str] | None]
+Reply = str | list[float] | dict[str, str]
+Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
+Where = Literal["forkserver", "here"]
+Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
 
 
 class Builder:
-    """Builds the questions of one source."""
+    """Builds the questions of one source, each within a budget, and finds who is to blame where one takes longer.
+
+    Who asks a question cannot know this machine, which may be slow, or slow at this task. So a question that misses the
+    budget is left out, and its author is to blame only where twice the budget was missed and another question of the
+    same task, which nobody chose, is built here in time. Then the author sought out a slow one: an honest author's own
+    node leaves slow ones out, too. An author whom this lets go takes no more of our time than before, since scoring the
+    groups of strangers has a budget of its own (rollouts/pool.py).
+    """
 
     def __init__(
         self, source: Source, clock: Callable[[], float] = time.process_time, rng: Random | None = None
@@ -82,13 +94,6 @@ class Builder:
             _, seconds = self._timed((*task, seed, index), contract.QUESTION_BUDGET)
             self._slow_here[task] = seconds > contract.QUESTION_BUDGET
         return not self._slow_here.use(task)
-
-
-Asked = tuple[Address, Sequence[str] | None]
-Reply = str | list[float] | dict[str, str]
-Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
-Where = Literal["forkserver", "here"]
-Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
 from swarm_node.rollouts.groups import Catalogue, Tasks
-from swarm_node.scoring.client import ScoringPool
+from swarm_node.scoring.client import Scoring
 from swarm_node.settings import EnvironmentConfig
 
 
@@ -29,7 +29,7 @@ class SplitEnvironment(ScoredEnvironment):
         version: str,
         held_out: int,
         tasks: Sequence[str],
-        scoring: ScoringPool,
+        scoring: Scoring,
         settings: EnvironmentConfig,
         folder: "TemporaryDirectory[str]",
     ) -> None:

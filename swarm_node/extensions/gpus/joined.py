@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,8 +11,10 @@ from swarm_node.extensions.gpus.ranks import JoinedRanks
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.ranks import Ranks
 from swarm_node.policy.batch import TokenGroup
+from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import StepReport
+from swarm_node.settings import LearningConfig
 from swarm_node.training.objectives import Totals
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -78,6 +81,9 @@ class JoinedTrainer(GrpoTrainer):
 @dataclass(frozen=True)
 class LearningRanks(JoinedRanks, Ranks):
     """This process among several that learn together."""
+
+    def begin(self, config: LearningConfig, policy: Policy, resume: Path | None) -> None:
+        """Rank 0 alone."""
 
     def generator(self, *arguments: Any, **options: Any) -> JoinedGenerator:
         """See Ranks."""

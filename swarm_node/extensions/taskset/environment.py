@@ -19,7 +19,7 @@ from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig, section_of
 
 NAME = "taskset"
@@ -49,7 +49,7 @@ class TasksetEnvironment(SplitEnvironment):
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone = config.alone
-        scoring: ScoringPool | None = None
+        scoring: Scoring | None = None
         try:
             self.facts, *others = _read(config, files)
             scoring = self._scoring_of(settings, files[0])
@@ -69,10 +69,10 @@ class TasksetEnvironment(SplitEnvironment):
         """Nothing where it is trained on alone: then nothing is published, and nothing of others is let in."""
         return Catalogue() if self._alone else super().catalogue
 
-    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> ScoringPool:
+    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
         version = self.facts.version
         if self._alone:
-            return ScoringPool(lambda: AloneScoring(file, version))
+            return AloneScoring(file, version)
         source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
@@ -107,7 +107,7 @@ def compare(name: str, first: Facts, second: Facts) -> None:
         _same_scores(name, one_try, other_try["scores"], "another process")
 
 
-def compare_scores(name: str, facts: Facts, scoring: ScoringPool) -> None:
+def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
     """UserError for what scores differently in the sandbox, where all external completions are scored."""
     items: list[Item] = [
         (NAME, TRIED, 0, place, (text,)) for place, tried in enumerate(facts.tries) for text in tried["texts"]

@@ -1,4 +1,7 @@
-"""Everything one node knows of the swarm, the few changes that concern several parts of it, and the calls under way."""
+"""Everything one node knows of the swarm, the few changes that concern several parts of it, and the calls under way.
+
+That includes what it offers to others: one signed announcement at a time, and the groups that can be fetched here.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +19,17 @@ from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sam
 from swarm_node.network.exchange.view import View, holding
 from swarm_node.network.parties import full, trim
 
+MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
+MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
+TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
+OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
+
+_MAX_REPLIES: Mapping[str, int] = {  # bytes
+    wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
+    wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
+    wire.HELLO: limits.MAX_HELLO_BYTES,
+}
 
 
 class LocalAnnouncement:
@@ -66,10 +79,6 @@ class LocalAnnouncement:
     def overtake(self, seq: int) -> None:
         """Another announcement with this number is about, and it has this node's signature: go above it, soon."""
         self.seq, self.outdated = seq, True
-
-
-MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
-MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +134,6 @@ class GroupStore:
     def external(self, count: int) -> list[str]:
         """Hashes of up to `count` external groups, the newest first."""
         return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))
-
-
-TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
-OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
-
-_MAX_REPLIES: Mapping[str, int] = {  # bytes
-    wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
-    wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
-    wire.HELLO: limits.MAX_HELLO_BYTES,
-}
 
 
 @dataclass(slots=True)
