@@ -1,4 +1,4 @@
-"""Makes what needs torch, generator and trainer, and the node that joins them; and what scores external groups for it."""
+"""Makes a node of what needs torch, generator and trainer, and what scores external groups for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
