@@ -250,10 +250,10 @@ def driving(
     policy: Policy,
     log: Path,
     warn: Callable[[str], None],
-    *,
     done: int = 0,
     waiting: Sequence[str] = (),
     max_rounds: int = 0,
+    *,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Runner]:
     """What runs the rounds: the node itself, or the node with a generator process, which ends with the context.

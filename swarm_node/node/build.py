@@ -71,17 +71,10 @@ def work(
             validation = Validation(config, environment, node.generator, kept.best_reward, kept.measured)
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
-            drive = driving(
-                as_asked,
-                node,
-                policy,
-                home / "generator.log",
-                lambda text: telemetry.emit(Warned(text)),
-                done=kept.done,
-                waiting=kept.waiting,
-                max_rounds=config.max_rounds,
+            log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
+            runner = stack.enter_context(
+                driving(as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds)
             )
-            runner = stack.enter_context(drive)
             keeper = Keeper(config, node, policy, telemetry, kept.measured)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)

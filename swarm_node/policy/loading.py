@@ -42,7 +42,7 @@ def configured_policy(
     try:
         soundness.check_template(policy.tokenizer, system, arguments)
     except Damaged as error:
-        raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
+        raise UserError(f"the chat template takes no system turn, or not model.template_arguments: {error}") from error
     policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
     return policy
 

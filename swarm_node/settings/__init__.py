@@ -35,13 +35,11 @@ from swarm_node.settings.programs import (
     ValidationConfig,
 )
 from swarm_node.settings.sections import Section
-from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
 
 __all__ = [
     "ArchiveConfig",
     "AskConfig",
     "AsynchronousConfig",
-    "AttackConfig",
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",
@@ -50,7 +48,6 @@ __all__ = [
     "DoctorConfig",
     "EnvironmentConfig",
     "EvaluationConfig",
-    "FaultsConfig",
     "GenerationConfig",
     "LearningConfig",
     "LimitsConfig",
@@ -59,7 +56,6 @@ __all__ = [
     "NodeConfig",
     "RoundConfig",
     "Section",
-    "SimulationConfig",
     "TrainingConfig",
     "ValidationConfig",
     "asked_for",

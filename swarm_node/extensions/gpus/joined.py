@@ -29,9 +29,11 @@ class JoinedGenerator(BatchGenerator):
 
     @property
     def decoder_name(self) -> str:
+        """See BatchGenerator."""
         return f"{super().decoder_name}, {self._ranks.size} ranks"
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+        """See BatchGenerator."""
         self._ranks.tell("generate", list(prompts), group_size, stream)
         return super().generate(prompts, group_size, stream)
 
@@ -51,10 +53,12 @@ class JoinedTrainer(GrpoTrainer):
         super().__init__(*arguments, **options)
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+        """See GrpoTrainer."""
         self._ranks.tell("update", list(groups))
         return super().update(groups)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
+        """See GrpoTrainer."""
         return self._ranks.whole(super().optimizer_tensors())
 
     def _kept(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:

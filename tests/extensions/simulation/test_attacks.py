@@ -15,8 +15,9 @@ from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, ho
 from swarm_node.extensions.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.report import build_report
+from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.settings import AttackConfig, GenerationConfig, LearningConfig, RoundConfig
+from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]

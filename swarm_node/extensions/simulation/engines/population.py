@@ -16,6 +16,7 @@ from swarm_node.extensions.simulation.attacks.payloads import payload_of
 from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.learner import build_node
@@ -24,7 +25,7 @@ from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.interfaces import Environment, Participant
-from swarm_node.settings import LearningConfig, SimulationConfig
+from swarm_node.settings import LearningConfig
 
 
 class LivePopulation:
