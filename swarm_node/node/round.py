@@ -28,10 +28,10 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
 )
-from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
+from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep
 from swarm_node.rollouts.reports import PHASES, RoundReport
-from swarm_node.rollouts.sampler import choose_local
+from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 
 _GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)

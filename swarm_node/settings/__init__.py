@@ -22,7 +22,6 @@ from swarm_node.settings.programs import (
     BootstrapConfig,
     CheckConfig,
     CheckpointConfig,
-    ContributeConfig,
     DefenceConfig,
     DoctorConfig,
     EvaluationConfig,
@@ -33,6 +32,8 @@ from swarm_node.settings.programs import (
     RoundConfig,
     TrainingConfig,
     ValidationConfig,
+    WithObservers,
+    WithQuestions,
 )
 from swarm_node.settings.sections import Section
 
@@ -43,7 +44,6 @@ __all__ = [
     "BootstrapConfig",
     "CheckConfig",
     "CheckpointConfig",
-    "ContributeConfig",
     "DefenceConfig",
     "DoctorConfig",
     "EnvironmentConfig",
@@ -58,6 +58,8 @@ __all__ = [
     "Section",
     "TrainingConfig",
     "ValidationConfig",
+    "WithObservers",
+    "WithQuestions",
     "asked_for",
     "section_of",
     "sections_of",

@@ -38,7 +38,6 @@ KINDS = (
     programs.CheckConfig,
     programs.DoctorConfig,
     programs.ArchiveConfig,
-    programs.ContributeConfig,
     programs.BootstrapConfig,
     programs.EvaluationConfig,
     programs.AskConfig,

@@ -18,12 +18,13 @@ from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.desk import Desk, Left
 from swarm_node.extensions.contribute.session import Complete, Contributor
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.settings import ContributeConfig, section_of
+from swarm_node.settings import section_of
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.secret import Secret
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import AskConfig, ContributeConfig, EvaluationConfig, NodeConfig, with_sections
+from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.options import describe
 
@@ -59,7 +59,6 @@ def test_short_names_are_the_options_they_stand_for():
 
 def test_variables_of_others_are_left_alone():
     assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == with_sections(NodeConfig)()
-    assert resolve(ContributeConfig, None, {"SWARM_NODE_MODEL__NAME": "rare"}).model == ""  # a section of `run` alone
 
 
 @pytest.mark.parametrize(
