@@ -157,13 +157,13 @@ class ScoredEnvironment:
         self._known = Catalogue({name: (version, catalogue)})
         self._rule, self._answers = rule, answers
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
-        self._scoring = scoring
+        self.scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
 
     def prepare(self) -> None:
         """Start the scoring process without waiting: it imports its library for seconds. Raises ScoringUnavailable."""
-        self._scoring.prepare()
+        self.scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few. Authors
@@ -185,7 +185,7 @@ class ScoredEnvironment:
         known = {q: self._prompts.use(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
-        for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
+        for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
             found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
@@ -199,28 +199,14 @@ class ScoredEnvironment:
             if known is None:
                 missing[key] = (question, tuple(map(self._answers.read, texts)))
             results.append(known)
-        replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
+        replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
         for key, rewards in found.items():
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
-    @property
-    def restarts(self) -> int:
-        """How many scoring processes hung or died so far."""
-        return self._scoring.restarts
-
-    @property
-    def scoring_pid(self) -> int | None:
-        return self._scoring.pid
-
-    @property
-    def layers(self) -> Mapping[str, bool]:
-        """Whether this system has each layer of the sandbox, by name. Empty before the first question."""
-        return self._scoring.layers
-
     def close(self) -> None:
-        self._scoring.close()
+        self.scoring.close()
 
     def _shown(self, question: Question, asked: str) -> str:
         """The prompt. No shot is the question itself."""
@@ -237,7 +223,7 @@ class ScoredEnvironment:
         shows none."""
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
-            asked, answers = (self._scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
+            asked, answers = (self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(f"questions of {self.name} show no answers, so they take no shots")
             pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}

@@ -255,19 +255,6 @@ class ScoringPool:
             done.result()
         return [replies[place] for place in range(len(items))]
 
-    @property
-    def restarts(self) -> int:
-        return sum(client.restarts for client in self._clients)
-
-    @property
-    def pid(self) -> int | None:
-        """Of one of the running scoring processes."""
-        return next((client.pid for client in self._clients if client.pid is not None), None)
-
-    @property
-    def layers(self) -> dict[str, bool]:
-        return next((client.layers for client in self._clients if client.layers), {})
-
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown()

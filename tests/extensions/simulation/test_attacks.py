@@ -99,7 +99,7 @@ def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> No
         rewards = environment.score([(each, FORGERIES) for each in asked])
         assert [len(scored) for scored in rewards] == [len(FORGERIES)] * 7
         assert max(reward for scored in rewards for reward in scored) < 0.5
-        assert environment.restarts == 0
+        assert environment.scoring.restarts == 0
     finally:
         environment.close()
 

@@ -53,7 +53,7 @@ class LivePopulation:
         policy = self._adapted(own) if own.model.lora_rank else None
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network, policy, exact_mix=True)
         if own.attack.kind == "none":
-            ahead = own.asynchronous.max_staleness + 1  # as `capacity.py` allows
+            ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows
             return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
