@@ -305,10 +305,9 @@ class RemoteNetwork(Network):
 def build_rules(config: LearningConfig, environment: Environment) -> Rules:
     """What this node admits from the network."""
     generation = config.generation
-    known = environment.catalogue.environments.items()
-    return Rules(
-        swarm=config.swarm,
-        environments={name: (version, {d: tuple(c) for d, c in tasks.items()}) for name, (version, tasks) in known},
+    return Rules.of(
+        config.swarm,
+        environment.catalogue,
         max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
         max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
     )

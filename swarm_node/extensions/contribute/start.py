@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 
-from protocol import limits
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError, printable
@@ -62,13 +61,7 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
-        known = environment.catalogue.environments.items()
-        rules = Rules(
-            swarm=config.swarm,
-            environments={name: (version, {d: tuple(c) for d, c in tasks.items()}) for name, (version, tasks) in known},
-            max_completions=limits.MAX_COMPLETIONS,
-            max_completion_chars=limits.MAX_COMPLETION_CHARS,
-        )
+        rules = Rules.of(config.swarm, environment.catalogue)
         began = time.monotonic()
 
         def progress() -> dict[str, object]:
