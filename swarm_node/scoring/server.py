@@ -15,85 +15,22 @@ import gc
 import os
 import socket
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from random import Random, SystemRandom
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
 from swarm_node.common import loading
-from swarm_node.common.lru import Lru
 from swarm_node.scoring import children, contract
+from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.children import ForkServer
-from swarm_node.scoring.confinement import OutOfTime, allow_cpu, confine, cpu_budget, die_with, silence
+from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
 from swarm_node.scoring.contract import Item, Reader, Scorers, Source, encode
 from swarm_node.scoring.sandbox import Sandbox
 
-KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
-KEPT_TASKS = 512
-LENIENCE = 2  # budgets that a question may take before its author is asked about
-
-Address = tuple[str, str, int, int]
 Asked = tuple[Address, Sequence[str] | None]
 Reply = str | list[float] | dict[str, str]
 Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
 Where = Literal["forkserver", "here"]
 Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
-
-
-class Builder:
-    """Builds the questions of one source, each within a budget, and finds who is to blame where one takes longer.
-
-    Who asks a question cannot know this machine, which may be slow, or slow at this task. So a question that misses the
-    budget is left out, and its author is to blame only where twice the budget was missed and another question of the
-    same task, which nobody chose, is built here in time. Then the author sought out a slow one: an honest author's own
-    node leaves slow ones out, too. An author whom this lets go takes no more of our time than before, since scoring the
-    groups of strangers has a budget of its own (rollouts/pool.py).
-    """
-
-    def __init__(
-        self, source: Source, clock: Callable[[], float] = time.process_time, rng: Random | None = None
-    ) -> None:
-        """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may foresee them."""
-        self._source, self._clock, self._rng = source, clock, rng or SystemRandom()
-        self._kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
-        self._slow_here: Lru[tuple[str, str], bool] = Lru(KEPT_TASKS)  # tasks of which a compared question was slow
-
-    def build(self, address: Address) -> Item | str:
-        """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
-        item = self._kept.use(address)
-        if item is not None:
-            return item
-        budget = contract.QUESTION_BUDGET
-        built, seconds = self._timed(address, LENIENCE * budget)
-        if seconds > LENIENCE * budget and self._in_time(address[0], address[1]):
-            return contract.SOUGHT_OUT
-        if seconds > budget:
-            return contract.SLOW_QUESTION
-        if built is None:
-            return contract.BROKEN_QUESTION
-        self._kept[address] = built
-        return built
-
-    def _timed(self, address: Address, most: float) -> tuple[Item | None, float]:
-        """The question, or None where it cannot be built, and the seconds it took: infinite where it was ended."""
-        began = self._clock()
-        try:
-            with cpu_budget(most):
-                return self._source.build(*address), self._clock() - began
-        except OutOfTime:
-            return None, float("inf")
-        except BaseException:  # noqa: BLE001
-            return None, self._clock() - began
-
-    def _in_time(self, dataset: str, config_id: str) -> bool:
-        """Whether this machine is quick enough for the task, as far as a question by chance can tell."""
-        task = dataset, config_id
-        if not self._slow_here.use(task):
-            seed, index = self._rng.randint(0, MAX_SEED), self._rng.randrange(MAX_QUESTIONS_PER_ROUND)
-            _, seconds = self._timed((*task, seed, index), contract.QUESTION_BUDGET)
-            self._slow_here[task] = seconds > contract.QUESTION_BUDGET
-        return not self._slow_here.use(task)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from swarm_node.rollouts.pool import (
     ScoringInStep,
 )
 from swarm_node.scoring import contract
-from swarm_node.scoring.server import LENIENCE
+from swarm_node.scoring.building import LENIENCE
 from tests.groups import external
 from tests.models import text_group
 from tests.waiting import until

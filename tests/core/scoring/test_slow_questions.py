@@ -8,7 +8,7 @@ import pytest
 from protocol.messages import PeerId
 from swarm_node.network.exchange.peers import QUARANTINE, Reputation, points
 from swarm_node.scoring import contract
-from swarm_node.scoring.server import Builder
+from swarm_node.scoring.building import Builder
 
 BUDGET = contract.QUESTION_BUDGET
 CHOSEN = 7  # the seed that the author has
