@@ -262,7 +262,7 @@ class ScoringPool:
             client.close()
 
 
-Scoring = ScoringClient | ScoringPool
+Scoring = ScoringClient | ScoringPool  # one process, or several
 
 
 def _batch(items: Sequence[Item], begin: int) -> list[Item]:
