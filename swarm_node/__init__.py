@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from swarm_node.api import Swarm, join, run
     from swarm_node.common.errors import UserError
-    from swarm_node.settings import NodeConfig, SimulationConfig
+    from swarm_node.settings import NodeConfig
 
-__all__ = ["NodeConfig", "SimulationConfig", "Swarm", "UserError", "join", "run"]
+__all__ = ["NodeConfig", "Swarm", "UserError", "join", "run"]
 
-_PLACES = {"NodeConfig": "settings", "SimulationConfig": "settings", "UserError": "common.errors"}
+_PLACES = {"NodeConfig": "settings", "UserError": "common.errors"}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,18 +21,22 @@ def __getattr__(name: str) -> Any:
     extensions. What the core does not have is asked of extensions, which register it as an entry point of the group
     `swarm_node.api`."""
     if name in __all__:
-        found = getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name)
-        if name.endswith("Config"):
-            from swarm_node.settings import with_sections
-
-            return with_sections(found)
-        return found
+        return _whole(name, getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name))
     if not name.startswith("_") and not _is_module(name):
         from swarm_node.common import plugins
 
         if name in plugins.registered("api"):
-            return plugins.load("api", name)
+            return _whole(name, plugins.load("api", name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _whole(name: str, found: Any) -> Any:
+    """What is called so, and a configuration with the sections of extensions."""
+    if not name.endswith("Config"):
+        return found
+    from swarm_node.settings import with_sections
+
+    return with_sections(found)
 
 
 def _is_module(name: str) -> bool:

@@ -14,8 +14,8 @@ from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
+from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
-from swarm_node.node.network import build_network
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig

@@ -20,9 +20,8 @@ from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Catalogue, ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
 from swarm_node.rollouts.interfaces import Environment, Network
-from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
 from swarm_node.rollouts.sampler import Sampler, UniformSampler
-from swarm_node.rollouts.scoring_ahead import ScoreGroups, ScoringInStep
 from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups

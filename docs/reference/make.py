@@ -22,15 +22,9 @@ from swarm_node.extensions.page.settings import PageConfig
 from swarm_node.extensions.simulation.learned import HeldOut
 from swarm_node.extensions.simulation.plot_command import PlotConfig
 from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
-from swarm_node.settings import (
-    AskConfig,
-    BootstrapConfig,
-    EvaluationConfig,
-    NodeConfig,
-    SimulationConfig,
-    with_sections,
-)
+from swarm_node.settings import AskConfig, BootstrapConfig, EvaluationConfig, NodeConfig, with_sections
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry.events import Written

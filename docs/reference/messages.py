@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ERRORS = {"UserError", "UnknownTaskError", "ScoringUnavailable", "GeneratorFailed", "KeyFileError", "RoundLost"}
+ERRORS = {"UserError", "UnknownTaskError", "ScoringUnavailable", "GeneratorFailed", "RoundLost"}
 SAYING = {*ERRORS, "Warned", "warn", "_warn"}  # calls whose first argument is a message
 SECOND = {"say", "_say"}  # calls whose first argument is one if the second is True: a warning
 HELPERS = {"_reason", "_line"}  # functions that return one

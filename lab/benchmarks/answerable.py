@@ -14,12 +14,12 @@ from typing import Any
 
 from lab.benchmarks import command
 from protocol.messages import Question, Round
-from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
+from swarm_node.environments.scored import Answers
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy
+from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig
@@ -66,7 +66,7 @@ def main() -> None:
         "--tasks", nargs="+", default=[f"{n}/{c}" for n in CATALOGUE for c in LEVELS if c in CATALOGUE[n]]
     )
     options = parser.parse_args()
-    policy = build_policy(ModelConfig(name=options.model))
+    policy = load_policy(ModelConfig(name=options.model))
     policy.frame = Frame(chat=False)  # shots are a text to go on with: as a turn of a chat they are talked about
     generator = BatchGenerator(policy, GENERATION)
     environment = ReasoningGym(options.tasks, answers=Answers(shots=options.shots))

@@ -9,8 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from protocol.identity import Identity
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
-from swarm_node.network.client import RemoteNetwork
-from swarm_node.node.network import build_rules
+from swarm_node.network.client import RemoteNetwork, build_rules
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 QUESTIONS, COMPLETIONS = 4, 8

@@ -22,6 +22,7 @@ from lab.benchmarks.swarm import PHASES, our_rounds
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
+from swarm_node.scoring.client import ScoringClient
 
 GROUP_SIZE, QUESTIONS = 8, 9
 EXTERNAL_GROUPS = 4
@@ -80,7 +81,8 @@ def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
 
 def cpu_seconds(gym: ReasoningGym) -> float:
     """Of this process, of the scoring process and what it started, living and dead."""
-    scoring, spent = psutil.Process(gym.scoring_pid), time.process_time()
+    assert isinstance(gym.scoring, ScoringClient)
+    scoring, spent = psutil.Process(gym.scoring.pid), time.process_time()
     for process in (*scoring.children(recursive=True)[::-1], scoring):  # who ends meanwhile is in its parent's time
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
@@ -114,8 +116,9 @@ def main() -> None:
     gym = ReasoningGym(STARTER_TASKS, "exact")
     workload = Workload(gym)
     _score(gym, workload.round())  # starts the scoring process
+    assert isinstance(gym.scoring, ScoringClient)
     result: dict[str, Any] = {
-        "layers": gym.layers,
+        "layers": gym.scoring.layers,
         "round": measure(gym, workload.round, calls),
         "local groups, one child": measure(gym, workload.local, calls),
         "one group of another, one child": measure(gym, lambda: [workload.external()], calls),

@@ -70,11 +70,11 @@ def api_on_loopback(respond: Respond) -> Iterator[Api]:
 
 def main() -> None:
     from swarm_node.generation.generator import BatchGenerator
-    from swarm_node.node.learner import build_policy
+    from swarm_node.policy.loading import load_policy
     from swarm_node.rollouts.groups import GeneratedGroup
     from swarm_node.settings import GenerationConfig, ModelConfig
 
-    policy, lock, count = build_policy(ModelConfig(name=sys.argv[1])), threading.Lock(), [0]
+    policy, lock, count = load_policy(ModelConfig(name=sys.argv[1])), threading.Lock(), [0]
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
         config = GenerationConfig(temperature=body["temperature"], max_completion_length=min(body["max_tokens"], 16))

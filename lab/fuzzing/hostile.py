@@ -29,8 +29,8 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
+from swarm_node.scoring.children import SPARES
 from swarm_node.scoring.client import Reply, ScoringClient
-from swarm_node.scoring.forkserver import SPARES
 
 SOURCE = str(Path(__file__).with_name("hostile_source.py"))
 TIME_LIMIT, MEMORY_LIMIT = 1.0, 768  # seconds per item, megabytes

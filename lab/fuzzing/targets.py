@@ -28,7 +28,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
-from swarm_node.scoring.frames import BrokenFrame, Reader, encode
+from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
 
 SWARM = "fuzz"

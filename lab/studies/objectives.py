@@ -11,8 +11,7 @@ from random import Random
 import torch
 from torch import Tensor
 
-from swarm_node.training.advantages import group_advantages
-from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped
+from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped, group_advantages
 
 GAMMA = 0.1  # of LUFFY's shaping, as published
 CARDS = Random(0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from swarm_node.common.children import usable_cores
 from swarm_node.extensions.simulation.engines.engine import engine_of
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from lab.studies import places
 from lab.studies.simulated import simulated
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 NODE_ROUND = 0.13  # seconds of a core for a starter's round with nine groups of eight: measured, two cores
 START = 8.0  # seconds of a core to start a run

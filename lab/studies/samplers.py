@@ -20,7 +20,8 @@ from lab.benchmarks import command
 from lab.studies import objectives, runner
 from lab.studies.runner import Run
 from lab.studies.statistics import COMPARED, Comparison, chosen, compared_line, family
-from swarm_node.settings import AttackConfig, DefenceConfig
+from swarm_node.extensions.simulation.settings import AttackConfig
+from swarm_node.settings import DefenceConfig
 
 BASE = "uniform"
 FRESH = 500  # first seed of the confirmation

@@ -21,15 +21,9 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from lab.benchmarks import command
 from lab.studies.simulated import simulated
 from swarm_node import starters
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy.plan import has_8bit
-from swarm_node.settings import (
-    EnvironmentConfig,
-    GenerationConfig,
-    ModelConfig,
-    RoundConfig,
-    SimulationConfig,
-    TrainingConfig,
-)
+from swarm_node.settings import EnvironmentConfig, GenerationConfig, ModelConfig, RoundConfig, TrainingConfig
 
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 PUBLISHED = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}  # cumulative reward

@@ -27,8 +27,9 @@ from lab.studies.places import Place
 from lab.studies.rates import sweep
 from lab.studies.simulated import simulated
 from swarm_node.extensions.simulation.plot import COLOURS
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95
-from swarm_node.settings import RoundConfig, SimulationConfig
+from swarm_node.settings import RoundConfig
 from swarm_node.telemetry.series import moving_average
 
 ARMS = ("8/0", "6/2", "4/4", "2/6")

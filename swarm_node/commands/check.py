@@ -66,7 +66,8 @@ def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
     from swarm_node.environments.registry import build_environment, tasks_of
     from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch
-    from swarm_node.node.learner import build_trainer, configured_policy
+    from swarm_node.node.learner import build_trainer
+    from swarm_node.policy.loading import configured_policy
     from swarm_node.policy.memory_plan import plan_here
 
     build_environment(config).close()

@@ -15,9 +15,8 @@ from protocol.messages import Question
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
-from swarm_node.environments.kinds import AskingEnvironment, held_out
+from swarm_node.environments.kinds import AskingEnvironment, Repeated, held_out, repeated
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
-from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
 from swarm_node.rollouts.interfaces import Environment
@@ -72,7 +71,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     with quickly():
         from swarm_node.generation.generator import BatchGenerator
         from swarm_node.node.evaluation import answer
-        from swarm_node.node.learner import configured_policy  # now, not above: they load torch
+        from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
     seen: dict[str, Repeated] = {}
     example: tuple[Question, str] | None = None  # and what was said to it

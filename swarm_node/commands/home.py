@@ -9,7 +9,7 @@ from pathlib import Path
 from protocol.identity import Identity
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
-from swarm_node.network.keyfile import KeyFileError, load_or_create
+from swarm_node.network.keyfile import load_or_create
 
 KEY_FILE = "identity.key"
 LOCK_FILE = "lock"
@@ -17,10 +17,7 @@ LOCK_FILE = "lock"
 
 def load_identity(home: Path) -> Identity:
     """The identity of this home, made the first time."""
-    try:
-        return load_or_create(home / KEY_FILE)
-    except KeyFileError as error:
-        raise UserError(str(error)) from error
+    return load_or_create(home / KEY_FILE)
 
 
 @contextmanager

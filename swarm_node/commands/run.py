@@ -18,10 +18,10 @@ from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
+from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved
-from swarm_node.node.network import build_network
-from swarm_node.policy.ranks import follow
+from swarm_node.node.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Begun, Telemetry, observe

@@ -1,52 +1,138 @@
-"""An environment whose scoring process builds questions and scores answers. Here: addresses, what stands around a
-question and an answer, and a memory of both."""
+"""The environments of a node: how a question is asked, where its answer stands, what has been scored already.
+
+A scoring process builds questions and scores answers (`ScoredEnvironment`), and a node may have several environments
+(`Mixture`). `Answers` is a node's own choice: an address names the bare question, so nodes with other forms and shots
+still score each other's groups, each by its own form. A completion is hostile text: reading it is string work in linear
+time. What stands beside the answer is paid nothing, but trained on; `whole` alone leaves no room for it.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from protocol.addressing import question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.answers import Answers, Shot
-from swarm_node.environments.kinds import EVALUATION, split_task
+from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, Reply
+from swarm_node.scoring.client import Item, Reply, Scoring
 from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
+from swarm_node.settings import EnvironmentConfig
 
+NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
 SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
+LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
+Shot = tuple[str, str]  # question, answer
 Rewards = tuple[float, ...] | Skipped
+A = TypeVar("A")
+R = TypeVar("R")
 
 
-class Scoring(Protocol):
-    """What builds prompts and scores completions in another process: a pool of scoring processes, mostly."""
+def in_tags(text: str) -> str:
+    """Between the last <answer> and its </answer>."""
+    inside, closed, _ = text.rpartition("<answer>")[2].partition("</answer>")
+    return inside if closed and "<answer>" in text else ""
 
-    @property
-    def restarts(self) -> int: ...
 
-    @property
-    def pid(self) -> int | None: ...
+def in_box(text: str) -> str:
+    """Between the braces of the last \\boxed{}."""
+    _, opened, rest = text.rpartition("\\boxed{")
+    depth = 1
+    for brace in re.finditer("[{}]", rest if opened else ""):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return rest[: brace.start()]
+    return ""
 
-    @property
-    def layers(self) -> Mapping[str, bool]: ...
 
-    def prepare(self) -> None:
-        """Start without waiting. Raises ScoringUnavailable."""
-        ...
+def behind_hashes(text: str) -> str:
+    """The rest of the line behind the last ####."""
+    _, found, rest = text.rpartition("####")
+    return rest.partition("\n")[0] if found else ""
 
-    def ask(self, items: Sequence[Item]) -> list[Reply]:
-        """One reply per item, in order. Raises ScoringUnavailable only."""
-        ...
 
-    def close(self) -> None:
-        """End what was started."""
-        ...
+def last_number(text: str) -> str:
+    """With its sign, separators of thousands, decimals and denominator; nothing behind it."""
+    last = deque(NUMBER.finditer(text), maxlen=1)
+    return last[0][0] if last else ""
+
+
+def first_line(text: str) -> str:
+    """One empty line before it does not matter."""
+    return text.removeprefix("\n").partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to give an answer."""
+
+    read: Callable[[str], str]  # of a completion without its thinking; an empty text where no answer is given
+    written: str = "{}"  # how a shot shows an answer
+    sentence: str = ""  # names the form to a model that sees no shots
+
+
+FORMS: Mapping[str, Form] = {
+    "whole": Form(str),
+    "first_line": Form(first_line, sentence="Give only the answer, in one line."),
+    "tags": Form(in_tags, "<answer>{}</answer>", "Give the final answer between <answer> and </answer>."),
+    "boxed": Form(in_box, "\\boxed{{{}}}", "Give the final answer in \\boxed{}."),
+    "hashes": Form(behind_hashes, "#### {}", "End with a line of #### and the final answer."),
+    "last_number": Form(last_number, sentence="End with the final answer, which is a number."),
+}
+SHORT = ("whole", "first_line")  # forms that thinking has no place in
+
+
+def without_thinking(text: str) -> str:
+    """What stands behind the last </think>, which a template may have opened. Thinking that has no end says nothing."""
+    return text.rpartition("</think>")[2].partition("<think>")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How a node asks for answers and finds them."""
+
+    form: str = "whole"
+    shots: int = 0
+    usual: Mapping[str, int] = field(default_factory=dict)  # config id -> shots where the node sets none
+
+    @classmethod
+    def configured(
+        cls, settings: EnvironmentConfig, form: str = "whole", usual: Mapping[str, int] | None = None
+    ) -> "Answers":
+        """As the options say, else in the form and with the shots that are usual in an environment."""
+        return cls(form if settings.answer == "auto" else settings.answer, settings.shots, usual or {})
+
+    def count(self, config_id: str) -> int:
+        """How many shots stand before a question."""
+        return self.shots or self.usual.get(config_id, 0)
+
+    def read(self, text: str) -> str:
+        """The answer that a completion gives, and an empty text if it gives none."""
+        return FORMS[self.form].read(text if self.form in SHORT else without_thinking(text))
+
+    def prompt(self, question: str, shots: Sequence[Shot]) -> str:
+        """The question behind its shots. Without shots a sentence names the form of the answer."""
+        form = FORMS[self.form]
+        if not shots:
+            return f"{question}\n\n{form.sentence}" if form.sentence else question
+        return "".join(_solved(asked, form.written.format(answer)) for asked, answer in shots) + question
+
+
+WHOLE = Answers()
+
+
+def _solved(question: str, answer: str) -> str:
+    """As a completion would follow the question: behind it, or below a question of several lines."""
+    return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
 
 
 class ScoredEnvironment:
@@ -71,13 +157,13 @@ class ScoredEnvironment:
         self._known = Catalogue({name: (version, catalogue)})
         self._rule, self._answers = rule, answers
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
-        self._scoring = scoring
+        self.scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
 
     def prepare(self) -> None:
         """Start the scoring process without waiting: it imports its library for seconds. Raises ScoringUnavailable."""
-        self._scoring.prepare()
+        self.scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few. Authors
@@ -99,7 +185,7 @@ class ScoredEnvironment:
         known = {q: self._prompts.use(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
-        for question, reply in zip(missing, self._scoring.ask([self._item(q, None) for q in missing]), strict=True):
+        for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
             found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
@@ -113,28 +199,14 @@ class ScoredEnvironment:
             if known is None:
                 missing[key] = (question, tuple(map(self._answers.read, texts)))
             results.append(known)
-        replies = self._scoring.ask([self._item(question, texts) for question, texts in missing.values()])
+        replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
         for key, rewards in found.items():
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
-    @property
-    def restarts(self) -> int:
-        """How many scoring processes hung or died so far."""
-        return self._scoring.restarts
-
-    @property
-    def scoring_pid(self) -> int | None:
-        return self._scoring.pid
-
-    @property
-    def layers(self) -> Mapping[str, bool]:
-        """Whether this system has each layer of the sandbox, by name. Empty before the first question."""
-        return self._scoring.layers
-
     def close(self) -> None:
-        self._scoring.close()
+        self.scoring.close()
 
     def _shown(self, question: Question, asked: str) -> str:
         """The prompt. No shot is the question itself."""
@@ -151,7 +223,7 @@ class ScoredEnvironment:
         shows none."""
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
-            asked, answers = (self._scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
+            asked, answers = (self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(f"questions of {self.name} show no answers, so they take no shots")
             pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}
@@ -184,3 +256,80 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
+
+
+class Mixture:
+    """Takes an equal share of the questions from each environment. All peers must use the same names."""
+
+    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
+        """`at_once`: tasks of each that are asked at a time; 0 for all."""
+        if not environments:
+            raise ValueError("a mixture of no environments")
+        self._environments, self._at_once = dict(environments), at_once
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """Questions that do not divide evenly go to the environments in turn, round by round."""
+        names = list(self._environments)
+        share, rest = divmod(count, len(names))
+        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
+        return [
+            question
+            for name, environment in self._environments.items()
+            for question in environment.sample(author, now, share + (name in lucky))
+        ]
+
+    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
+        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
+        as it asks at once, that are not learned yet; all of it where every one is learned."""
+        chosen: list[str] = []
+        for environment in self._environments.values():
+            if self._at_once:
+                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
+                environment.asked = tuple(left[: self._at_once]) or environment.tasks
+            chosen += map("/".join, environment.asked)
+        return tuple(chosen)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        joined = [each.catalogue.environments for each in self._environments.values()]
+        return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
+
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
+
+    def close(self) -> None:
+        for environment in self._environments.values():
+            environment.close()
+
+    def _asked(
+        self,
+        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
+        items: Sequence[A],
+        names: Sequence[str],
+    ) -> list[R | Skipped]:
+        """Replies to all items, each of the environment of its name."""
+        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
+        for name, environment in self._environments.items():
+            if places := [place for place, asked in enumerate(names) if asked == name]:
+                replies = _guarded(method(environment), [items[place] for place in places])
+                for place, reply in zip(places, replies, strict=True):
+                    results[place] = reply
+        return results
+
+
+def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
+    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
+
+    Only a user's mistake, such as a scoring process that cannot start, ends the run, since it would recur in every
+    round.
+    """
+    try:
+        replies = ask(asked)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
+        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
+    return list(replies)

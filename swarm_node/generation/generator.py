@@ -25,7 +25,6 @@ from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
@@ -72,14 +71,12 @@ class BatchGenerator:
         self,
         policy: Policy,
         config: GenerationConfig,
-        ranks: Ranks = ALONE,
         work: Work = block,
         decoder: Literal["auto", "native", "model"] = "auto",
     ) -> None:
-        """`ranks` generate together, each for its share of the prompts. `work` takes a block of tokens; measurements
-        pass another one. `decoder`: native for our own, model for the forward of transformers, auto for ours where its
-        logits agree."""
-        self._policy, self._config, self._ranks = policy, config, ranks
+        """`work` takes a block of tokens; measurements pass another one. `decoder`: native for our own, model for the
+        forward of transformers, auto for ours where its logits agree."""
+        self._policy, self._config = policy, config
         self._stops = Stops(policy, config.stop)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
@@ -94,17 +91,15 @@ class BatchGenerator:
 
     @property
     def decoder_name(self) -> str:
-        name = self._decoder_type.__name__
-        return name if self._ranks.size == 1 else f"{name}, {self._ranks.size} ranks"
+        return self._decoder_type.__name__
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        self._ranks.tell("generate", list(prompts), group_size, stream)
         encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
-        mine = self._ranks.share(len(fits))
+        mine = self._own(len(fits))
         done = mine.start
         while done < mine.stop:
             rest = [encoded[i] for i in fits[done : mine.stop]]
@@ -114,11 +109,19 @@ class BatchGenerator:
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
                 found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
-        of_all = {i: group for part in self._ranks.gather(found) for i, group in part.items()}
-        return [of_all.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
+        found = self._whole(found)
+        return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
+
+    def _own(self, count: int) -> range:
+        """Which of `count` prompts, in their order, this process generates for. An extension has several."""
+        return range(count)
+
+    def _whole(self, found: dict[int, GeneratedGroup | Skipped]) -> dict[int, GeneratedGroup | Skipped]:
+        """What was generated in all processes, of what this one generated."""
+        return found
 
     def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,

@@ -16,7 +16,7 @@ from random import Random
 from time import monotonic
 from typing import Any
 
-from protocol import codec
+from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
 from swarm_node.common.errors import UserError
@@ -41,9 +41,10 @@ from swarm_node.network.process.messages import (
 from swarm_node.network.process.outgoing import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
-from swarm_node.rollouts.interfaces import Network
-from swarm_node.settings import NetworkConfig
+from swarm_node.rollouts.interfaces import Environment, Network
+from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig
 
+CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer's group may cost to train on
 INBOX_GROUPS = 1024  # received and not collected yet
 SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
@@ -299,3 +300,23 @@ class RemoteNetwork(Network):
         except TimeoutError:
             return process | {"running": False}
         return {**process, **self._seen.view}
+
+
+def build_rules(config: LearningConfig, environment: Environment) -> Rules:
+    """What this node admits from the network."""
+    generation = config.generation
+    return Rules.of(
+        config.swarm,
+        environment.catalogue,
+        max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
+        max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
+    )
+
+
+def build_network(
+    config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
+) -> RemoteNetwork:
+    """The network, not started yet. `progress`: facts about training, for `status`."""
+    rules = build_rules(config, environment)
+    want = config.round.external_groups
+    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)

@@ -7,21 +7,19 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from protocol.identity import KEY_BYTES, Identity
-
-
-class KeyFileError(Exception):
-    """One line for a person: what is wrong with the key file, and what to do."""
+from swarm_node.common.errors import UserError
 
 
 def load_or_create(path: Path) -> Identity:
-    """The identity in this file; a new one, written there, if there is none. Two processes at once get the same one."""
+    """The identity in this file; a new one, written there, if there is none. Two processes at once get the same one.
+    UserError."""
     try:
         if not os.path.lexists(path):
             with suppress(FileExistsError):  # another process was faster: take its key
                 _create(path)
         return _load(path)
     except OSError as error:
-        raise KeyFileError(f"key file {path}: {error.strerror or error}") from error
+        raise UserError(f"key file {path}: {error.strerror or error}") from error
 
 
 def _create(path: Path) -> None:
@@ -44,11 +42,11 @@ def _load(path: Path) -> Identity:
     with open(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise KeyFileError(f"key file {path}: not a regular file")
+            raise UserError(f"key file {path}: not a regular file")
         if mode & 0o077:
-            raise KeyFileError(f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 {path}")
+            raise UserError(f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 {path}")
         data = file.read(KEY_BYTES + 1)
     try:
         return Identity.from_key_bytes(data)
     except ValueError as error:
-        raise KeyFileError(f"key file {path}: {error}; move it away to get a new identity") from error
+        raise UserError(f"key file {path}: {error}; move it away to get a new identity") from error

@@ -46,47 +46,42 @@ class GeneratorFailed(UserError):
 class Capacity:
     """How far generation may run ahead of training (AReaL, arXiv 2505.24298, section 5.1). Pure counting.
 
-    A trajectory is admitted only if, trained on in order and in batches of B, it will be at most `max_staleness`
-    updates old: number N, from 1, needs floor((N - 1) / B) <= version + max_staleness. With 0 generation and training
-    alternate.
+    A round is one batch. It is started only if, trained on in order, it will be at most `max_staleness` updates old:
+    number N, from 1, needs N - 1 <= version + max_staleness. With 0 generation and training alternate.
     """
 
-    batch: int  # B: trajectories of one update
     max_staleness: int  # eta: updates
-    max_concurrent: int  # trajectories under way at once
-    version: int = 0  # updates done, each of which consumes one batch
+    max_concurrent: int  # rounds under way at once
+    version: int = 0  # updates done, each of which consumes one round
     accepted: int = 0  # finished so far, trained on or not
     running: int = 0  # started and not finished
 
     def free(self) -> int:
-        """How many trajectories may be started now."""
-        by_staleness = (self.max_staleness + self.version + 1) * self.batch - (self.accepted + self.running)
+        """How many rounds may be started now."""
+        by_staleness = self.max_staleness + self.version + 1 - (self.accepted + self.running)
         return max(0, min(self.max_concurrent - self.running, by_staleness))
 
-    def start(self, count: int) -> None:
-        if count > self.free():
-            raise ValueError(f"{count} trajectories started with room for {self.free()}")
-        self.running += count
+    def start(self) -> None:
+        if not self.free():
+            raise ValueError("a round started without room for one")
+        self.running += 1
 
-    def finish(self, count: int) -> None:
-        """Of those running, `count` ended and wait to be trained on."""
-        self._ended(count)
-        self.accepted += count
+    def finish(self) -> None:
+        """Of those running, one ended and waits to be trained on."""
+        self.lose(1)  # it runs no more
+        self.accepted += 1
 
     def lose(self, count: int) -> None:
         """Of those running, `count` were lost, since their process died. Others may start in their place."""
-        self._ended(count)
+        if count > self.running:
+            raise ValueError(f"{count} rounds ended, {self.running} were running")
+        self.running -= count
 
     def update(self) -> None:
-        """One batch was trained on."""
-        if self.accepted < (self.version + 1) * self.batch:
-            raise ValueError(f"update {self.version} without a batch of its own")
+        """One round was trained on."""
+        if self.accepted <= self.version:
+            raise ValueError(f"update {self.version} without a round of its own")
         self.version += 1
-
-    def _ended(self, count: int) -> None:
-        if count > self.running:
-            raise ValueError(f"{count} trajectories ended, {self.running} were running")
-        self.running -= count
 
 
 class AsynchronousNode:
@@ -150,13 +145,13 @@ class AsynchronousNode:
         self._weights.close()
 
     def _counts(self, done: Round) -> Capacity:
-        return Capacity(1, self._max_staleness, MAX_AHEAD, version=done, accepted=done)
+        return Capacity(self._max_staleness, MAX_AHEAD, version=done, accepted=done)
 
     def _order(self) -> None:
         for _ in range(self._capacity.free()):
             if self._max_rounds and self._next >= self._max_rounds:
                 return
-            self._capacity.start(1)
+            self._capacity.start()
             self._process.generate(self._next)
             self._next = Round(self._next + 1)
 
@@ -182,7 +177,7 @@ class AsynchronousNode:
     def _take(self, message: FromGenerator | None) -> None:
         if isinstance(message, GeneratedMessage):
             self._deaths = 0
-            self._capacity.finish(1)
+            self._capacity.finish()
             self._generated.append((self.node.publish(message.generated), message.idle))
         elif message is None:
             self._restart(self._process.stop())
@@ -250,10 +245,10 @@ def driving(
     policy: Policy,
     log: Path,
     warn: Callable[[str], None],
-    *,
     done: int = 0,
     waiting: Sequence[str] = (),
     max_rounds: int = 0,
+    *,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Runner]:
     """What runs the rounds: the node itself, or the node with a generator process, which ends with the context.

@@ -4,35 +4,29 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from rich.console import Console
 
 from protocol.messages import PeerId
-from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.registry import leaving
+from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Validation
-from swarm_node.node.external import scoring_ahead
 from swarm_node.node.guest import Guest, Traffic
-from swarm_node.node.introduction import facts, warn
-from swarm_node.node.learner import build_node, configured_policy
+from swarm_node.node.learner import Learner, build_learner, scoring_ahead
 from swarm_node.node.loop import Session
-from swarm_node.node.round import Node
+from swarm_node.node.ranks import count_ranks, lead
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy.device import limit_gpu_memory
-from swarm_node.policy.memory_plan import fitted
-from swarm_node.policy.plan import Plan
-from swarm_node.policy.policy import Policy
-from swarm_node.policy.ranks import count_ranks, lead
-from swarm_node.policy.tried import FILE as TRIED
-from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.interfaces import Runner
+from swarm_node.policy.tried import FILE, Tried
+from swarm_node.scoring import sandbox
 from swarm_node.settings import NodeConfig
-from swarm_node.telemetry.events import RunStarted, Telemetry, Trained, Warned
+from swarm_node.telemetry.events import Notice, RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.manifest import keep_records
 from swarm_node.telemetry.recent import RecentRounds
 from swarm_node.telemetry.terminal import node_terminal
@@ -55,23 +49,15 @@ def work(
         limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
-        config = kept.pinned()
-        tried = Tried(home / TRIED, kept.warnings.append)
-        ranks = lead(config)
-        both, config = config, trainer_side(config)
-
-        plan: Plan | None = None
-
-        def make(resume: Path | None) -> tuple[Policy, Node]:
-            nonlocal config, plan
-            policy = configured_policy(config, resume, tried)
-            config, plan = fitted(config, policy, config.limits, ranks.state_shares)
-            return policy, build_node(config, peer_id, environment, network, policy, external=ahead, ranks=ranks)
-
+        as_asked = kept.pinned()
+        config, tried, ranks = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append), lead(as_asked)
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
-            policy, node = kept.build(make)
-            ranks.begin(config, policy, kept.latest)
+            build = partial(build_learner, config, peer_id, environment, network)
+            learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead, ranks=ranks))
+            config, policy, node = learner.config, learner.policy, learner.node
+            if ranks:
+                ranks.begin(config, policy, kept.latest)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note
@@ -79,13 +65,16 @@ def work(
             telemetry.add(progress)
             keep_records(telemetry, home, config)
             node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
-            telemetry.emit(RunStarted(f"node {peer_id}", str(home), facts(policy, node, plan), kept.done))
+            telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)
-            warn(telemetry, config, plan)
+            warn(telemetry, learner)
             validation = Validation(config, environment, node.generator, kept.best_reward, kept.measured)
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
-            runner = stack.enter_context(_driving(both, config, node, policy, telemetry, kept))
+            log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
+            runner = stack.enter_context(
+                driving(as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds)
+            )
             keeper = Keeper(config, node, policy, telemetry, kept.measured)
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
@@ -95,17 +84,11 @@ def work(
             session.run(config.max_rounds)
 
 
-def _driving(
-    both: NodeConfig, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, kept: Kept
-) -> AbstractContextManager[Runner]:
-    """What runs the rounds: this process, or this one and a generator. `both`: as the user configured the two."""
-    return driving(
-        both,
-        node,
-        policy,
-        config.home.expanduser() / "generator.log",
-        lambda text: telemetry.emit(Warned(text)),
-        done=kept.done,
-        waiting=kept.waiting,
-        max_rounds=config.max_rounds,
-    )
+def warn(telemetry: Telemetry, learner: Learner) -> None:
+    """Says what the user should know before the first round."""
+    if learner.plan and not learner.plan.fits:
+        telemetry.emit(Warned(learner.plan.lines()[0]))
+    if told := leaving(learner.config):
+        telemetry.emit(Notice(told))
+    if not all((layers := sandbox.layers()).values()):
+        telemetry.emit(Warned(sandbox.describe(layers)))

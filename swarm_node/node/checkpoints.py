@@ -8,6 +8,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
+from swarm_node.node.learner import Learner
 from swarm_node.node.round import Node, read_waiting
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
@@ -42,14 +43,14 @@ class Kept:
     def best_reward(self) -> float | None:
         return best_so_far(self._home / BEST)
 
-    def build(self, make: Callable[[Path | None], tuple[Policy, Node]]) -> tuple[Policy, Node]:
-        """The policy and the node, as they were left: of the newest checkpoint that is whole. UserError where one is
+    def build(self, make: Callable[[Path | None], Learner]) -> Learner:
+        """The node with its model, as they were left: of the newest checkpoint that is whole. UserError where one is
         damaged, and there is none before it."""
         while True:
             try:
-                policy, node = make(self.latest)
-                self._restore(node)
-                return policy, node
+                learner = make(self.latest)
+                self._restore(learner.node)
+                return learner
             except Damaged as error:
                 assert self.latest is not None, error
                 self._fall_back(self.latest, error)

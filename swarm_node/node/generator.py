@@ -29,7 +29,8 @@ from swarm_node.settings import LearningConfig, with_sections
 from swarm_node.settings.secret import revealed
 
 with quickly():
-    from swarm_node.node.learner import build_node, configured_policy
+    from swarm_node.node.learner import build_node
+    from swarm_node.policy.loading import configured_policy
     from swarm_node.policy.policy import Policy
     from swarm_node.policy.tried import Tried
     from swarm_node.policy.weights import SharedWeights

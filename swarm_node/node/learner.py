@@ -1,63 +1,78 @@
-"""Makes what needs torch: policy, generator, trainer, and the node that joins them.
+"""Makes a node of what needs torch, generator and trainer, and what scores external groups for it."""
 
-environments.py and network.py make what needs none.
-"""
-
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from time import perf_counter
+from random import Random
+from time import monotonic, perf_counter
 
 import torch
 
-from protocol.messages import PeerId
+from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.round import Node
-from swarm_node.policy.loading import load_policy
+from swarm_node.node.ranks import Ranks
+from swarm_node.node.round import Node, score_external
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
-from swarm_node.policy.models import source
-from swarm_node.policy.policy import Frame, Policy
-from swarm_node.policy.precision import Use, plain, precision_of
-from swarm_node.policy.ranks import ALONE, Ranks
-from swarm_node.policy.soundness import Damaged, check_template
+from swarm_node.policy.plan import Plan, amount
+from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import Reuse, RolloutPool
-from swarm_node.rollouts.scoring_ahead import ExternalScoring
-from swarm_node.settings import DefenceConfig, EvaluationConfig, LearningConfig, ModelConfig, asked_for
-from swarm_node.settings.model import NO_TEMPLATE
+from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
+from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
+EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile
+WARMING = 8  # questions that are built first: a process takes seconds to start, and that is no group's doing
 
 
-def build_policy(
-    config: ModelConfig, resume: Path | None = None, tried: Tried | None = None, precision: Use = plain
-) -> Policy:
-    """The policy by its name, as `models.source` has it; from a checkpoint folder with `resume`. `tried`: what is known
-    to work here. `precision`: see `load_policy`."""
-    policy = load_policy(config.model_copy(update={"name": source(config.name)}), resume, precision)
-    policy.tried = tried or policy.tried
-    return policy
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A node and its model, as memory lets them run."""
+
+    config: NodeConfig  # with what the plan chose
+    plan: Plan | None  # None for a device, or a model, of which too little is known
+    policy: Policy
+    node: Node
+
+    def facts(self) -> dict[str, str]:
+        """The model, where it runs and how, as the first lines of a run and its manifest show it."""
+        policy, plan = self.policy, self.plan
+        parameters = sum(p.numel() for p in policy.model.parameters())
+        packing = getattr(self.node.trainer, "packing", None)
+        return {
+            "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
+            "device": str(policy.device),
+            "rows": packing.value if packing else "padded",
+            "decoder": getattr(self.node.generator, "decoder_name", ""),
+            "linear layers": policy.arithmetic,
+            "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
+        }
 
 
-def configured_policy(
-    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
-) -> Policy:
-    """The same, told what stands around a prompt, with the precision of an extension whose section asks for one.
-    UserError where the model's chat template does not take that."""
-    policy = build_policy(config.model, resume, tried, precision_of(config))
-    system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
-    chat = config.model.template_arguments != NO_TEMPLATE
-    arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
-    try:
-        check_template(policy.tokenizer, system, arguments)
-    except Damaged as error:
-        raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
-    return policy
+def build_learner(
+    config: NodeConfig,
+    peer_id: PeerId,
+    environment: Environment,
+    network: Network,
+    *,
+    resume: Path | None,
+    tried: Tried,
+    external: ExternalScoring | None,
+    ranks: Ranks | None,
+) -> Learner:
+    """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
+    work here. The others: see `build_node`."""
+    policy = configured_policy(config, resume, tried)
+    config, plan = fitted(config, policy, config.limits, ranks.state_shares if ranks else 1)
+    node = build_node(config, peer_id, environment, network, policy, external=external, ranks=ranks)
+    return Learner(config, plan, policy, node)
 
 
 def build_node(
@@ -68,7 +83,7 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     external: ExternalScoring | None = None,
-    ranks: Ranks = ALONE,
+    ranks: Ranks | None = None,
     exact_mix: bool = False,
 ) -> Node:
     """A node, its policy loaded by `config.model` unless given. `external` scores
@@ -78,7 +93,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
-    config, _ = fitted(config, policy, shares=ranks.state_shares)
+    config, _ = fitted(config, policy, shares=ranks.state_shares if ranks else 1)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
@@ -98,13 +113,13 @@ def build_node(
     )
 
 
-def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks = ALONE) -> Generator:
+def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks | None = None) -> Generator:
     """The generator of an extension whose section asks for it, else one in this process."""
     for name in asked_for(config, "generators"):
         made: Generator | None = plugins.load("generators", name)(policy, config)
         if made is not None:
             return made
-    return BatchGenerator(policy, config.generation, ranks)
+    return (ranks.generator if ranks else BatchGenerator)(policy, config.generation)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
@@ -113,18 +128,17 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
 
 
 def build_trainer(
-    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks = ALONE
+    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks | None = None
 ) -> GrpoTrainer:
     """The trainer with the objective and the advantages that the configuration names."""
     training = config.training
-    return GrpoTrainer(
+    return (ranks.trainer if ranks else GrpoTrainer)(
         policy,
         training,
         config.generation,
         reference,
         objective=plugins.load("objectives", training.objective),
         advantages=plugins.load("advantages", training.scale_rewards),
-        ranks=ranks,
     )
 
 
@@ -133,3 +147,22 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
     if not config.training.beta or config.model.lora_rank:
         return None
     return configured_policy(config, tried=tried)
+
+
+@contextmanager
+def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
+    """External groups scored in a thread until the context ends, in an environment of their own with less time for a
+    group, so that a slow one holds up no local group."""
+    less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
+    environment = build_environment(less, prepare=True)
+
+    def warm() -> None:
+        environment.prompts(environment.sample(peer_id, Round(0), WARMING))
+
+    scoring = ScoringAhead(partial(score_external, environment), monotonic, Random(), warm)
+    scoring.start()
+    try:
+        yield scoring
+    finally:
+        scoring.close()
+        environment.close()

@@ -28,11 +28,10 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
 )
-from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Sampler, Trainer
-from swarm_node.rollouts.pool import Reuse, RolloutPool
+from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
+from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep
 from swarm_node.rollouts.reports import PHASES, RoundReport
-from swarm_node.rollouts.sampler import choose_local
-from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
+from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 
 WITHOUT_SIGNAL = "without signal"  # an external group whose completions score alike here
@@ -159,7 +158,7 @@ class Node:
         if self.watch is not None:
             self.watch(selection)
         groups = selection.generated.groups
-        lengths = [len(tokens.ids) for group in groups for tokens in group.local_tokens if tokens]
+        lengths = [len(tokens.ids) for group in groups for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(

@@ -105,7 +105,8 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     Returns:
         The group without completions that have no token; why, where it cannot be trained on.
     """
-    completions, written = group.group.completions, group.local_tokens
+    completions = group.group.completions
+    written = group.tokens or (None,) * len(completions)
     ids = [
         policy.encode_completion(completion.text, ended=completion.ended) if tokens is None else tokens.ids
         for completion, tokens in zip(completions, written, strict=True)

@@ -4,6 +4,7 @@ Weights come from safetensors only and no code comes with a model (`trust_remote
 folder can be wrong but not dangerous.
 """
 
+import json
 import warnings
 from functools import partial
 from importlib.util import find_spec
@@ -17,18 +18,40 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError
-from swarm_node.policy import hub, soundness
+from swarm_node.policy import hub, models, soundness
 from swarm_node.policy.device import attempt
-from swarm_node.policy.policy import Policy
-from swarm_node.policy.precision import Use, plain
+from swarm_node.policy.policy import Frame, Policy
+from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
-from swarm_node.settings import ModelConfig
+from swarm_node.policy.tried import Tried
+from swarm_node.settings import EvaluationConfig, LearningConfig, ModelConfig
+from swarm_node.settings.model import NO_TEMPLATE
+
+
+def configured_policy(
+    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
+) -> Policy:
+    """The policy of a whole configuration: told what stands around a prompt, with the precision of an extension whose
+    section asks for one. `tried`: what is known to work here. UserError where the model's chat template does not take
+    what is configured."""
+    policy = load_policy(config.model, resume, precision_of(config))
+    policy.tried = tried or policy.tried
+    system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
+    chat = config.model.template_arguments != NO_TEMPLATE
+    arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
+    try:
+        soundness.check_template(policy.tokenizer, system, arguments)
+    except Damaged as error:
+        raise UserError(f"the chat template takes no system turn, or not model.template_arguments: {error}") from error
+    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
+    return policy
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
-    """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from.
-    `precision` puts another one to work in the model; adapters on top stay as they are. Raises
-    Damaged where that cannot be loaded, UserError where the model cannot."""
+    """The policy by its name, as `models.source` has it; `resume` is a checkpoint folder to take its weights, or
+    adapters, from. `precision` puts another one to work in the model; adapters on top stay as they are. Raises Damaged
+    where that cannot be loaded, UserError where the model cannot."""
+    config = config.model_copy(update={"name": models.source(config.name)})
     device = choose_device(config.device)
     source = _locate(config.name) if config.lora_rank or resume is None else resume
     getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks

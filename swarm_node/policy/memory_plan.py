@@ -27,7 +27,7 @@ SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes.
-    `shares`: see `Ranks.state_shares`."""
+    `shares`: how many ranks keep a part each of the optimiser's state."""
     made = plan_here(config, policy, limits, shares)
     if made is None:
         return config, None

@@ -35,8 +35,8 @@ class Precision:
         """Turns it on or off inside. Outside it is as training has it."""
         return nullcontext()
 
-    def weights_changed(self) -> None:
-        """The optimiser has made a step."""
+    def follow(self, optimizer: torch.optim.Optimizer) -> None:
+        """Hears from now on of the steps of this optimiser, which changes the weights of the model."""
 
     def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
         """One map to the outputs of all these layers, for a decoder: computed in `dtype` as the layers compute them in

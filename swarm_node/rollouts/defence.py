@@ -182,7 +182,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
         group=external.group.model_copy(update={"completions": completions}),
         prompt=external.prompt,
         rewards=local.rewards + added.rewards,
-        tokens=local.local_tokens + added.local_tokens,
+        tokens=(*(local.tokens or (None,) * len(local.rewards)), *(None,) * len(added.rewards)),
         prompt_ids=local.prompt_ids,
     )
 

@@ -72,12 +72,7 @@ class ScoredGroup:
     @property
     def from_others(self) -> bool:
         """Whether any completion is another node's. A group that answers a peer's question may have none."""
-        return None in self.local_tokens
-
-    @property
-    def local_tokens(self) -> tuple[Tokens | None, ...]:
-        """One per completion, None for external ones."""
-        return self.tokens or (None,) * len(self.rewards)
+        return self.tokens is None or None in self.tokens
 
     @property
     def author(self) -> PeerId:

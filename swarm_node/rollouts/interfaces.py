@@ -8,9 +8,6 @@ from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.defence import GenerateLocal
 from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
-from swarm_node.rollouts.sampler import Sampler
-
-__all__ = ["Defence", "Environment", "Generator", "Network", "Participant", "Runner", "Sampler", "Trainer"]
 
 
 class Environment(Protocol):

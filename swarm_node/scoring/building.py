@@ -4,7 +4,7 @@ Who asks a question cannot know this machine, which may be slow, or slow at this
 budget is left out, and its author is to blame only where twice the budget was missed and another question of the same
 task, which nobody chose, is built here in time. Then the author sought out a slow one: an honest author's own node
 leaves slow ones out, too. An author whom this lets go takes no more of our time than before, since scoring the groups
-of strangers has a budget of its own (rollouts/scoring_ahead.py).
+of strangers has a budget of its own (rollouts/pool.py).
 """
 
 import time

@@ -22,7 +22,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
-from swarm_node.scoring.frames import BrokenFrame, Reader, encode
+from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
@@ -255,24 +255,14 @@ class ScoringPool:
             done.result()
         return [replies[place] for place in range(len(items))]
 
-    @property
-    def restarts(self) -> int:
-        return sum(client.restarts for client in self._clients)
-
-    @property
-    def pid(self) -> int | None:
-        """Of one of the running scoring processes."""
-        return next((client.pid for client in self._clients if client.pid is not None), None)
-
-    @property
-    def layers(self) -> dict[str, bool]:
-        return next((client.layers for client in self._clients if client.layers), {})
-
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown()
         for client in self._clients:
             client.close()
+
+
+Scoring = ScoringClient | ScoringPool  # one process, or several
 
 
 def _batch(items: Sequence[Item], begin: int) -> list[Item]:

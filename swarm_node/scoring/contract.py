@@ -7,9 +7,14 @@ A source runs inside the scoring process only. It is a module, or a class withou
 
 An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
 of ours may also bring a module of `Scorers`, which score without the source.
+
+A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends are ours, but an
+answer may take over the scoring process: whoever reads bounds the length first and checks the content.
 """
 
-from collections.abc import Container, Iterable, Mapping
+import json
+import struct
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -58,6 +63,8 @@ class Source(Protocol):
         ...
 
 
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
+_LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
@@ -71,3 +78,49 @@ NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never cla
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or said something it never says
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
+
+
+class BrokenFrame(Exception):
+    """The bytes are no frame: the other end is no longer what we started."""
+
+
+def encode(value: Any) -> bytes:
+    """ASCII only, so that any text survives, lone surrogates included; NaN and infinity are refused (ValueError)."""
+    body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return _LENGTH.pack(len(body)) + body
+
+
+class Reader:
+    """Frames out of a stream, several per system call."""
+
+    def __init__(self, receive: Callable[[int], bytes]) -> None:
+        """`receive` up to so many bytes, none at the end: a socket's `recv`, which may have a timeout, or `os.read`."""
+        self._receive = receive
+        self._buffer = bytearray()
+
+    def read(self) -> Any | None:
+        """The next frame; None at the end of the stream. Raises TimeoutError, BrokenFrame."""
+        if not self._fill(_LENGTH.size):
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > MAX_FRAME_BYTES:
+            raise BrokenFrame(f"frame of {length} bytes")
+        if not self._fill(_LENGTH.size + length):
+            return None
+        body = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
+        del self._buffer[: _LENGTH.size + length]
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise BrokenFrame(f"not JSON: {error}") from error
+
+    def _fill(self, wanted: int) -> bool:
+        while len(self._buffer) < wanted:
+            try:
+                chunk = self._receive(256 * 1024)
+            except ConnectionResetError:
+                return False
+            if not chunk:
+                return False
+            self._buffer += chunk
+        return True

@@ -3,8 +3,8 @@
 `client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE MEMORY TIME`, with a
 clean environment, PYTHONHASHSEED=0 and a socket as standard input. These arguments alone choose what is loaded. It
 never reads a text of a peer. Children score the texts (`children.py`): forked from here where the source's item scores,
-from the fork server (`forkserver.py`) where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says
-whose texts may share a child. One reply per item, in order.
+from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may
+share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer
 Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", "answer", [score, ...] or
@@ -21,10 +21,9 @@ from typing import Any, Literal, cast
 from swarm_node.common import loading
 from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
+from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Item, Scorers, Source
-from swarm_node.scoring.forkserver import ForkServer
-from swarm_node.scoring.frames import Reader, encode
+from swarm_node.scoring.contract import Item, Reader, Scorers, Source, encode
 from swarm_node.scoring.sandbox import Sandbox
 
 Asked = tuple[Address, Sequence[str] | None]

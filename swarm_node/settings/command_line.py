@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from swarm_node.common import private
+from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
-from swarm_node.settings import programs, simulation, with_sections
+from swarm_node.settings import programs, with_sections
 from swarm_node.settings.options import (
     Option,
     describe,
@@ -38,12 +38,10 @@ KINDS = (
     programs.CheckConfig,
     programs.DoctorConfig,
     programs.ArchiveConfig,
-    programs.ContributeConfig,
     programs.BootstrapConfig,
     programs.EvaluationConfig,
     programs.AskConfig,
-    simulation.SimulationConfig,
-)  # a variable may be meant for any of them
+)
 OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)
@@ -157,6 +155,11 @@ def _combined(kind: type[C], given: Sequence[Source], folder: Path | None = None
         raise UserError("; ".join(list(dict.fromkeys(lines))[:3])) from error
 
 
+def all_kinds() -> list[type[BaseModel]]:
+    """The configurations of all commands, those of extensions included: a variable may be meant for any of them."""
+    return [*KINDS, *(plugins.load("configurations", name) for name in plugins.registered("configurations"))]
+
+
 def origins(given: Sequence[Source]) -> dict[str, str]:
     """Where each key was set last: "file", "environment" or "flag"."""
     return {key: source.kind for source in given for key in source.values}
@@ -234,7 +237,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
     """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
     ours = sorted(name for name in environment if name.startswith(PREFIX))
-    every = {key for each in (*KINDS, kind) for key in options(with_sections(each))} if ours else set()
+    every = {key for each in (*all_kinds(), kind) for key in options(with_sections(each))} if ours else set()
     own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
     sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
     found: dict[str, Any] = {}

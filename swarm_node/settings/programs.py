@@ -7,7 +7,6 @@ from pydantic import AfterValidator, Field
 
 from swarm_node.settings.environment import AnswerForm, EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig, ModelConfig
-from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
@@ -184,7 +183,15 @@ class ValidationConfig(Section):
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
 
 
-class LearningConfig(Section):
+class WithQuestions(Section):
+    """Base of a configuration that asks questions: the sections of environments serve it."""
+
+
+class WithObservers(Section):
+    """Base of a configuration of a process that goes on: the sections of what shows such processes serve it."""
+
+
+class LearningConfig(WithQuestions):
     """What a node trains with and on. The same for one node and for a simulation of many."""
 
     model: ModelConfig = ModelConfig()
@@ -206,7 +213,7 @@ class LearningConfig(Section):
     """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 
-class NodeConfig(LearningConfig):
+class NodeConfig(LearningConfig, WithObservers):
     """One node."""
 
     home: Path = Path("~/.swarm-node")
@@ -250,7 +257,7 @@ def _as_in_run(name: str) -> Any:
     return Alias(f"--network.{name}")
 
 
-class BootstrapConfig(Section):
+class BootstrapConfig(WithObservers):
     """A bootstrap and relay node: other nodes find and reach each other through it."""
 
     home: Path = Path("~/.swarm-node")
@@ -275,51 +282,6 @@ class BootstrapConfig(Section):
     """Kilobytes per second that all peers together may fetch from this node."""
 
 
-class ContributeConfig(Section):
-    """A node that generates and does not train."""
-
-    api: SecretUrl = SecretUrl("")
-    """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama, llama.cpp, vLLM, LiteLLM,
-    a provider). User and password in it are shown to nobody."""
-    model: str = ""
-    """Name of the model there."""
-    key_file: Path | None = None
-    """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
-    human: bool = False
-    """A person answers, in this terminal or on a page, in place of a server."""
-    samples: Annotated[int, Field(ge=2, le=64)] = 8
-    """Completions per prompt."""
-    max_tokens: Positive = 512
-    """Tokens a completion may have before it is cut off."""
-    temperature: Annotated[float, Field(ge=0.0)] = 1.0
-    """Of sampling. Completions that are all alike are never shared."""
-    timeout: Annotated[float, Field(gt=0.0)] = 120.0
-    """Seconds that one request may take, connection and headers included."""
-    requests_per_minute: Positive = 60
-    """Requests that may be made in a minute."""
-    tokens_per_minute: Count = 200_000
-    """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
-    more is made alone."""
-    tokens_per_day: Count = 0
-    """Tokens that may be used in a day (UTC); 0 sets no limit."""
-    total_requests: Count = 20_000
-    """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
-    total_tokens: Count = 10_000_000
-    """Tokens that may be used in all, over restarts; then the contributor ends. 0 sets no limit."""
-    questions: Annotated[int, Field(ge=1, le=256)] = 4
-    """Questions per round, each a group if its completions differ in reward."""
-    round_seconds: Annotated[float, Field(ge=0.0)] = 5.0
-    """Seconds that a round takes at least."""
-    max_rounds: Count = 0
-    """Stop after this many rounds; 0 goes on until interrupted."""
-    home: Path = Path("~/.swarm-node/contributor")
-    """Folder that holds identity, budget and logs. Nothing is written anywhere else."""
-    swarm: SwarmName = "public"
-    """Name of the swarm."""
-    environment: EnvironmentConfig = EnvironmentConfig()
-    network: NetworkConfig = NetworkConfig()
-
-
 class AskConfig(Section):
     """Which running node to ask."""
 
@@ -329,7 +291,7 @@ class AskConfig(Section):
     """Print one JSON object."""
 
 
-class EvaluationConfig(Section):
+class EvaluationConfig(WithQuestions):
     """Accuracy of a model on held-out questions."""
 
     home: Path = Path("~/.swarm-node")

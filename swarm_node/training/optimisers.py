@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from swarm_node.common.errors import UserError
 from swarm_node.settings import TrainingConfig
 
-STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03}  # a parameter; 8-bit: two bytes and two scales for 256 numbers
-
 
 def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
     """As configured. UserError where it is not installed, or cannot train such weights."""

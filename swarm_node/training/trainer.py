@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Literal, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from swarm_node.policy.batch import (
     Batch,
@@ -28,20 +28,20 @@ from swarm_node.policy.batch import (
 )
 from swarm_node.policy.device import OutOfMemory, attempt, to_device
 from swarm_node.policy.policy import Packing, Policy
-from swarm_node.policy.ranks import ALONE, Ranks
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
-from swarm_node.training.advantages import Advantages, group_advantages
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
+    Advantages,
     Bounds,
     Objective,
     StepSize,
     Terms,
     Totals,
     clipped,
+    group_advantages,
     kl_penalty,
     token_weight,
 )
@@ -71,7 +71,6 @@ class GrpoTrainer:
         *,
         objective: Objective = clipped,
         advantages: Advantages = group_advantages,
-        ranks: Ranks = ALONE,
         layout: Layout = "auto",
         recompute: bool | None = None,
     ) -> None:
@@ -79,20 +78,20 @@ class GrpoTrainer:
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             advantages: from the rewards of a group.
-            ranks: those that make the same update together, each the gradient of its share of the rows.
             layout: packed: what sequences begin with in common once. padded: one completion a row. auto: packed
                 if the model's logits agree, tested once.
             recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
                 more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
         """
-        self._policy, self._config, self._ranks = policy, config, ranks
+        self._policy, self._config = policy, config
         self._objective, self._advantages = objective, advantages
         self._bounds = Bounds(config.epsilon, config.epsilon_high)
         self._temperature = generation.temperature
         self._max_completion_length = generation.max_completion_length
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
-        self.stepped = ranks.kept(self.parameters)  # by this rank; the optimiser has the state of these
+        self.stepped = self._kept(self.parameters)  # the optimiser has the state of these
         self.optimizer = build_optimizer(self.stepped, config)
+        policy.precision.follow(self.optimizer)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self.packing = _choose_packing(policy, layout)
@@ -109,7 +108,6 @@ class GrpoTrainer:
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
-        self._ranks.tell("update", list(groups))
         totals, trained = Totals(), list[TokenGroup]()
         try:
             trained = self._tokenised(groups, totals)
@@ -123,8 +121,8 @@ class GrpoTrainer:
         return self._report(totals, len(trained)) if trained else StepReport(skipped=totals.skipped)
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """The state of all ranks by "INDEX.NAME", in memory of the host."""
-        return self._ranks.whole(state_tensors(self.optimizer, self.parameters))
+        """The optimiser's state by "INDEX.NAME", in memory of the host."""
+        return state_tensors(self.optimizer, self.parameters)
 
     def _steps(self, groups: list[TokenGroup], totals: Totals) -> None:
         if self._config.num_iterations > 1:
@@ -156,8 +154,8 @@ class GrpoTrainer:
         """The informative ones that can be trained on; others are counted."""
         found: list[TokenGroup] = []
         for group in groups:
-            if group.informative:
-                tokens = tokenise(group, self._advantages(group.rewards), self._policy)
+            if any(advantages := self._advantages(group.rewards)):
+                tokens = tokenise(group, advantages, self._policy)
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
                 else:
@@ -183,9 +181,7 @@ class GrpoTrainer:
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
-            attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
-            self._ranks.spread(self.parameters)
-            self._policy.precision.weights_changed()
+            self._change_weights()
             self.steps += 1
             totals.steps += 1
             totals.loss += loss
@@ -193,31 +189,49 @@ class GrpoTrainer:
         self._policy.model.zero_grad()  # not the optimiser's: it may have a share only
 
     def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
-        """Gradients of all micro-batches of all ranks, and the loss."""
+        """Gradients of all micro-batches, and the loss."""
 
         def work() -> tuple[float, Totals]:
-            rows_of_all, counted = self._rows(groups), Totals(steps=totals.steps)
-            rows = [rows_of_all[i] for i in self._ranks.dealt([row.length for row in rows_of_all])]
+            rows, counted = self._own(self._rows(groups)), Totals(steps=totals.steps)
             batches = self._batching(rows, self._token_budget, pads=self.packing is None)
             return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
 
-        shares = self._ranks.gather(self._fitting(work, totals))
-        self._ranks.add_gradients(self.parameters)
-        for _, counted in shares:
-            totals.add(counted)
-        return sum(loss for loss, _ in shares)
+        return self._whole(*self._fitting(work, totals), totals)
 
     def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
-        """What `work` returns, in less and less memory until it fits, at all ranks; NothingFits where it never does."""
+        """What `work` returns, in less and less memory until it fits; NothingFits where it never does."""
         while True:
             found: list[T] = []
             with suppress(OutOfMemory):
                 found = [attempt(work, "in training")]
-            if all(self._ranks.gather(bool(found))):
+            if self._fits(bool(found)):
                 return found[0]
             self._policy.model.zero_grad()
             if not self._go_smaller(totals):
                 raise NothingFits
+
+    # What a trainer of several processes, an extension's, does otherwise.
+
+    def _kept(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
+        """The weights that this process steps."""
+        return parameters
+
+    def _own(self, rows: list[TokenGroup]) -> list[TokenGroup]:
+        """The rows of an update whose gradient this process computes."""
+        return rows
+
+    def _fits(self, here: bool) -> bool:
+        """Whether what fits into memory `here` does so everywhere."""
+        return here
+
+    def _whole(self, loss: float, counted: Totals, totals: Totals) -> float:
+        """Loss and gradients of the whole update. What was counted in it is added to `totals`."""
+        totals.add(counted)
+        return loss
+
+    def _change_weights(self) -> None:
+        """The optimiser's step."""
+        attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
 
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs

@@ -7,7 +7,7 @@ from protocol.messages import PeerId
 from swarm_node.extensions.fp8 import kernels
 from swarm_node.extensions.fp8.quantise import quantise
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy
+from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
@@ -18,7 +18,7 @@ PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
 def generated(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
-    generator = BatchGenerator(build_policy(policy_config), GenerationConfig(), decoder=decoder)
+    generator = BatchGenerator(load_policy(policy_config), GenerationConfig(), decoder=decoder)
     return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)]
 
 
@@ -49,7 +49,7 @@ def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("dtype", ["float32", "auto"])
 def test_an_update_has_ratio_one_at_first_and_moves_the_weights(layout: str, dtype: str) -> None:
-    policy = build_policy(ModelConfig(name="dense", device="cuda", dtype=dtype))
+    policy = load_policy(ModelConfig(name="dense", device="cuda", dtype=dtype))
     generation = GenerationConfig()
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
@@ -62,7 +62,7 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(layout: str, dty
 
 
 def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
-    policy = build_policy(ModelConfig(name="dense", device="cuda", lora_rank=4))
+    policy = load_policy(ModelConfig(name="dense", device="cuda", lora_rank=4))
     groups = BatchGenerator(policy, GenerationConfig()).generate(PROMPTS, 8, "gpu")
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(
         scored([group for group in groups if isinstance(group, GeneratedGroup)])

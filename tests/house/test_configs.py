@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.settings import NodeConfig, SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import resolve
 from swarm_node.settings.options import flatten
 

@@ -46,7 +46,7 @@ def test_each_file_that_starts_or_loads_something_has_a_row() -> None:
     listed = re.findall(r"^\| `(swarm_node/[^`]+|protocol/[^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     files = [file for top in ("swarm_node", "protocol") for file in (ROOT / top).rglob("*.py")]
     found = {str(file.relative_to(ROOT)) for file in files if list(calls(file.read_text(encoding="utf-8")))}
-    reads_through_others = {"swarm_node/extensions/hub/export.py"}  # calls node.learner
+    reads_through_others = {"swarm_node/extensions/hub/export.py"}  # calls policy.loading
     assert sorted(found | reads_through_others) == sorted(listed)
 
 

@@ -23,7 +23,7 @@ from lab.starters.questions import MEASURING_SEED, TASKS, TRAINING_SEED, Questio
 from lab.starters.teaching import STOCK, Hiding, Schedule, hidden_answers, right_answers, teach
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.temporal_clue import text
-from swarm_node.node.learner import build_policy
+from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder
 
@@ -201,4 +201,4 @@ def test_the_puzzler_is_first_taught_right_answers_and_then_guesses_of_the_same_
 def test_a_starter_that_is_missing_says_to_install_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm_node.starters.folder", lambda name: tmp_path / name)
     with pytest.raises(UserError, match=r"starter puzzler is missing .* install swarm-node again$"):
-        build_policy(ModelConfig(name="puzzler"))
+        load_policy(ModelConfig(name="puzzler"))

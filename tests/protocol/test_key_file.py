@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.network.keyfile import KeyFileError, load_or_create
+from swarm_node.common.errors import UserError
+from swarm_node.network.keyfile import load_or_create
 
 
 def test_the_first_start_makes_an_identity_and_the_next_finds_it(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_key_that_others_may_open_is_refused_and_left_alone(tmp_path: Path, mo
     load_or_create(path)
     path.chmod(mode)
     before = path.read_bytes()
-    with pytest.raises(KeyFileError, match="chmod 600"):
+    with pytest.raises(UserError, match="chmod 600"):
         load_or_create(path)
     assert path.read_bytes() == before
 
@@ -58,7 +59,7 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, conten
     path = tmp_path / "identity.key"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(KeyFileError, match="move it away"):
+    with pytest.raises(UserError, match="move it away"):
         load_or_create(path)
     assert path.read_bytes() == content
 
@@ -66,17 +67,17 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, conten
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    with pytest.raises(KeyFileError, match="not a regular file"):
+    with pytest.raises(UserError, match="not a regular file"):
         load_or_create(pipe)
-    with pytest.raises(KeyFileError, match="key file"):
+    with pytest.raises(UserError, match="key file"):
         load_or_create(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(KeyFileError, match="No such file"):
+    with pytest.raises(UserError, match="No such file"):
         load_or_create(tmp_path / "link")
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(KeyFileError, match="key file") as caught:
+    with pytest.raises(UserError, match="key file") as caught:
         load_or_create(tmp_path / "file" / "identity.key")
     assert "\n" not in str(caught.value)

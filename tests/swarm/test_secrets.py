@@ -22,11 +22,12 @@ from swarm_node.common.redaction import hidden
 from swarm_node.extensions.hub.push import upload
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.engines.real_nodes import as_toml
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker_messages import read_order, write_order
 from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.node.generator import GENERATOR, Order, settings_for
-from swarm_node.settings import LearningConfig, NodeConfig, SimulationConfig, section_of, with_sections
-from swarm_node.settings.command_line import KINDS
+from swarm_node.settings import LearningConfig, NodeConfig, section_of, with_sections
+from swarm_node.settings.command_line import all_kinds
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import Secret
 from swarm_node.telemetry.manifest import manifest
@@ -110,7 +111,7 @@ def test_every_option_that_may_hold_a_secret_has_the_type_of_one() -> None:
             elif WORDS.search(name) and name not in HARMLESS and about.annotation is not int:
                 yield name, about.annotation
 
-    found = {name: kind for each in map(with_sections, KINDS) for name, kind in named(each)}
+    found = {name: kind for each in map(with_sections, all_kinds()) for name, kind in named(each)}
     assert found and all(isinstance(kind, type) and issubclass(kind, Secret) for kind in found.values()), found
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from protocol.messages import Question
-from swarm_node.environments.answers import WHOLE, Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
-from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 

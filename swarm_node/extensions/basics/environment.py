@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from protocol.messages import Question
-from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.basics import source
 from swarm_node.extensions.basics.questions import TASKS
 from swarm_node.rollouts.groups import Tasks

@@ -19,8 +19,8 @@ from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.circuit import Circuit
 from swarm_node.extensions.contribute.server import Broken, Reply, Server, Unsent
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import ContributeConfig
 from swarm_node.settings.secret import Secret
 
 CHARS_PER_TOKEN = 4  # a guess, for servers that do not say what they used, or say less

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
-from swarm_node.settings import ContributeConfig
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.settings.sections import Count
 
 MINUTE = 60.0

@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 
-from protocol import limits
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError, printable
@@ -18,12 +17,13 @@ from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.desk import Desk, Left
 from swarm_node.extensions.contribute.session import Complete, Contributor
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.settings import ContributeConfig, section_of
+from swarm_node.settings import section_of
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.secret import Secret
 
@@ -61,13 +61,7 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
-        known = environment.catalogue.environments.items()
-        rules = Rules(
-            swarm=config.swarm,
-            environments={name: (version, {d: tuple(c) for d, c in tasks.items()}) for name, (version, tasks) in known},
-            max_completions=limits.MAX_COMPLETIONS,
-            max_completion_chars=limits.MAX_COMPLETION_CHARS,
-        )
+        rules = Rules.of(config.swarm, environment.catalogue)
         began = time.monotonic()
 
         def progress() -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings import WithQuestions
 from swarm_node.settings.sections import PlugIn, Section
 
 VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
@@ -15,7 +15,7 @@ class DatasetConfig(Section):
     """Questions from a file: task dataset/train. Peers train together that have the same rows, template and
     verifier."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig, ContributeConfig, EvaluationConfig)
+    serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     file: str = ""
     """JSON Lines (.jsonl), CSV (.csv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as

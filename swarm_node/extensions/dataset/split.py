@@ -6,12 +6,12 @@ from types import MappingProxyType
 
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.answers import Answers
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import ScoredEnvironment, Scoring
+from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
 from swarm_node.rollouts.groups import Catalogue, Tasks
+from swarm_node.scoring.client import Scoring
 from swarm_node.settings import EnvironmentConfig
 
 

@@ -144,10 +144,9 @@ class Fp8(Precision):
         finally:
             self._set(self.in_training)
 
-    def weights_changed(self) -> None:
+    def follow(self, optimizer: torch.optim.Optimizer) -> None:
         """See Precision."""
-        for layer in self.layers:
-            layer.forget()
+        optimizer.register_step_post_hook(lambda *_: self._forget())
 
     def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
         """See Precision."""
@@ -157,6 +156,10 @@ class Fp8(Precision):
         parts, kernel = tuple(layer.quantised().forwards for layer in fp8), fp8[0].kernel
         dense = torch.cat([part.exact for part in parts]) if kernel.product is reference else None
         return Fp8Map(parts, bias, kernel, dense, dtype)
+
+    def _forget(self) -> None:
+        for layer in self.layers:
+            layer.forget()
 
     def _set(self, on: bool) -> None:
         for layer in self.layers:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import torch
 
+from swarm_node.extensions.gpus.joined import JoinedGenerator, LearningRanks
 from swarm_node.extensions.gpus.leading import Begin, compare
-from swarm_node.extensions.gpus.ranks import JoinedRanks, join, when_gone
+from swarm_node.extensions.gpus.ranks import join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
-from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_trainer, configured_policy, initial
+from swarm_node.node.learner import build_trainer, initial
 from swarm_node.policy.device import limit_gpu_memory
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NodeConfig, section_of
 from swarm_node.training import checkpoint
@@ -25,7 +26,7 @@ def follow() -> None:
         signal.signal(told, signal.SIG_IGN)  # rank 0 says when it ends: the round in progress needs us
     begun = threading.Event()
     when_gone(os.getppid(), lambda: None if begun.is_set() else os._exit(1))  # torchrun was killed
-    ranks = join(JoinedRanks)
+    ranks = join(LearningRanks)
     begin: Begin = ranks.told()[1]
     begun.set()
     when_gone(begin.leader, lambda: os._exit(0))
@@ -42,7 +43,7 @@ def follow() -> None:
                 trainer.optimizer_tensors()
 
 
-def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrainer]:
+def _loaded(begin: Begin, ranks: LearningRanks) -> tuple[JoinedGenerator, GrpoTrainer]:
     config = begin.config
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -53,4 +54,4 @@ def _loaded(begin: Begin, ranks: JoinedRanks) -> tuple[BatchGenerator, GrpoTrain
     trainer = build_trainer(config, policy, initial(config, policy.tried), ranks)
     if begin.resume is not None:
         checkpoint.restore_trainer(begin.resume, trainer)
-    return BatchGenerator(policy, config.generation, ranks=ranks), trainer
+    return ranks.generator(policy, config.generation), trainer

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.gpus.joined import LearningRanks
 from swarm_node.extensions.gpus.ranks import JoinedRanks, digest, join, when_gone
 from swarm_node.extensions.gpus.settings import GpusConfig
 from swarm_node.policy.policy import Policy
@@ -28,7 +29,7 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class LeadingRanks(JoinedRanks):
+class LeadingRanks(LearningRanks):
     """At rank 0: the others wait in `told` for what it tells."""
 
     def begin(self, config: LearningConfig, policy: Policy, resume: Path | None) -> None:
@@ -38,7 +39,7 @@ class LeadingRanks(JoinedRanks):
         compare(self, policy)
 
     def tell(self, call: str, *arguments: object) -> None:
-        """See Ranks. Both sides pickle: they are one program on one machine."""
+        """Both sides pickle: they are one program on one machine."""
         self.of_rank(0, (call, *arguments))
 
 

@@ -22,7 +22,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from swarm_node.common.errors import UserError
-from swarm_node.policy.ranks import Ranks
 
 T = TypeVar("T")
 
@@ -31,7 +30,7 @@ BUCKET = 2**23  # numbers that are added up in one message
 
 
 @dataclass(frozen=True)
-class JoinedRanks(Ranks):
+class JoinedRanks:
     """This process among several, each with the whole model. Weights and gradients are whole at every rank. AdamW's
     step of a weight needs nothing of the others, so where ranks share its state the step is the same."""
 
@@ -42,43 +41,46 @@ class JoinedRanks(Ranks):
 
     @property
     def state_shares(self) -> int:
-        """See Ranks."""
+        """How many ranks keep a share each of the optimiser's state; 1 where each keeps all of it."""
         return self.size if self.sharded else 1
 
     def share(self, count: int) -> range:
-        """See Ranks."""
+        """Which of `count` prompts, in their order, this rank generates for."""
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     def dealt(self, costs: Sequence[float]) -> list[int]:
-        """See Ranks."""
+        """Which rows of an update this rank computes: all ranks have about the same cost."""
         return [index for index, owner in enumerate(self._owners(costs)) if owner == self.rank]
+
+    def tell(self, call: str, *arguments: object) -> None:
+        """Rank 0 alone, before it generates or updates, so that the others make the same call."""
 
     def told(self) -> Any:
         """The next message of rank 0, however long it takes: a call and its arguments."""
         return self.of_rank(0, None)
 
     def gather(self, value: T) -> list[T]:
-        """See Ranks."""
+        """The value of every rank, at every rank."""
         values: list[Any] = [None] * self.size
         with _together():
             dist.all_gather_object(values, value, group=self.talk)
         return values
 
     def kept(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-        """See Ranks."""
+        """The weights that this rank steps: those whose state of the optimiser it keeps."""
         if not self._divides(parameters):
             return list(parameters)
         return [parameters[index] for index in self.dealt([p.numel() for p in parameters])]
 
     def spread(self, parameters: Sequence[nn.Parameter]) -> None:
-        """See Ranks."""
+        """After a step: every weight becomes what the rank that stepped it made of it."""
         if self._divides(parameters):
             with _together():
                 for p, owner in zip(parameters, self._owners([p.numel() for p in parameters]), strict=True):
                     dist.broadcast(p.data, src=owner)
 
     def whole(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """See Ranks. All ranks call it at the same time."""
+        """The optimiser's state of all ranks, from the part of each. All ranks call it at the same time."""
         if not self.sharded:
             return state
         self.tell("optimizer_tensors")
@@ -94,7 +96,8 @@ class JoinedRanks(Ranks):
         return found
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """See Ranks. Sums are to the bit the same everywhere, added in float32."""
+        """Every rank's gradient becomes the sum over ranks; None where no rank has one. Sums are to the bit the same
+        everywhere, added in float32."""
         having = self.gather([p.grad is not None for p in parameters])
         wanted = [p for p, *flags in zip(parameters, *having, strict=True) if any(flags)]
         for p in wanted:

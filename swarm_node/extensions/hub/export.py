@@ -131,13 +131,13 @@ def _placeless(value: Any, told: Story, name: str = "") -> Any:
 
 
 def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
-    from swarm_node.node.learner import build_policy
+    from swarm_node.policy.loading import load_policy
 
     if not model["lora_rank"]:
         raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
     known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}  # of older versions, too
     config = ModelConfig.model_validate({**known, "device": "cpu"})
-    policy = build_policy(config, checkpoint)
+    policy = load_policy(config, checkpoint)
     policy.model = policy.model.merge_and_unload()
     policy.save(out)
 

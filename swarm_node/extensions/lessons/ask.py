@@ -16,8 +16,8 @@ from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.registry import build_environment, tasks_of
+from swarm_node.environments.scored import Mixture
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.settings import NodeConfig
@@ -124,7 +124,7 @@ def _beginning(texts: Sequence[str]) -> str:
 def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The likeliest answer to each, of the model before its training and of this checkpoint."""
     with quickly():
-        from swarm_node.node.learner import configured_policy  # now: it loads torch
+        from swarm_node.policy.loading import configured_policy  # now: it loads torch
     policy = configured_policy(config, checkpoint)
     now = list(_likeliest(config, policy, prompts))
     if config.model.lora_rank:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig
+from swarm_node.settings import WithObservers
 from swarm_node.settings.sections import Alias, Alone, Section
 
 LISTEN = "127.0.0.1:8420"
@@ -14,7 +14,7 @@ class ObservedConfig(Section):
     """A page that shows this run in a browser, a process of its own. That of a bootstrap node has the public view, that
     of a contributor is where a person answers."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig, ContributeConfig)
+    serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 
     listen: Annotated[str, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""

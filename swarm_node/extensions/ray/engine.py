@@ -19,6 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.ray.elsewhere import check_same, folder_of, origin
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Engine, Launch, Worker
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker_messages import (
     FromWorker,
     Order,
@@ -27,7 +28,6 @@ from swarm_node.extensions.simulation.worker_messages import (
     spawned,
     write_order,
 )
-from swarm_node.settings import SimulationConfig
 
 STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation import main
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def simulate(config: SimulationConfig) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from swarm_node.commands.command import Command
 from swarm_node.extensions.simulation.main import simulate
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import FaultsConfig
+from swarm_node.extensions.simulation.settings import FaultsConfig
 
 
 class Schedule:

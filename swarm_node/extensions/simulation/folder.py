@@ -12,7 +12,7 @@ import msgspec
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.extensions.simulation.arms import Cell, Record
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings.options import flatten
 from swarm_node.telemetry.manifest import manifest
 

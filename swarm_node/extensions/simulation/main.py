@@ -22,9 +22,9 @@ from swarm_node.extensions.simulation.folder import ReportFolder
 from swarm_node.extensions.simulation.node_options import contributors, node_config
 from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.tables import result
 from swarm_node.policy.models import fetch
-from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import (
     CellFailed,
     CellFinished,

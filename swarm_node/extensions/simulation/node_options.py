@@ -5,7 +5,7 @@ import hashlib
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def identity(seed: int, node: int) -> Identity:

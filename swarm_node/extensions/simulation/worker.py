@@ -14,6 +14,7 @@ from contextlib import closing
 from swarm_node.common.channel import Channel, telling
 from swarm_node.extensions.simulation.arms import Cell, cell_config
 from swarm_node.extensions.simulation.engines.engine import Run, engine_of
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker_messages import (
     BEGIN,
     WORKER,
@@ -23,7 +24,6 @@ from swarm_node.extensions.simulation.worker_messages import (
     RoundMessage,
     read_order,
 )
-from swarm_node.settings import SimulationConfig
 
 MEMORY_SAMPLES = 30  # per cell
 

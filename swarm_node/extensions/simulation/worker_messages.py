@@ -11,7 +11,8 @@ from typing import IO
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
-from swarm_node.settings import SimulationConfig, with_sections
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import with_sections
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound
 

@@ -13,14 +13,13 @@ from pydantic import BaseModel, ConfigDict
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.scored import Scoring
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig, section_of
 
 NAME = "taskset"
@@ -71,10 +70,10 @@ class TasksetEnvironment(SplitEnvironment):
         return Catalogue() if self._alone else super().catalogue
 
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
-        if self._alone:
-            return AloneScoring(file, self.facts.version)
-        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         version = self.facts.version
+        if self._alone:
+            return AloneScoring(file, version)
+        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
 

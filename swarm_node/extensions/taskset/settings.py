@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings import WithQuestions
 from swarm_node.settings.sections import Section
 
 
@@ -13,7 +13,7 @@ class TasksetConfig(Section):
     """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need nothing but the
     completion. Peers train together that have the same questions, code and version of verifiers."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig, ContributeConfig, EvaluationConfig)
+    serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     name: str = ""
     """An installed task set by its name, or FILE.py that exports one (needs the extra verifiers)."""

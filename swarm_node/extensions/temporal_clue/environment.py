@@ -9,10 +9,9 @@ from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.common.errors import UserError
-from swarm_node.environments.answers import WHOLE, Answers
 from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
-from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
 from swarm_node.extensions.temporal_clue.puzzle_file import COMPAT, FILE_NAME, read_puzzles, version_of
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import ClassVar, Self
 
-from swarm_node.settings import ContributeConfig, EvaluationConfig, LearningConfig
+from swarm_node.settings import WithQuestions
 from swarm_node.settings.sections import Section
 
 
 class TemporalClueConfig(Section):
     """Files of puzzles (prompt, solution) for the task temporal_clue/published."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig, ContributeConfig, EvaluationConfig)
+    serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     puzzles: Path | None = None
     """JSON file of puzzles. `model eval` asks each of them once."""

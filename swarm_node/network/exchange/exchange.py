@@ -22,8 +22,7 @@ from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
-from swarm_node.network.exchange.knowledge import Knowledge, PeerView, peer_views
-from swarm_node.network.exchange.offered import LocalAnnouncement
+from swarm_node.network.exchange.knowledge import Knowledge, LocalAnnouncement, PeerView, peer_views
 from swarm_node.network.exchange.peers import Sample, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig

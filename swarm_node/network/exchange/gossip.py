@@ -12,8 +12,7 @@ from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
-from swarm_node.network.exchange.knowledge import Asked, Knowledge
-from swarm_node.network.exchange.offered import REFRESH
+from swarm_node.network.exchange.knowledge import REFRESH, Asked, Knowledge
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry, by_network
 from swarm_node.network.parties import fair_sample, full, is_public, network_of

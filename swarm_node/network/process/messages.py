@@ -43,6 +43,13 @@ class Rules(BaseModel):
     max_completions: int = limits.MAX_COMPLETIONS
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
 
+    @classmethod
+    def of(cls, swarm: str, catalogue: Catalogue, **bounds: int) -> "Rules":
+        """Groups of this swarm on questions of this catalogue, within these bounds or those of the protocol."""
+        known = catalogue.environments.items()
+        tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
+        return cls(swarm=swarm, environments=tasks, **bounds)
+
     def admission(self, local_id: PeerId) -> AdmissionRules:
         """The same for a node with this peer id."""
         return AdmissionRules(

@@ -5,9 +5,8 @@ import time
 import pytest
 
 from protocol.messages import PeerId, Round
-from swarm_node.common.errors import UserError
-from swarm_node.environments.answers import FORMS, Answers
 from swarm_node.environments.registry import build_environment, right_answer
+from swarm_node.environments.scored import FORMS, Answers
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 READ = [
@@ -106,12 +105,3 @@ def test_nodes_with_other_shots_and_forms_score_each_others_groups() -> None:
     finally:
         strict.close()
         loose.close()
-
-
-def test_an_environment_without_answers_to_show_says_so() -> None:
-    environment, questions = ask("temporal_clue/tiny", 1)
-    try:
-        with pytest.raises(UserError, match="show no answers"):
-            environment.prompts(questions)
-    finally:
-        environment.close()

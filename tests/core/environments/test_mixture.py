@@ -7,8 +7,8 @@ import pytest
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.registry import build_environment
+from swarm_node.environments.scored import Mixture
 from swarm_node.rollouts.groups import Catalogue, Skipped
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
@@ -101,7 +101,7 @@ def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> No
 
 
 def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_is_forgotten() -> None:
-    names = ("second/few", "next/few", "third/few")
+    names = ("gcd/easy", "lcm/easy", "chain_sum/easy")
     mixture = build_environment(LearningConfig(environment=EnvironmentConfig(tasks=names, at_once=2)))
 
     def asked(author: PeerId) -> list[str]:
@@ -109,9 +109,9 @@ def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_i
 
     for rewards, chosen in (
         ({}, names[:2]),
-        ({"second/few": 0.9, "next/few": 0.89}, names[1:]),
-        ({"second/few": 0.5, "next/few": 0.95}, ("second/few", "third/few")),
-        ({"second/few": 0.9, "next/few": 1.0}, ("third/few",)),
+        ({"gcd/easy": 0.9, "lcm/easy": 0.89}, names[1:]),
+        ({"gcd/easy": 0.5, "lcm/easy": 0.95}, ("gcd/easy", "chain_sum/easy")),
+        ({"gcd/easy": 0.9, "lcm/easy": 1.0}, ("chain_sum/easy",)),
         (dict.fromkeys(names, 1.0), names),
     ):
         assert mixture.choose(rewards) == chosen

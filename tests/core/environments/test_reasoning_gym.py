@@ -121,10 +121,10 @@ def test_any_task_of_the_catalogue_is_scored_whatever_this_node_asks() -> None:
 def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     group = (gym.sample(BOB, Round(9), 1)[0], ["1", "2"])
     once = gym.score([group, group])
-    pid = gym.scoring_pid
+    pid = gym.scoring.pid
     gym.close()
     assert gym.score([group]) == once[:1] == once[1:]
-    assert pid is not None and gym.scoring_pid is None, "the second time no scoring process was needed"
+    assert pid is not None and gym.scoring.pid is None, "the second time no scoring process was needed"
 
 
 def test_no_question_no_answer(gym: ReasoningGym) -> None:

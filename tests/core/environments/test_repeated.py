@@ -8,9 +8,8 @@ import pytest
 from rich.console import Console
 
 from swarm_node.commands.evaluate import _over_all, _row, as_json, table
-from swarm_node.environments.kinds import held_out
+from swarm_node.environments.kinds import Repeated, held_out, repeated
 from swarm_node.environments.reasoning_gym.environment import KIND
-from swarm_node.environments.repeated import Repeated, repeated
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.settings import LearningConfig
 

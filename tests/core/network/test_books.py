@@ -6,7 +6,7 @@ And what it thinks of a peer: slow to condemn what may be honest, quick with lie
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Reason
 from swarm_node.network.actions import USEFUL
-from swarm_node.network.exchange.offered import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore
 from swarm_node.network.exchange.peers import (
     ANCHORS,
     BAN_SECONDS,

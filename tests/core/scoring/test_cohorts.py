@@ -10,7 +10,7 @@ import pytest
 
 from swarm_node.environments.reasoning_gym.scorers import scorers
 from swarm_node.scoring import children, server
-from swarm_node.scoring.forkserver import ForkServer, Task
+from swarm_node.scoring.children import ForkServer, Task
 from swarm_node.scoring.sandbox import Sandbox
 from swarm_node.scoring.server import Asked
 

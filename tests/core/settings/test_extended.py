@@ -17,7 +17,6 @@ from swarm_node.settings import (
     CheckConfig,
     LearningConfig,
     NodeConfig,
-    SimulationConfig,
     section_of,
     sections_of,
     with_sections,
@@ -62,8 +61,8 @@ def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(tmp_path: Pa
     file.write_text("[bakery]\nloaves = 3\n")
     assert section_of(resolve(NodeConfig, file, {}), BakeryConfig).loaves == 3
     assert section_of(resolve(NodeConfig, file, {"SWARM_NODE_BAKERY__LOAVES": "4"}), BakeryConfig).loaves == 4
-    found = from_command_line(SimulationConfig, [str(file), "--bakery.loaves", "5"], "swarm-node simulate")
-    assert isinstance(found, SimulationConfig) and sections_of(found) == {"bakery": BakeryConfig(loaves=5)}
+    found = from_command_line(CheckConfig, [str(file), "--bakery.loaves", "5"], "swarm-node check")
+    assert isinstance(found, CheckConfig) and sections_of(found) == {"bakery": BakeryConfig(loaves=5)}
     with pytest.raises(UserError, match="unknown key 'bakery"):
         resolve(AskConfig, file, {})
 

@@ -5,14 +5,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import (
-    AskConfig,
-    ContributeConfig,
-    EvaluationConfig,
-    NodeConfig,
-    SimulationConfig,
-    with_sections,
-)
+from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, resolve
 from swarm_node.settings.options import describe
 
@@ -50,35 +43,22 @@ def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
 
 
 def test_every_list_is_by_comma_or_space_alike():
-    flags = "--arms 8/0,4/4 2/6 --node-models a,b --defence.layers length,ngrams --faults.die 1@2,2@3"
-    config = from_command_line(
-        SimulationConfig, [*flags.split(), "--training.adam-betas", "0.8,0.9"], "swarm-node simulate"
-    )
-    assert config.arms == ("8/0", "4/4", "2/6")
-    assert config.node_models == ("a", "b")
+    flags = "--defence length,ngrams --environment.tasks gcd/tiny,lcm/tiny --training.adam-betas 0.8,0.9"
+    config = from_command_line(NodeConfig, flags.split(), "swarm-node run")
+    assert config.environment.tasks == TWO
     assert config.defence.layers == ("length", "ngrams")
-    assert config.faults.die == ("1@2", "2@3")
     assert config.training.adam_betas == (0.8, 0.9)
 
 
-def test_only_the_tasks_of_nodes_keep_their_commas():
-    config = from_command_line(
-        SimulationConfig, ["--node-tasks", "gcd/easy,lcm/easy", "gcd/hard"], "swarm-node simulate"
-    )
-    assert config.node_tasks == ("gcd/easy,lcm/easy", "gcd/hard")
-
-
 def test_short_names_are_the_options_they_stand_for():
-    flags = ["--attack", "lies", "--defence", "rescue", "ngrams"]
-    config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
-    assert (config.attack.kind, config.defence.layers) == ("lies", ("rescue", "ngrams"))
-    assert from_command_line(SimulationConfig, ["--defence"], "swarm-node simulate").defence.layers == ()
+    flags = ["--defence", "rescue", "ngrams"]
+    assert from_command_line(NodeConfig, flags, "swarm-node run").defence.layers == ("rescue", "ngrams")
+    assert from_command_line(NodeConfig, ["--defence"], "swarm-node run").defence.layers == ()
     assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 
 
 def test_variables_of_others_are_left_alone():
     assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == with_sections(NodeConfig)()
-    assert resolve(ContributeConfig, None, {"SWARM_NODE_MODEL__NAME": "rare"}).model == ""  # a section of `run` alone
 
 
 @pytest.mark.parametrize(
@@ -100,7 +80,7 @@ def test_what_is_wrong_in_a_file_is_one_line_with_the_key_that_is_or_was_meant(t
     assert named in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [NodeConfig, SimulationConfig, EvaluationConfig])
+@pytest.mark.parametrize("kind", [NodeConfig, EvaluationConfig])
 def test_every_option_has_an_explanation(kind):
     unexplained = [key for key, text in describe(kind).items() if not text]
     assert not unexplained

@@ -9,7 +9,7 @@ import pytest
 
 from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection
 from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
-from swarm_node.training.advantages import group_advantages
+from swarm_node.training.objectives import group_advantages
 from tests.groups import group
 
 

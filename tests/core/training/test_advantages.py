@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.training.advantages import group_advantages, population_advantages
+from swarm_node.training.objectives import group_advantages, population_advantages
 from tests.models import text_group
 
 REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)

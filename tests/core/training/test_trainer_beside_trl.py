@@ -216,7 +216,7 @@ def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
 
 
 def test_advantages_are_those_of_trl_up_to_its_larger_epsilon(model) -> None:
-    from swarm_node.training.advantages import group_advantages
+    from swarm_node.training.objectives import group_advantages
 
     for rewards in Batch(model, 1.0).rewards:
         values = torch.tensor(rewards, dtype=torch.float64)

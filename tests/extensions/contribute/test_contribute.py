@@ -18,11 +18,12 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.session import Contributor
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.contribute.start import take_key
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import ContributeConfig
+from swarm_node.settings.command_line import resolve
 from swarm_node.settings.secret import Secret, SecretUrl
 from tests.commands import started
 from tests.waiting import PATIENCE, until
@@ -420,3 +421,7 @@ def test_a_contributor_that_waits_for_its_server_ends_at_once_and_without_a_trac
         finally:
             process.kill()
     assert (process.returncode, errors) == (0, "")
+
+
+def test_a_variable_of_a_section_of_run_is_no_option_of_a_contributor():
+    assert resolve(ContributeConfig, None, {"SWARM_NODE_MODEL__NAME": "rare"}).model == ""

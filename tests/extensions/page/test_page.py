@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.page.observer import page
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
-from swarm_node.settings import BootstrapConfig, ContributeConfig, NodeConfig, Section, section_of, with_sections
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of, with_sections
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Telemetry
 from swarm_node.telemetry.jsonlines import read_jsonlines

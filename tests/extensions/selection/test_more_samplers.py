@@ -9,7 +9,7 @@ from swarm_node.common import loading
 from swarm_node.extensions.selection.adaptive import AdaptiveSampler
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.training.advantages import group_advantages, rare_first_advantages
+from swarm_node.training.objectives import group_advantages, rare_first_advantages
 from tests import models
 from tests.groups import external
 from tests.models import text_group

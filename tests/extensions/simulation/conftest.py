@@ -9,7 +9,8 @@ from rich.console import Console
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.main import simulate
-from swarm_node.settings import RoundConfig, SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import RoundConfig
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 

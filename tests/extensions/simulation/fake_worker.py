@@ -14,9 +14,9 @@ from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker import serve
 from swarm_node.rollouts.reports import RoundReport, StepReport
-from swarm_node.settings import SimulationConfig
 
 
 def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:

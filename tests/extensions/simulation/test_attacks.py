@@ -15,8 +15,9 @@ from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, ho
 from swarm_node.extensions.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.report import build_report
+from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.settings import AttackConfig, GenerationConfig, LearningConfig, RoundConfig
+from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]
@@ -98,7 +99,7 @@ def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> No
         rewards = environment.score([(each, FORGERIES) for each in asked])
         assert [len(scored) for scored in rewards] == [len(FORGERIES)] * 7
         assert max(reward for scored in rewards for reward in scored) < 0.5
-        assert environment.restarts == 0
+        assert environment.scoring.restarts == 0
     finally:
         environment.close()
 

@@ -4,7 +4,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Arm, Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.settings import FaultsConfig
+from swarm_node.extensions.simulation.settings import FaultsConfig
 
 
 def schedule(nodes=3, rounds=10, **faults):

@@ -5,7 +5,8 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.extensions.simulation.lag import LaggedNode
-from swarm_node.settings import AsynchronousConfig, ModelConfig, SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import AsynchronousConfig, ModelConfig
 from tests.models import make_node, model_of, weights_of
 
 

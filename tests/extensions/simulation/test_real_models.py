@@ -10,7 +10,8 @@ from rich.console import Console
 
 from swarm_node.extensions.simulation.engines.population import LivePopulation
 from swarm_node.extensions.simulation.main import simulate
-from swarm_node.settings import ModelConfig, SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import ModelConfig
 from swarm_node.settings.command_line import from_command_line
 
 CONFIG = Path(__file__).parents[3] / "configs" / "simulate.toml"

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.main import simulate
-from swarm_node.settings import FaultsConfig, GenerationConfig, ModelConfig, RoundConfig, SimulationConfig
+from swarm_node.extensions.simulation.settings import FaultsConfig, SimulationConfig
+from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig
 from tests.waiting import until
 
 SMALL = {

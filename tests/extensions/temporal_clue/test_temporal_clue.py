@@ -18,6 +18,7 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
+from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue import make, published, scoring, text
 from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND, Puzzles
@@ -27,7 +28,7 @@ from swarm_node.extensions.temporal_clue.solve import solve
 from swarm_node.extensions.temporal_clue.solver import Rules, Undecided
 from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_murder
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"
 PUBLISHED = json.loads(FILE.read_text())
@@ -252,3 +253,14 @@ def test_solve_prints_the_solution_of_ours_and_of_published_ones(capsys: pytest.
     assert answers(text.key(generate("tiny", 5, 6))) in "\n".join(lines)
     with pytest.raises(UserError, match="neither a size"):
         list(solve("temporal_clue/huge", 0, 0))
+
+
+def test_a_puzzle_shows_no_answer_and_so_takes_no_shots() -> None:
+    environment = build_environment(
+        LearningConfig(environment=EnvironmentConfig(tasks=("temporal_clue/tiny",), shots=1))
+    )
+    try:
+        with pytest.raises(UserError, match="show no answers"):
+            environment.prompts(environment.sample(ALICE, Round(0), 1))
+    finally:
+        environment.close()

@@ -19,7 +19,7 @@ def test_the_way_of_an_external_group_is_traced_from_the_wire_to_the_update() ->
         "protocol/codec.py",
         "swarm_node/node/round.py",
         "swarm_node/rollouts/pool.py",
-        "swarm_node/training/advantages.py",
+        "swarm_node/training/trainer.py",
     ):
         assert passed in path
     assert not {file for file in path if file.startswith(("tests/", "lab/"))}

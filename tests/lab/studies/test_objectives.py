@@ -8,8 +8,7 @@ import torch
 from lab.studies import objectives
 from lab.studies.objectives import FLOOR, GAMMA, named, shaping
 from swarm_node.common import plugins
-from swarm_node.training.advantages import group_advantages
-from swarm_node.training.objectives import Bounds, Terms, clipped
+from swarm_node.training.objectives import Bounds, Terms, clipped, group_advantages
 
 PROBABILITIES = (0.9, 0.1, 0.5 * FLOOR, 0.5 * FLOOR, 0.9, 0.1)
 ADVANTAGES = (1.0, 1.0, 1.0, 1.0, -1.0, -1.0)

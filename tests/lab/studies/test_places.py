@@ -7,7 +7,7 @@ import pytest
 from lab.studies import places, runner
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.folder import ReportFolder
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def options(*words: str) -> argparse.Namespace:

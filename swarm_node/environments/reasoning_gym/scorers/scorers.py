@@ -3,7 +3,7 @@ search others for a number, and can be made to run for minutes. A guard before t
 
 Same rewards for right answers as the library's (a test compares), none for what says more than the answer, no
 execution, bounded work, and nothing imported that a small process would not have: these run in the fork server
-(`forkserver.py`), where a fork is cheap.
+(`children.py`), where a fork is cheap.
 """
 
 import json

@@ -12,12 +12,12 @@ from protocol.identity import Identity
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
 from swarm_node.rollouts.groups import Generated, Selection
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.rollouts.reports import RoundReport
-from swarm_node.settings import SimulationConfig
 
 FLOOD = 10  # times as many groups as an honest node publishes
 SYBILS = 8  # new identities of one hostile node, every round

@@ -10,8 +10,8 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.extensions.simulation.engines.real_nodes import LINES, RealEngine, RealRun, one_line
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker_messages import node_environment
-from swarm_node.settings import SimulationConfig
 from swarm_node.settings.options import plug_in_files
 
 LABEL = "swarm-node.simulation"  # of every container and network of ours; its value names the report folder

@@ -15,6 +15,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker_messages import (
     FromWorker,
     Order,
@@ -23,7 +24,6 @@ from swarm_node.extensions.simulation.worker_messages import (
     spawned,
     write_order,
 )
-from swarm_node.settings import SimulationConfig
 from swarm_node.telemetry.events import CellRound
 
 if TYPE_CHECKING:

@@ -16,14 +16,16 @@ from swarm_node.extensions.simulation.attacks.payloads import payload_of
 from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node.learner import build_node, configured_policy
-from swarm_node.node.network import build_rules
+from swarm_node.node.learner import build_node
 from swarm_node.node.round import Node
+from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.interfaces import Environment, Participant
-from swarm_node.settings import LearningConfig, SimulationConfig
+from swarm_node.settings import LearningConfig
 
 
 class LivePopulation:
@@ -51,7 +53,7 @@ class LivePopulation:
         policy = self._adapted(own) if own.model.lora_rank else None
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network, policy, exact_mix=True)
         if own.attack.kind == "none":
-            ahead = own.asynchronous.max_staleness + 1  # as `capacity.py` allows
+            ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows
             return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)

@@ -13,7 +13,7 @@ from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.extensions.simulation.engines.real_nodes import RealEngine, RealRun, one_line
 from swarm_node.extensions.simulation.memory_use import family, family_mb
-from swarm_node.settings import SimulationConfig
+from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 class ProcessEngine(RealEngine):

@@ -21,9 +21,10 @@ from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.engines.engine import Engine, Run
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.node_options import identity, node_config
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.reports import RoundReport
-from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, SimulationConfig, with_sections
+from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
 from swarm_node.telemetry.events import CellRound

@@ -1,4 +1,4 @@
-"""The pages of help: one list of commands, options that exist, a screen for each."""
+"""The pages of help with all extensions: one list of commands, options that exist, a screen for each."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from swarm_node.commands.cli import dispatch, usage
 from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import UserError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LINES, COLUMNS = 24, 80
 
 
