@@ -8,7 +8,8 @@ extra `studies`.
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 sharing      sharing, specialists (nodes that ask different tasks), equal_compute, samplers, strength (strong among
              weak); parts: runner, statistics, rates, figures, objectives
-learning     staleness (old text), first_minutes (when a real model has learned each task of basics)
+learning     staleness (old text), first_minutes (when a real model has learned each task of basics), real_swarm (who
+             learns from whom)
 figures      scale (10,000 nodes)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour); both
              use attackers and churn
