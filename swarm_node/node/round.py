@@ -311,8 +311,8 @@ def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
     return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def write_waiting(generated: Generated) -> str:

@@ -120,7 +120,9 @@ class GrpoTrainer:
             totals.skip("out of device memory")
         self.updating = False
         self._policy.version += 1  # also without a step: a version is a batch consumed
-        return self._report(totals, len(trained)) if trained else StepReport(skipped=totals.skipped)
+        if not totals.steps:
+            return StepReport(halvings=totals.halvings, skipped=totals.skipped)
+        return self._report(totals, len(trained))
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """The state of all ranks by "INDEX.NAME", in memory of the host."""
@@ -133,21 +135,21 @@ class GrpoTrainer:
             self._step(groups, totals)
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
-        steps, tokens = max(1, totals.steps), max(1, totals.tokens)
+        tokens, mismatch = totals.tokens, totals.mismatch
         return StepReport(
             optimizer_steps=totals.steps,
-            trained_tokens=totals.tokens if totals.steps else 0,
+            trained_tokens=tokens,
             trained_groups=trained_groups,
-            loss=totals.loss / steps,
-            grad_norm=totals.grad_norm / steps,
+            loss=totals.loss / totals.steps,
+            grad_norm=totals.grad_norm / totals.steps,
             learning_rate=float(self.optimizer.param_groups[0]["lr"]),
             ratio_mean=totals.ratio / tokens,
             clip_fraction=totals.clipped / tokens,
             entropy=totals.entropy / tokens,
-            staleness=totals.staleness / max(1, totals.local_tokens),
-            mismatch_mean=totals.mismatch.mean,
-            mismatch_max=totals.mismatch.largest,
-            mismatch_kl=totals.mismatch.kl,
+            staleness=totals.staleness / totals.local_tokens if totals.local_tokens else None,
+            mismatch_mean=mismatch.mean if mismatch.tokens else None,
+            mismatch_max=mismatch.largest if mismatch.tokens else None,
+            mismatch_kl=mismatch.kl if mismatch.tokens else None,
             halvings=totals.halvings,
             skipped=totals.skipped,
         )
