@@ -3,7 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,10 +23,12 @@ from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
+from swarm_node.policy.soundness import Damaged, rendered
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
+SAID = "forty-two"  # an answer that no chat template changes
 SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
 
 
@@ -65,7 +67,8 @@ class Policy:
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
     eos_ids: frozenset[int] = field(init=False)
-    eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
+    eos_id: int | None = field(init=False)  # the one that ends a text
+    turn_end: int | None = field(init=False)  # the one that ends a turn of a chat
     pad_id: int = field(init=False)
     context_length: int = field(init=False)  # tokens, prompt and completion together
 
@@ -74,6 +77,7 @@ class Policy:
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
+        self.turn_end = turn_end(self.tokenizer, self.eos_ids, self.eos_id)
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
 
@@ -89,10 +93,11 @@ class Policy:
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
         """Ids of a peer's completion. Text that spells a special token stays text. One that ended gets this node's own
-        end: the string that ends its own completions, tokenized together with the text, or EOS."""
+        end: the string that ends its own completions, tokenized together with the text, or an end token."""
         whole = text + self.frame.stop if ended else text
         ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
-        return [*ids, self.eos_id] if ended and not self.frame.stop and self.eos_id is not None else list(ids)
+        end = self.turn_end if self.frame.chat else self.eos_id
+        return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""
@@ -292,6 +297,17 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
     """
     tolerance = AGREEMENT * (100.0 if coarse else 1.0) * float(reference.abs().max())
     return bool((ours.float() - reference.float()).abs().max() <= tolerance)
+
+
+def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
+    """The end token behind an answer in the chat template, which a chat model has learned to end its turn with.
+    `otherwise` where no template says. Gemma, Phi and Llama 3 have several end tokens, and EOS may be another."""
+    chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
+    try:
+        behind = rendered(tokenizer, chat).rpartition(SAID)[2] if tokenizer.chat_template else ""
+    except Damaged:  # a template that takes no answers
+        return otherwise
+    return next((i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids), otherwise)
 
 
 def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:
