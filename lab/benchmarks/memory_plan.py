@@ -140,7 +140,7 @@ def traced(config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int
     """Bytes of weights, gradients and a micro-batch at its peak, and what the plan says of the last of them."""
     config = copy.deepcopy(config)
     config.num_hidden_layers = layers or config.num_hidden_layers
-    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, CPU), mask=None)  # one row, no pads
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], CPU), mask=None)  # one row, no pads
     with FakeTensorMode(allow_non_fake_inputs=True), Bytes() as count:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
         model.set_attn_implementation(FUSED)

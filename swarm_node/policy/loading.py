@@ -24,6 +24,8 @@ from swarm_node.policy.precision import Use, plain
 from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import ModelConfig
 
+MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft has them
+
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
     """The policy of this configuration; `resume` is a checkpoint folder to take its weights, or adapters, from.
@@ -78,6 +80,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     soundness.check_template(tokenizer)
     commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit)
+    with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
+        policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
@@ -153,8 +157,10 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
         except Exception as error:
             raise Damaged(_first_line(error)) from error
+    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # the name leaves the head out
+    if model.config.model_type in MAMBAS:
+        options["exclude_modules"] = ["out_proj", "conv1d"]  # whose weights its kernels take, without adapters
     try:
-        options = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # peft's name leaves the head out
         with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft asks by a name of the past
             return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:

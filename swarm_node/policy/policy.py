@@ -251,7 +251,7 @@ class Policy:
 
         @cache
         def reference() -> Tensor:
-            batch = build_rows(packed, self.pad_id, self.device)
+            batch = build_rows(packed, self.device)
             return attempt(lambda: self._computed(batch, None, self.model)[batch.source_T], "in trying packed rows")
 
         with torch.no_grad(), self.exact():
@@ -266,7 +266,7 @@ class Policy:
     @cached_property
     def _subject(self) -> str:
         precision = [self.precision.describe(""), folder_digest(Path(getfile(type(self.precision))).parent)]
-        facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision, "pad": self.pad_id}
+        facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision}
         return subject(facts, self.model, self.device)
 
     def _agrees(self, way: Packing, packed: list[TokenGroup], reference: Callable[[], Tensor]) -> bool | None:

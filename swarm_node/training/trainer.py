@@ -173,7 +173,7 @@ class GrpoTrainer:
 
     def _build(self, rows: Sequence[TokenGroup]) -> Batch:
         if self.packing is None:
-            return build_rows(rows, self._policy.pad_id, self._policy.device)
+            return build_rows(rows, self._policy.device)
         return build_tree(rows, self._policy.device)
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:

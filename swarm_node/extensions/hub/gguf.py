@@ -102,7 +102,8 @@ def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | 
     low, high, most = about["low_freq_factor"], about["high_freq_factor"], about["factor"]
     fast = (about["original_max_position_embeddings"] / waves - low) / (high - low)  # 0: slow, 1: fast
     share = fast.clip(0.0, 1.0)
-    return (1.0 / ((1.0 - share) / most + share)).astype(numpy.float32)
+    factors: numpy.ndarray[Any, Any] = 1.0 / ((1.0 - share) / most + share)
+    return factors.astype(numpy.float32)
 
 
 def _words(writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:

@@ -80,6 +80,7 @@ class Swarm(script.Swarm):
         completion_ids, _ = trainer._generate_single_turn(prompt_ids, None, {}, size)
         addresses = [self._next(prompt).model_dump_json() for prompt in local for _ in range(size)]
         end = turn_end(tokenizer, self._ends, tokenizer.eos_token_id)
+        assert end is not None, "GRPOTrainer takes no tokenizer without EOS"
         for place, group in enumerate(external, len(local)):
             ids, _, _ = trainer._tokenize_prompts(turns[size * place : size * (place + 1)])
             prompt_ids = [*prompt_ids, *ids]
