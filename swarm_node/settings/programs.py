@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from swarm_node.settings.environment import AnswerForm, EnvironmentConfig
-from swarm_node.settings.model import GenerationConfig, ModelConfig
+from swarm_node.settings.model import GenerationConfig, ModelConfig, Stops
 from swarm_node.settings.secret import SecretUrl
-from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName, json_object
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 
@@ -293,6 +293,13 @@ class ContributeConfig(Section):
     """Tokens a completion may have before it is cut off."""
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     """Of sampling. Completions that are all alike are never shared."""
+    stop: Stops = ()
+    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab."""
+    thinking: bool = True
+    """Whether the model may think first. Without, the request says so in the words of Ollama and of vLLM, llama.cpp and
+    SGLang; a server that refuses such words has others, for extra_body."""
+    extra_body: Annotated[str, AfterValidator(json_object)] = ""
+    """More of each request, as a JSON object: '{"top_p": 0.9}'. null takes a field out."""
     timeout: Annotated[float, Field(gt=0.0)] = 120.0
     """Seconds that one request may take, connection and headers included."""
     requests_per_minute: Positive = 60
@@ -300,8 +307,6 @@ class ContributeConfig(Section):
     tokens_per_minute: Count = 200_000
     """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
     more is made alone."""
-    tokens_per_day: Count = 0
-    """Tokens that may be used in a day (UTC); 0 sets no limit."""
     total_requests: Count = 20_000
     """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
     total_tokens: Count = 10_000_000
