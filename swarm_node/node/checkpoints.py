@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.round import Node, read_waiting
 from swarm_node.policy.device import OutOfMemory, attempt
@@ -200,5 +200,5 @@ def _trainer(node: Node) -> GrpoTrainer:
 
 def _short(error: Exception) -> str:
     """In some words: a KeyError says nothing but the key."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+    text = first_line(error, 120)
     return f"{text} is missing" if isinstance(error, KeyError) else text

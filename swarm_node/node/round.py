@@ -93,7 +93,8 @@ class Node:
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
-        scoring, waiting = self._external_scoring(), self.pool.candidates()
+        scoring = self.external or ScoringInStep(partial(score_external, self.environment))
+        waiting = self.pool.candidates()
         own = [each.group for each in generated.groups]
         ready, failed = scoring.ready(waiting, self.config.external_groups, own)
         alone = not ready and not self.reuse.waiting(self.clock())
@@ -241,9 +242,6 @@ class Node:
         skipped.update(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, ScoredGroup)]
         return scored, skipped, _sum(generating, scoring)
-
-    def _external_scoring(self) -> ExternalScoring:
-        return self.external or ScoringInStep(partial(score_external, self.environment))
 
 
 def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:

@@ -154,7 +154,7 @@ class Policy:
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features):
             with self._autocast():
-                hidden_TD = self._hidden(batch)[source_T]
+                hidden_TD = self._computed(batch, self.packing, self.causal.base_model)[source_T]
                 log_probs_T, entropies_T = projected_log_probs(hidden_TD, head, target_T, temperature)
             return log_probs_T, entropies_T.sum()
         distribution_UV = log_distribution(self._computed(batch, self.packing, self.model), temperature)
@@ -173,10 +173,6 @@ class Policy:
     def logits(self, batch: Batch) -> Tensor:
         """Logits [T, V] that predict `batch.target_T`."""
         return self._computed(batch, self.packing, self.model)[batch.source_T]
-
-    def _hidden(self, batch: Batch) -> Tensor:
-        """[U, D]: what the output head makes `logits` of."""
-        return self._computed(batch, self.packing, self.causal.base_model)
 
     def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
         """[U, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from swarm_node.rollouts.reports import Figure
 from swarm_node.telemetry.events import Event, Resting, RoundDone
 from swarm_node.telemetry.terminal import wall_seconds
 
@@ -38,8 +37,8 @@ class RecentRounds:
         self._facts = {
             "round": report.round,
             "round_seconds": round(median(self._seconds), 3),
-            "reward": _rounded(report.reward),
-            "informative_share": _rounded(report.informative_share),
+            "reward": report.reward,
+            "informative_share": report.informative_share,
             "external_informative": report.external_informative,
             "pool_size": report.pool_size,
             "waiting": event.waiting,
@@ -59,7 +58,3 @@ class RecentRounds:
         resting = {"resting": self._resting} if self._resting else {}
         noted = {name: value for name, value in self._noted.items() if value}
         return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}
-
-
-def _rounded(figure: Figure) -> Figure:
-    return None if figure is None else round(figure, 4)
