@@ -88,12 +88,6 @@ def sources_of(
     return file, given
 
 
-def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
-    """Without flags: defaults, then the file, then environment variables."""
-    kind = with_sections(kind)
-    return _combined(kind, _stored(kind, file, environment), file)
-
-
 def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
     """The first word that is no flag's, and what the flags say. UserError for a flag that the command lacks, one
     without its value, and one given twice.

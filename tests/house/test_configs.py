@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from swarm_node.settings import NodeConfig, SimulationConfig
-from swarm_node.settings.command_line import resolve
 from swarm_node.settings.options import flatten
+from tests.commands import resolve
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,9 @@ from swarm_node.settings import (
     SimulationConfig,
     with_sections,
 )
-from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
+from tests.commands import resolve
 
 
 def written(folder: Path, text: str) -> Path:
