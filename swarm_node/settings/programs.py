@@ -296,8 +296,7 @@ class ContributeConfig(Section):
     stop: Stops = ()
     """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab."""
     thinking: bool = True
-    """Whether the model may think first. Without, the request says so in the words of Ollama and of vLLM, llama.cpp and
-    SGLang; a server that refuses such words has others, for extra_body."""
+    """Whether the model may think first. If not, the request has the fields for it of Ollama, vLLM and llama.cpp."""
     extra_body: Annotated[str, AfterValidator(json_object)] = ""
     """More of each request, as a JSON object: '{"top_p": 0.9}'. null takes a field out."""
     timeout: Annotated[float, Field(gt=0.0)] = 120.0

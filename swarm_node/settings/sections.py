@@ -48,9 +48,8 @@ SwarmName = Annotated[str, AfterValidator(_swarm)]
 class PlugIn:
     """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration.
 
-    A file gets its whole path: it is looked for in the `folder` of the context of validation, which is that of a
-    configuration file, else in the current one. A name that nobody has registered is a UserError, before anything
-    starts.
+    A file gets its whole path: it lies in the `folder` of the context of validation, that of a configuration file, else
+    in the current one. A name that nobody has registered is a UserError, before anything starts.
     """
 
     kind: str  # "environments", "samplers", ...

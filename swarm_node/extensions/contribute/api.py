@@ -80,7 +80,7 @@ class ApiGenerator:
             raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
         self._extra = json.loads(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
-            raise UserError(f"--extra-body cannot set {', '.join(fixed)}: the budget counts on the options for it")
+            raise UserError(f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it")
         self._config, self._key, self._budget = config, key, budget
         self._pause, self._say, self._random, self._clock = pause, say, random, clock
         self._circuit = Circuit()

@@ -60,7 +60,7 @@ def _family(folder: Path, config: Mapping[str, Any]) -> str:
     if (folder / "adapter_config.json").exists():
         raise UserError("--gguf needs whole weights: add --merge, which makes the adapters part of them")
     family = FAMILIES.get(config["model_type"])
-    scaled = _positions(config)["rope_type"] not in ("default", "llama3")
+    scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
     if family is None or scaled or config.get("mlp_bias") or (family == "llama" and config.get("attention_bias")):
         what = f"models of type {config['model_type']}" + (" with scaled positions or biases" if family else "")
         raise UserError(f"--gguf does not know {what}: {SCRIPT}")
@@ -80,14 +80,8 @@ def _shape(writer: Any, config: Mapping[str, Any]) -> None:
     writer.add_value_length(width)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_dimension_count(width)
-    writer.add_rope_freq_base(_positions(config)["rope_theta"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
     writer.add_vocab_size(config["vocab_size"])
-
-
-def _positions(config: Mapping[str, Any]) -> dict[str, Any]:
-    """How the model counts positions, as transformers 4 and 5 write it."""
-    older = {"rope_type": "default", "rope_theta": config.get("rope_theta"), **(config.get("rope_scaling") or {})}
-    return {**older, **config.get("rope_parameters", {})}
 
 
 def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | None":
@@ -95,7 +89,10 @@ def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | 
     that divide none. llama.cpp reads it as a tensor."""
     import numpy
 
-    about, width = _positions(config), config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    about, width = (
+        config["rope_parameters"],
+        config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"],
+    )
     if about["rope_type"] == "default":
         return None
     waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens of a whole turn
@@ -118,14 +115,14 @@ def _words(writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapp
     writer.add_token_list([token for token, _ in listed])
     writer.add_token_types([kind for _, kind in listed])
     writer.add_token_merges([each if isinstance(each, str) else " ".join(each) for each in model["merges"]])
-    from transformers import AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer
 
     from swarm_node.policy.policy import turn_end
 
-    whole = AutoTokenizer.from_pretrained(folder)
-    ends = config.get("eos_token_id")
-    if (folder / "generation_config.json").exists():
-        ends = GenerationConfig.from_pretrained(folder).eos_token_id or ends
+    whole = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    generation = folder / "generation_config.json"
+    ends = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id") if generation.exists() else None
+    ends = config.get("eos_token_id") if ends is None else ends
     ends = ends if isinstance(ends, list) else [ends]
     eos = whole.eos_token_id if whole.eos_token_id is not None else ends[0]
     special = {"bos": whole.bos_token_id, "eos": eos, "pad": whole.pad_token_id, "eot": turn_end(whole, ends, eos)}
