@@ -76,7 +76,6 @@ class Kept:
         """Takes the newest checkpoint whose state can be read."""
         while (newest := next(reversed(checkpoint.all_checkpoints(self._home / LAST)), None)) is not None:
             try:
-                checkpoint.check_plain(newest)
                 state = checkpoint.read_state(newest)
                 self._check_model(state["extra"])
                 self.waiting = [str(text) for text in state["extra"].get("waiting", [])]

@@ -11,7 +11,6 @@ import torch
 
 from protocol.messages import PeerId
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import load_policy
@@ -20,7 +19,6 @@ from swarm_node.policy.models import source
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.ranks import ALONE, Ranks
-from swarm_node.policy.soundness import Damaged, check_template
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
@@ -52,11 +50,7 @@ def configured_policy(
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
     chat = config.model.template_arguments != NO_TEMPLATE
     arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
-    try:
-        check_template(policy.tokenizer, system, arguments)
-    except Damaged as error:
-        raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
+    policy.take(Frame(system, arguments, next(iter(config.generation.stop), ""), chat))
     return policy
 
 

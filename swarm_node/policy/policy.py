@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
+from swarm_node.common.errors import UserError
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
@@ -23,7 +24,7 @@ from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
-from swarm_node.policy.soundness import Damaged, rendered
+from swarm_node.policy.soundness import Damaged, check_template, rendered
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
@@ -80,6 +81,14 @@ class Policy:
         self.turn_end = turn_end(self.tokenizer, self.eos_ids, self.eos_id)
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
+
+    def take(self, frame: Frame) -> None:
+        """Stands around prompts from now on. UserError where the model's chat template does not take that."""
+        try:
+            check_template(self.tokenizer, frame.system, frame.arguments)
+        except Damaged as error:
+            raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
+        self.frame = frame
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
