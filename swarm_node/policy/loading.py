@@ -80,11 +80,11 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     soundness.check_template(tokenizer)
     commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit)
-    with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
-        policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
+    with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
+        policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
 
 
