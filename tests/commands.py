@@ -1,11 +1,14 @@
 """The `swarm-node` command as a user starts it: real processes, of this interpreter."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from swarm_node.settings.command_line import from_command_line
 from tests import preloaded
 
 ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
@@ -13,6 +16,12 @@ ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "swarm_node.commands.cli", *map(str, arguments)]
+
+
+def resolve(kind: Any, file: Path | None, environment: Mapping[str, str]) -> Any:
+    """The configuration of a command that is started without flags, with these variables alone."""
+    with patch.dict(os.environ, environment, clear=True):
+        return from_command_line(kind, [str(file)] if file else [], "swarm-node")
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":

@@ -34,7 +34,7 @@ def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
 def gradients(policy: Policy, way: Packing | None, temperature: float, thread: bool = False) -> list[Tensor]:
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
-    batch = build_tree(PACKED, policy.device, 1) if way else build_rows(PACKED, policy.pad_id, policy.device)
+    batch = build_tree(PACKED, policy.device, 1) if way else build_rows(PACKED, policy.device)
     log_probs, entropy = policy.log_probs(batch, temperature)
     loss = (log_probs * torch.linspace(-1, 1, len(log_probs))).sum()
     if thread:  # as on a GPU, where autograd has threads of its own

@@ -271,4 +271,4 @@ def trainer_of(node: Node) -> GrpoTrainer:
 
 
 def model_of(node: Node) -> Any:
-    return trainer_of(node)._policy.model
+    return trainer_of(node).policy.model

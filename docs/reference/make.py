@@ -176,13 +176,10 @@ def _value(about: FieldInfo) -> str:
 def events_page() -> str:
     parts = [described(kind, "##") for kind in get_args(Written)]
     nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
-    figures = [
-        row(f"`{name}`", about.unit or "-", about.meaning, _over(about.over, about.stepped))
-        for name, about in METRICS.items()
-    ]
+    figures = [row(f"`{name}`", about.unit or "-", about.meaning, about.over) for name, about in METRICS.items()]
     explained = (
         "## Figures\n\nThese figures are in a RoundDone, in the `metrics` of a CellRound and of report.json, and in "
-        "rounds.csv.\nThe last column says how those of several nodes become one.\n\n"
+        "rounds.csv.\nThe last column says how those of the nodes that have a figure become one.\n\n"
     )
     inside = "## Inside a RoundDone\n\n`report` is a RoundReport, which holds a StepReport and perhaps an Overlap.\n"
     return "\n".join(
@@ -194,10 +191,6 @@ def events_page() -> str:
             explained + table("figure", "unit", "meaning", "of several nodes") + "".join(figures),
         ]
     )
-
-
-def _over(how: str, stepped: bool) -> str:
-    return f"{how} over those that took a step" if stepped else how
 
 
 def report_page() -> str:

@@ -159,7 +159,7 @@ def traced(
     last of them."""
     config, device = copy.deepcopy(config), torch.device("cuda" if card else "cpu")
     config.num_hidden_layers = layers or config.num_hidden_layers
-    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], 0, device), mask=None)  # one row, no pads
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)  # one row, no pads
     count: Any = Card() if card else Bytes()
     with nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True), count, device:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)

@@ -110,9 +110,10 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines.append(f"{answer['role']} {answer['peer_id']}")
     training, network = answer.get("training", {}), answer.get("network", {})
     if "round" in training:
+        reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(
             f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and took "
-            f"{training['round_seconds']:.2f} s, reward {training['reward']:.3f}, "
+            f"{training['round_seconds']:.2f} s, {reward}"
             f"{training['external_informative']} external groups in it, {training['received']} received so far"
         )
     if training.get("resting"):

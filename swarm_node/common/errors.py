@@ -16,6 +16,11 @@ class UserError(Exception):
     """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No traceback is shown."""
 
 
+def first_line(error: BaseException, most: int = 200) -> str:
+    """What an error of a library says, in its first line; its type where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
+
+
 def printable(text: str, limit: int = 200) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder their neighbours."""
     shown = "".join("?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1])

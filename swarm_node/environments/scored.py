@@ -200,7 +200,10 @@ class ScoredEnvironment:
                 missing[key] = (question, tuple(map(self._answers.read, texts)))
             results.append(known)
         replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
-        found = {key: self._rewarded(reply) for key, reply in zip(missing, replies, strict=True)}
+        found: dict[bytes, Rewards] = {
+            key: self._rule.rewards(reply) if isinstance(reply, tuple) else _skipped(reply)
+            for key, reply in zip(missing, replies, strict=True)
+        }
         for key, rewards in found.items():
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
@@ -240,11 +243,6 @@ class ScoredEnvironment:
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
         """A request to the scoring process."""
         return question.dataset, question.config_id, question.seed, question.index, texts
-
-    def _rewarded(self, reply: Reply) -> Rewards:
-        if not isinstance(reply, tuple):
-            return _skipped(reply)
-        return self._rule.rewards(reply)
 
 
 def _skipped(reply: Reply) -> Skipped:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.learner import Learner
 from swarm_node.node.round import Node, read_waiting
@@ -77,7 +77,6 @@ class Kept:
         """Takes the newest checkpoint whose state can be read."""
         while (newest := next(reversed(checkpoint.all_checkpoints(self._home / LAST)), None)) is not None:
             try:
-                checkpoint.check_plain(newest)
                 state = checkpoint.read_state(newest)
                 self._check_model(state["extra"])
                 self.waiting = [str(text) for text in state["extra"].get("waiting", [])]
@@ -201,5 +200,5 @@ def _trainer(node: Node) -> GrpoTrainer:
 
 def _short(error: Exception) -> str:
     """In some words: a KeyError says nothing but the key."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
+    text = first_line(error, 120)
     return f"{text} is missing" if isinstance(error, KeyError) else text

@@ -95,7 +95,8 @@ class Node:
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
-        scoring, waiting = self._external_scoring(), self.pool.candidates()
+        scoring = self.external or ScoringInStep(partial(score_external, self.environment))
+        waiting = self.pool.candidates()
         own = [each.group for each in generated.groups]
         ready, failed = scoring.ready(waiting, self.config.external_groups, own)
         self.sampler.observe(generated.groups)
@@ -242,9 +243,6 @@ class Node:
         scored = [result for result in results if isinstance(result, ScoredGroup)]
         return scored, skipped, _sum(generating, scoring)
 
-    def _external_scoring(self) -> ExternalScoring:
-        return self.external or ScoringInStep(partial(score_external, self.environment))
-
 
 def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
     """External groups, with their prompts rebuilt."""
@@ -311,8 +309,8 @@ def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
     return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def write_waiting(generated: Generated) -> str:

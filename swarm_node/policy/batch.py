@@ -211,8 +211,8 @@ class Batch:
     external_T: Tensor  # bool
 
 
-def build_rows(groups: Sequence[TokenGroup], pad_id: int, device: torch.device) -> Batch:
-    """A row for each completion."""
+def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
+    """A row for each completion, padded with its first token. A pad is often zero, where Gemma 3n has no gradient."""
     pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
     ids, positions, mask = [], [], []
@@ -220,7 +220,7 @@ def build_rows(groups: Sequence[TokenGroup], pad_id: int, device: torch.device) 
     for number, (prompt, completion) in enumerate(pairs):
         fed = [*prompt, *completion[:-1]]
         left, right = width - len(prompt), keep - len(completion)
-        ids.append([pad_id] * left + fed + [pad_id] * right)
+        ids.append([fed[0]] * left + fed + [fed[0]] * right)
         positions.append([0] * left + list(range(len(fed))) + [0] * right)
         mask.append([0] * left + [1] * len(fed) + [0] * right)
         # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.

@@ -40,7 +40,9 @@ def only_here(name: str, revision: str = "") -> bool:
 def unreachable(name: str, revision: str = "") -> str:
     """Why the hub is not to be asked for this model, or cannot be; "" where it can."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
-    return "HF_HUB_OFFLINE is set" if offline else _problem(_url(name, revision))
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    url = f"{endpoint}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
+    return "HF_HUB_OFFLINE is set" if offline else _problem(url)
 
 
 def commit_of(name: str, revision: str) -> str:
@@ -49,14 +51,6 @@ def commit_of(name: str, revision: str) -> str:
 
     found = try_to_load_from_cache(name, "config.json", revision=revision)
     return Path(found).parent.name if isinstance(found, str) else ""
-
-
-def _url(name: str, revision: str) -> str:
-    return f"{_endpoint()}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
-
-
-def _endpoint() -> str:
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
 def _problem(url: str) -> str:

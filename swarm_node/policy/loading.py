@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import hub, models, soundness
 from swarm_node.policy.device import attempt
 from swarm_node.policy.policy import Frame, Policy
@@ -39,12 +39,11 @@ def configured_policy(
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
     chat = config.model.template_arguments != NO_TEMPLATE
     arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
-    try:
-        soundness.check_template(policy.tokenizer, system, arguments)
-    except Damaged as error:
-        raise UserError(f"the chat template takes no system turn, or not model.template_arguments: {error}") from error
-    policy.frame = Frame(system, arguments, next(iter(config.generation.stop), ""), chat)
+    policy.take(Frame(system, arguments, next(iter(config.generation.stop), ""), chat))
     return policy
+
+
+MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft has them
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
@@ -64,8 +63,8 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
         raise
     except Exception as error:  # each library underneath raises types of its own on missing or broken files
         if source is resume or (resume is not None and isinstance(error, Damaged)):
-            raise Damaged(_first_line(error)) from error
-        raise UserError(f"cannot load model {str(source)!r}: {_first_line(error)}") from error
+            raise Damaged(first_line(error)) from error
+        raise UserError(f"cannot load model {str(source)!r}: {first_line(error)}") from error
     finally:
         if shown:
             logging.enable_progress_bar()
@@ -104,6 +103,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
+    with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
+        policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
 
 
@@ -135,7 +136,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device {name!r} cannot be used: {_first_line(error)}; try --model.device auto") from error
+        raise UserError(f"device {name!r} cannot be used: {first_line(error)}; try --model.device auto") from error
     return device
 
 
@@ -175,14 +176,12 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
         try:
             return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
         except Exception as error:
-            raise Damaged(_first_line(error)) from error
+            raise Damaged(first_line(error)) from error
+    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # the name leaves the head out
+    if model.config.model_type in MAMBAS:
+        options["exclude_modules"] = ["out_proj", "conv1d"]  # whose weights its kernels take, without adapters
     try:
-        options = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # peft's name leaves the head out
         with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft asks by a name of the past
             return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
-        raise UserError(f"LoRA does not fit this model: {_first_line(error)}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
 from swarm_node.policy.device import keep_nothing_back
 from swarm_node.policy.models import source
@@ -71,7 +71,7 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
         revision = config.model.revision or "main"
         found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"cannot read the shape of model {name!r}: {str(error).splitlines()[0][:200]}") from error
+        raise UserError(f"cannot read the shape of model {name!r}: {first_line(error)}") from error
     return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))
 
 

@@ -27,12 +27,6 @@ def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
         raise UserError(f"model folder {name!r} does not exist")
 
 
-def fetch(name: str, tell: named.Tell = named.say) -> None:
-    """Gets a known model, so that many processes find it. UserError where it cannot be had."""
-    if name in named.KNOWN:
-        named.obtain(name, tell)
-
-
 def folder(name: str) -> Path:
     """Of a starter, of a known model or a folder, as far as it is on this machine; a hub name is none."""
     if name in named.KNOWN:

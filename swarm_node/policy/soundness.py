@@ -84,9 +84,15 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
 
 
 def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any] | None = None) -> None:
-    """Raises Damaged where the chat template fails, or does not end: it comes with the model, and is a program."""
-    if not tokenizer.chat_template:
-        return
+    """Raises Damaged where the chat template fails, or does not end."""
+    turns = [{"role": "system", "content": system}] if system else []
+    if tokenizer.chat_template:
+        rendered(tokenizer, [*turns, {"role": "user", "content": "?"}], add_generation_prompt=True, **(arguments or {}))
+
+
+def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> str:
+    """What the chat template makes of a chat: it comes with the model, and is a program. Damaged where it fails, or
+    does not end."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -99,9 +105,7 @@ def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        turns = [{"role": "system", "content": system}] if system else []
-        turns.append({"role": "user", "content": "?"})
-        tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **(arguments or {}))
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, **arguments))
     except Damaged:
         raise
     except Exception as error:

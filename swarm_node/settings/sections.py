@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_origin
 
 from pydantic import (
@@ -47,8 +48,8 @@ SwarmName = Annotated[str, AfterValidator(_swarm)]
 class PlugIn:
     """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration.
 
-    Where the context of validation has the `folder` of the configuration, a file gets its whole path, and a name that
-    nobody has registered is a UserError, before anything starts.
+    A file gets its whole path: it lies in the `folder` of the context of validation, that of a configuration file, else
+    in the current one. A name that nobody has registered is a UserError, before anything starts.
     """
 
     kind: str  # "environments", "samplers", ...
@@ -58,8 +59,8 @@ class PlugIn:
         return core_schema.with_info_after_validator_function(self._found, handler(source))
 
     def _found(self, name: str, info: core_schema.ValidationInfo) -> str:
-        if info.context and name not in self.besides:
-            name = plugins.located(name, info.context["folder"])
+        if name not in self.besides:
+            name = plugins.located(name, (info.context or {}).get("folder", Path()))
             plugins.target(self.kind, name, self.besides)
         return name
 

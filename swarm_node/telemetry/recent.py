@@ -37,8 +37,8 @@ class RecentRounds:
         self._facts = {
             "round": report.round,
             "round_seconds": round(median(self._seconds), 3),
-            "reward": round(report.reward, 4),
-            "informative_share": round(report.informative_share, 4),
+            "reward": report.reward,
+            "informative_share": report.informative_share,
             "external_informative": report.external_informative,
             "pool_size": report.pool_size,
             "waiting": event.waiting,

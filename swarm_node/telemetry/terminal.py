@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm_node.common.errors import printable
-from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, figures
+from swarm_node.rollouts.reports import METRICS, Figure, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,
@@ -105,8 +105,8 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
 def _round_line(report: RoundReport, alone: str = "") -> str:
     parts = [
         f"round {report.round}",
-        f"reward {report.reward:.3f}",
-        f"informative {report.informative_share:.0%}",
+        _written("reward {:.3f}", report.reward),
+        _written("informative {:.0%}", report.informative_share),
         f"external {report.external_informative}"
         + (f" ({report.external_considered} heard)" if report.external_considered else ""),
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
@@ -121,7 +121,7 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
         parts.append(f"skipped {reasons(report.skipped)}")
     if report.rejected:
         parts.append(f"rejected {reasons(report.rejected)}")
-    return "  ".join(parts)
+    return "  ".join(filter(None, parts))
 
 
 def wall_seconds(report: RoundReport) -> float:
@@ -130,11 +130,16 @@ def wall_seconds(report: RoundReport) -> float:
     return max(spent, 1e-9)
 
 
-def _overlap(staleness: float, overlap: Overlap) -> str:
+def _overlap(staleness: Figure, overlap: Overlap) -> str:
     return (
-        f"staleness {staleness:.1f}  generator busy {overlap.generating:.0%}  trainer busy {overlap.training:.0%}  "
-        f"waiting {overlap.waiting}"
+        f"{_written('staleness {:.1f}  ', staleness)}generator busy {overlap.generating:.0%}  "
+        f"trainer busy {overlap.training:.0%}  waiting {overlap.waiting}"
     )
+
+
+def _written(form: str, figure: Figure) -> str:
+    """The figure in words; "" where the round has none, which is not 0."""
+    return "" if figure is None else form.format(figure)
 
 
 def reasons(counts: Mapping[str, int]) -> str:
@@ -166,7 +171,8 @@ class LiveNode:
                 self._facts = "   ".join([folder, *(f"{key} {value}" for key, value in facts.items() if value)])
             case RoundDone(report=report):
                 self._latest = event
-                self._rewards = [*self._rewards[-HISTORY + 1 :], report.reward]
+                if report.reward is not None:
+                    self._rewards = [*self._rewards[-HISTORY + 1 :], report.reward]
                 self._skipped.update(report.skipped)
             case CheckpointSaved(round=number, path=path):
                 self._checkpoint = f"after {number} rounds, {path}"
@@ -213,10 +219,11 @@ class LiveNode:
             {
                 "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} rollouts/s   "
                 f"{report.generated_tokens / seconds:.0f} tokens/s   {_shares(report.seconds)}",
-                "reward": f"{report.reward:.3f}   mean of {min(len(smooth), WINDOW)} rounds {smooth[-1]:.3f}   "
+                "reward": _written("{:.3f}   ", report.reward)
+                + _written(f"mean of {min(len(smooth), WINDOW)} rounds {{:.3f}}   ", smooth[-1] if smooth else None)
                 + sparkline(smooth, SPARK_WIDTH),
-                "trained on": f"{report.local_informative} local + {report.external_informative} external groups; "
-                f"{report.informative_share:.0%} of local ones informative",
+                "trained on": f"{report.local_informative} local + {report.external_informative} external groups"
+                + _written("; {:.0%} of local ones informative", report.informative_share),
                 "update": _shown(report),
                 "sharing": _sharing(latest),
                 "overlap": overlap,
@@ -272,7 +279,8 @@ def _sharing(latest: RoundDone) -> str:
 def _shown(report: RoundReport) -> str:
     """The metrics that ask to be shown."""
     values = figures(report)
-    return "   ".join(about.shown.format(values[name]) for name, about in METRICS.items() if about.shown)
+    shown = (_written(about.shown, values[name]) for name, about in METRICS.items() if about.shown)
+    return "   ".join(filter(None, shown))
 
 
 def _shares(seconds: Mapping[str, float]) -> str:

@@ -95,6 +95,7 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
     """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    soundness.check_plain(checkpoint)
     state = soundness.read_state(checkpoint / STATE)
     if state["format"] != FORMAT:
         raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
@@ -119,11 +120,6 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
         if parameter in stepped:
             trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
-
-
-def check_plain(checkpoint: Path) -> None:
-    """See soundness.check_plain."""
-    soundness.check_plain(checkpoint)
 
 
 def set_aside(checkpoint: Path) -> Path:

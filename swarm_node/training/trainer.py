@@ -83,7 +83,7 @@ class GrpoTrainer:
             recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
                 more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
         """
-        self._policy, self._config = policy, config
+        self.policy, self._config = policy, config
         self._objective, self._advantages = objective, advantages
         self._bounds = Bounds(config.epsilon, config.epsilon_high)
         self._temperature = generation.temperature
@@ -102,10 +102,6 @@ class GrpoTrainer:
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
-    @property
-    def policy(self) -> Policy:
-        return self._policy
-
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         totals, trained = Totals(), list[TokenGroup]()
@@ -117,8 +113,10 @@ class GrpoTrainer:
         except NothingFits:
             totals.skip("out of device memory")
         self.updating = False
-        self._policy.version += 1  # also without a step: a version is a batch consumed
-        return self._report(totals, len(trained)) if trained else StepReport(skipped=totals.skipped)
+        self.policy.version += 1  # also without a step: a version is a batch consumed
+        if not totals.steps:
+            return StepReport(halvings=totals.halvings, skipped=totals.skipped)
+        return self._report(totals, len(trained))
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
         """The optimiser's state by "INDEX.NAME", in memory of the host."""
@@ -131,21 +129,21 @@ class GrpoTrainer:
             self._step(groups, totals)
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
-        steps, tokens = max(1, totals.steps), max(1, totals.tokens)
+        tokens, mismatch = totals.tokens, totals.mismatch
         return StepReport(
             optimizer_steps=totals.steps,
-            trained_tokens=totals.tokens if totals.steps else 0,
+            trained_tokens=tokens,
             trained_groups=trained_groups,
-            loss=totals.loss / steps,
-            grad_norm=totals.grad_norm / steps,
+            loss=totals.loss / totals.steps,
+            grad_norm=totals.grad_norm / totals.steps,
             learning_rate=float(self.optimizer.param_groups[0]["lr"]),
             ratio_mean=totals.ratio / tokens,
             clip_fraction=totals.clipped / tokens,
             entropy=totals.entropy / tokens,
-            staleness=totals.staleness / max(1, totals.local_tokens),
-            mismatch_mean=totals.mismatch.mean,
-            mismatch_max=totals.mismatch.largest,
-            mismatch_kl=totals.mismatch.kl,
+            staleness=totals.staleness / totals.local_tokens if totals.local_tokens else None,
+            mismatch_mean=mismatch.mean if mismatch.tokens else None,
+            mismatch_max=mismatch.largest if mismatch.tokens else None,
+            mismatch_kl=mismatch.kl if mismatch.tokens else None,
             halvings=totals.halvings,
             skipped=totals.skipped,
         )
@@ -155,7 +153,7 @@ class GrpoTrainer:
         found: list[TokenGroup] = []
         for group in groups:
             if any(advantages := self._advantages(group.rewards)):
-                tokens = tokenise(group, advantages, self._policy)
+                tokens = tokenise(group, advantages, self.policy)
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
                 else:
@@ -169,8 +167,8 @@ class GrpoTrainer:
 
     def _build(self, rows: Sequence[TokenGroup]) -> Batch:
         if self.packing is None:
-            return build_rows(rows, self._policy.pad_id, self._policy.device)
-        return build_tree(rows, self._policy.device)
+            return build_rows(rows, self.policy.device)
+        return build_tree(rows, self.policy.device)
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
         """One optimiser step over `groups`; gradients of micro-batches add up."""
@@ -186,7 +184,7 @@ class GrpoTrainer:
             totals.steps += 1
             totals.loss += loss
             totals.grad_norm += grad_norm
-        self._policy.model.zero_grad()  # not the optimiser's: it may have a share only
+        self.policy.model.zero_grad()  # not the optimiser's: it may have a share only
 
     def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches, and the loss."""
@@ -206,7 +204,7 @@ class GrpoTrainer:
                 found = [attempt(work, "in training")]
             if self._fits(bool(found)):
                 return found[0]
-            self._policy.model.zero_grad()
+            self.policy.model.zero_grad()
             if not self._go_smaller(totals):
                 raise NothingFits
 
@@ -236,7 +234,7 @@ class GrpoTrainer:
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
         a forward, then micro-batches are halved."""
-        policy = self._policy
+        policy = self.policy
         if self._may_recompute and not policy.checkpointing and blocks_of(policy.model):
             policy.checkpointing = True
         elif self._token_budget > SMALLEST_BUDGET:
@@ -249,7 +247,7 @@ class GrpoTrainer:
     def _backward(self, rows: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
         batch = self._build(rows)
-        log_probs_T, entropy = self._policy.log_probs(batch, self._temperature)
+        log_probs_T, entropy = self.policy.log_probs(batch, self._temperature)
         present_T, weights_T = log_probs_T.detach(), self._weights(batch, size)
         terms = Terms(
             log_probs_T,
@@ -264,7 +262,7 @@ class GrpoTrainer:
         loss = result.loss
         if self._reference is not None:
             loss = loss + self._config.beta * kl_penalty(log_probs_T, self._reference_log_probs(batch), weights_T)
-        self._policy.backward(loss, batch)
+        self.policy.backward(loss, batch)
         with torch.no_grad():
             totals.tokens += len(log_probs_T)
             totals.local_tokens += sum(len(known) for row in rows for known in row.staleness if known is not None)
@@ -282,7 +280,7 @@ class GrpoTrainer:
         loss_type, longest = self._config.loss_type, self._max_completion_length
         weights = torch.tensor([token_weight(length, size, loss_type, longest) for length in batch.lengths])
         # On the host, which knows how many there are: a device would be waited for.
-        return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self._policy.device)
+        return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self.policy.device)
 
     def _anchored(self, group: TokenGroup, totals: Totals) -> TokenGroup:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
@@ -299,7 +297,7 @@ class GrpoTrainer:
             values: list[list[float]] = []
             for row in self._rows([group]):
                 batch = self._build([row])
-                ends = iter(self._log_probs(self._policy, batch).tolist())
+                ends = iter(self._log_probs(self.policy, batch).tolist())
                 values += [list(islice(ends, length)) for length in batch.lengths]
             return values
 

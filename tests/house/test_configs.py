@@ -7,8 +7,8 @@ import pytest
 
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.command_line import resolve
 from swarm_node.settings.options import flatten
+from tests.commands import resolve
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,8 @@ import yaml
 from protocol.identity import public_key
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line
+from tests.commands import resolve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER = DEPLOY.parent / "docker"

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,22 @@ def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path)
         rows = list(csv.DictReader(file))
     assert [float(row["reward"]) for row in rows] == [report["reward"] for report in rounds]
     assert set(METRICS) < set(rows[0])
+
+
+@pytest.mark.slow
+def test_files_in_the_current_folder_are_plugged_in_from_python_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    use = {"use": ["my_task:WordReversal"]}
+    config = NodeConfig.model_validate({"environment": use, "round": {"sampler": "my_sampler:FreshestSampler"}})
+    assert config.round.sampler == f"{folder / 'my_sampler.py'}:FreshestSampler"
+    with pytest.raises(UserError, match="did you mean 'uniform'"):
+        NodeConfig.model_validate({"round": {"sampler": "unifrom"}})
+    monkeypatch.chdir("/")  # as any child process may
+    with closing(build_environment(config)) as environment:
+        (prompt,) = environment.prompts(environment.sample(PeerId("me"), Round(0), 1))
+    assert isinstance(prompt, str)
 
 
 @pytest.mark.slow

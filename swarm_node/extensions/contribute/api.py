@@ -30,6 +30,8 @@ LONGEST_RETRY_AFTER = 3600.0  # seconds: what a server may ask for at most
 REFUSED = {401, 403}  # the key
 HOPELESS = {400, 402, 404, 405, 422}  # asking again changes nothing
 TOO_MANY = 429
+FIXED = {"model", "messages", "n", "max_tokens", "stream"}  # fields of a request that are options, or counted on
+NO_THINKING = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}
 
 
 class _Message(BaseModel):
@@ -76,6 +78,9 @@ class ApiGenerator:
     ) -> None:
         if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
             raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
+        self._extra = json.loads(config.extra_body or "{}")
+        if fixed := sorted(FIXED & self._extra.keys()):
+            raise UserError(f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it")
         self._config, self._key, self._budget = config, key, budget
         self._pause, self._say, self._random, self._clock = pause, say, random, clock
         self._circuit = Circuit()
@@ -110,7 +115,8 @@ class ApiGenerator:
     def _patiently(self, prompt: str, samples: int) -> list[_Choice]:
         """Failed, after as many tries as it deserves."""
         attempts = 1 if self._circuit.on_trial else ATTEMPTS
-        most = len(prompt) // CHARS_PER_TOKEN + samples * self._config.max_tokens
+        asked = len(self._config.environment.system) + len(prompt)
+        most = asked // CHARS_PER_TOKEN + samples * self._config.max_tokens
         for attempt in range(1, attempts + 1):
             while (seconds := self._budget.wait(most)) > 0:
                 self._pause(seconds)
@@ -124,15 +130,20 @@ class ApiGenerator:
 
     def _ask(self, prompt: str, samples: int, most: int) -> list[_Choice]:
         """One request. What is not known to have cost less stays counted as `most` tokens."""
-        config = self._config
+        config, system = self._config, self._config.environment.system
+        turns = [{"role": "system", "content": system}] if system else []
         body = {
             "model": config.model,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [*turns, {"role": "user", "content": prompt}],
             "n": samples,
             "max_tokens": config.max_tokens,
             "temperature": config.temperature,
             "stream": False,
+            "stop": list(config.stop) or None,
+            **({} if config.thinking else NO_THINKING),
+            **self._extra,
         }
+        body = {name: value for name, value in body.items() if value is not None}
         advice = f"see that the server runs, and that --timeout ({config.timeout:g} s) is enough for it"
         self._budget.reserve(most)
         try:
@@ -178,7 +189,7 @@ class ApiGenerator:
             return (
                 f"{config.model} was cut off after {config.max_tokens} tokens before it said anything, as models are "
                 "that think first",
-                "raise --max-tokens, or switch its thinking off at the server",
+                "raise --max-tokens, or switch its thinking off with --no-thinking",
             )
         return f"{config.model} says nothing", "name another --model, or look at what the server logs"
 

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from swarm_node.settings import EnvironmentConfig, NetworkConfig, WithObservers, WithQuestions
+from swarm_node.settings.model import Stops
 from swarm_node.settings.secret import SecretUrl
-from swarm_node.settings.sections import Count, Positive, SwarmName
+from swarm_node.settings.sections import Count, Positive, SwarmName, json_object
 
 
 class ContributeConfig(WithQuestions, WithObservers):
@@ -28,6 +29,12 @@ class ContributeConfig(WithQuestions, WithObservers):
     """Tokens a completion may have before it is cut off."""
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     """Of sampling. Completions that are all alike are never shared."""
+    stop: Stops = ()
+    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab."""
+    thinking: bool = True
+    """Whether the model may think first. If not, the request has the fields for it of Ollama, vLLM and llama.cpp."""
+    extra_body: Annotated[str, AfterValidator(json_object)] = ""
+    """More of each request, as a JSON object: '{"top_p": 0.9}'. null takes a field out."""
     timeout: Annotated[float, Field(gt=0.0)] = 120.0
     """Seconds that one request may take, connection and headers included."""
     requests_per_minute: Positive = 60
@@ -35,8 +42,6 @@ class ContributeConfig(WithQuestions, WithObservers):
     tokens_per_minute: Count = 200_000
     """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
     more is made alone."""
-    tokens_per_day: Count = 0
-    """Tokens that may be used in a day (UTC); 0 sets no limit."""
     total_requests: Count = 20_000
     """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
     total_tokens: Count = 10_000_000

@@ -44,7 +44,9 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
   --human                    you answer, in a browser, in place of a server
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
-  --samples N                completions per prompt (8)
+  --samples N                completions per prompt (8); also --temperature, --stop
+  --environment.system TEXT  what the model is told before each prompt
+  --no-thinking              ask a model that thinks not to; also --extra-body
   --requests-per-minute N    budget (60); also --tokens-per-minute (200000)
   --total-tokens N           of all (10000000); also --total-requests (20000)
   --key-file FILE            the server's key; else SWARM_NODE_API_KEY has it
@@ -102,6 +104,8 @@ def _rounds(
             say(printable(text, 400))
         skipped = ", ".join(f"{count} {reason}" for reason, count in contributor.skipped.items())
         say(f"round {done}: {published} groups published, {contributor.published} in all{skipped and f'; {skipped}'}")
+        if not config.human and (told := contributor.why_in_vain()):
+            say(told)
         _pause(0.0 if config.human else config.round_seconds - (time.monotonic() - began))
 
 

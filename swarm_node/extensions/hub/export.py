@@ -126,7 +126,8 @@ def _placeless(value: Any, told: Story, name: str = "") -> Any:
     if not isinstance(value, str):
         return value
     if name.endswith(NAMES_OF_MODELS):
-        return told.base if value == told.model or Path(value).name == told.base else Path(value).name
+        given = {Path(told.given).name, told.base}
+        return told.base if value == told.model or Path(value).name in given else Path(value).name
     return PLACE.sub(r"\1", value) if PLACE.fullmatch(value) else value
 
 

@@ -5,6 +5,7 @@ and no package. What it does to dense models of the Llama and Qwen families is d
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,13 @@ def write(folder: Path, name: str, licence: str) -> Path:
     writer.add_name(name)
     writer.add_license(licence)
     _shape(writer, config)
-    _words(writer, tokenizer, config)
+    _words(writer, folder, tokenizer, config)
     template = folder / "chat_template.jinja"
     if template.exists():
         writer.add_chat_template(template.read_text(encoding="utf-8"))
     names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, family.upper()), config["num_hidden_layers"])
+    if (factors := _frequency_factors(config)) is not None:
+        writer.add_tensor(gguf.TENSOR_NAMES[gguf.MODEL_TENSOR.ROPE_FREQS] + ".weight", factors)
     for tensor, values in _tensors(folder):
         known = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
         if known is None:
@@ -57,7 +60,7 @@ def _family(folder: Path, config: Mapping[str, Any]) -> str:
     if (folder / "adapter_config.json").exists():
         raise UserError("--gguf needs whole weights: add --merge, which makes the adapters part of them")
     family = FAMILIES.get(config["model_type"])
-    scaled = config.get("rope_parameters", {}).get("rope_type", "default") != "default" or config.get("rope_scaling")
+    scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
     if family is None or scaled or config.get("mlp_bias") or (family == "llama" and config.get("attention_bias")):
         what = f"models of type {config['model_type']}" + (" with scaled positions or biases" if family else "")
         raise UserError(f"--gguf does not know {what}: {SCRIPT}")
@@ -77,11 +80,30 @@ def _shape(writer: Any, config: Mapping[str, Any]) -> None:
     writer.add_value_length(width)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_dimension_count(width)
-    writer.add_rope_freq_base(config.get("rope_theta") or config["rope_parameters"]["rope_theta"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
     writer.add_vocab_size(config["vocab_size"])
 
 
-def _words(writer: Any, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | None":
+    """By what Llama 3.1 and its successors divide the frequencies of rotation, the slow ones by most; None for models
+    that divide none. llama.cpp reads it as a tensor."""
+    import numpy
+
+    about, width = (
+        config["rope_parameters"],
+        config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"],
+    )
+    if about["rope_type"] == "default":
+        return None
+    waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens of a whole turn
+    low, high, most = about["low_freq_factor"], about["high_freq_factor"], about["factor"]
+    fast = (about["original_max_position_embeddings"] / waves - low) / (high - low)  # 0: slow, 1: fast
+    share = fast.clip(0.0, 1.0)
+    factors: numpy.ndarray[Any, Any] = 1.0 / ((1.0 - share) / most + share)
+    return factors.astype(numpy.float32)
+
+
+def _words(writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """The tokenizer: byte-level BPE, by the name that llama.cpp has for how it splits text."""
     model = tokenizer["model"]
     tokens = {place: (token, NORMAL) for token, place in model["vocab"].items()}
@@ -93,11 +115,21 @@ def _words(writer: Any, tokenizer: Mapping[str, Any], config: Mapping[str, Any])
     writer.add_token_list([token for token, _ in listed])
     writer.add_token_types([kind for _, kind in listed])
     writer.add_token_merges([each if isinstance(each, str) else " ".join(each) for each in model["merges"]])
-    adding = {"bos": writer.add_bos_token_id, "eos": writer.add_eos_token_id, "pad": writer.add_pad_token_id}
-    for which, add in adding.items():
-        if isinstance(place := config.get(f"{which}_token_id"), int):
-            add(place)
-    writer.add_add_bos_token(False)
+    from transformers import AutoTokenizer
+
+    from swarm_node.policy.policy import turn_end
+
+    whole = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    generation = folder / "generation_config.json"
+    ends = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id") if generation.exists() else None
+    ends = config.get("eos_token_id") if ends is None else ends
+    ends = ends if isinstance(ends, list) else [ends]
+    eos = whole.eos_token_id if whole.eos_token_id is not None else ends[0]
+    special = {"bos": whole.bos_token_id, "eos": eos, "pad": whole.pad_token_id, "eot": turn_end(whole, ends, eos)}
+    for which, place in special.items():
+        if (place := config.get(f"{which}_token_id") if place is None else place) is not None:
+            getattr(writer, f"add_{which}_token_id")(place)
+    writer.add_add_bos_token(whole("x").input_ids[0] == whole.bos_token_id)
 
 
 def _splitting(tokenizer: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.redaction import hidden, without_secrets
 from swarm_node.extensions.hub.export import TakenConfig, export, newest
 from swarm_node.settings.command_line import from_command_line
@@ -61,8 +61,7 @@ def _line(error: Exception) -> str:
     """Of what a library says, without the token: some servers repeat the ends of it."""
     from huggingface_hub import get_token
 
-    said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return without_secrets(hidden(said), filter(None, [get_token()]))[:200]
+    return without_secrets(hidden(first_line(error, 10_000)), filter(None, [get_token()]))[:200]
 
 
 def command(argv: list[str]) -> None:

@@ -125,8 +125,6 @@ def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks. `report`:
     as `checked.report` gives it."""
     for name in METRICS:
-        if name == "external_reward" and not report.get("external_considered"):
-            continue  # there were none
         value = report.get(name, report["step"].get(name))
         if value is not None:
             yield name, float(value)

@@ -15,7 +15,7 @@ from typing import Any
 
 from swarm_node.common.channel import Failed
 from swarm_node.common.children import usable_cores, without_secrets
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 from swarm_node.extensions.ray.elsewhere import check_same, folder_of, origin
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Engine, Launch, Worker
@@ -121,7 +121,7 @@ def connect(config: SimulationConfig) -> Any:
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **where)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        said = str(error).splitlines()[0][:200]
+        said = first_line(error)
         raise UserError(
             f"no Ray cluster at {config.ray.address or 'this machine'}: {said}; start one by ray start"
         ) from error

@@ -72,7 +72,7 @@ def summary(
 ) -> CellRound:
     """One line about a round of a swarm. `reports` are those of the nodes that took part, `rejected` of all so far."""
     several = [reports[node] for node in sorted(reports)]
-    rewards = {node: config.round.questions * report.reward for node, report in reports.items()}
+    rewards = {node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()}
     seconds = total([report.seconds for report in several])
     metrics = combined(several)
     return CellRound(

@@ -24,7 +24,7 @@ from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.tables import result
-from swarm_node.policy.models import fetch
+from swarm_node.policy import named
 from swarm_node.telemetry.events import (
     CellFailed,
     CellFinished,
@@ -88,8 +88,8 @@ def _simulate(
 ) -> Path:
     warning = folder.prepare(config)
     say(console, f"loading {config.model.name} ...")  # the first round of a large model may take minutes
-    for name in dict.fromkeys((config.model.name, *config.node_models)):
-        fetch(name, partial(say, console))  # once, before many workers want it
+    for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
+        named.obtain(name, partial(say, console))  # once, before many workers want it
     records = folder.load(cells, config.rounds) if config.resume else []
     finished = {record.cell for record in records}
     todo = [cell for cell in cells if cell not in finished]

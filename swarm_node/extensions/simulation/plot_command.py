@@ -121,9 +121,11 @@ def _node_figure(folder: Path) -> "Figure":
 
 def _curves(axes: "Axes", columns: Mapping[str, Any], title: str, names: Mapping[str, str]) -> None:
     for label, key in names.items():
-        values = [value or 0.0 for value in columns["series"].get(key, [])]
-        if values:
-            axes.plot(columns["rounds"], moving_average(values, WINDOW), label=label or None, linewidth=1.8)
+        series = columns["series"].get(key, [])
+        points = [(at, value) for at, value in zip(columns["rounds"], series, strict=False) if value is not None]
+        if points:
+            rounds, values = zip(*points, strict=True)
+            axes.plot(rounds, moving_average(values, WINDOW), label=label or None, linewidth=1.8)
     axes.set_title(title, loc="left", fontsize=10.5)
     axes.set_xlabel("round")
     axes.set_ylim(bottom=0.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from swarm_node.common.errors import UserError
-from swarm_node.rollouts.reports import figures
+from swarm_node.rollouts.reports import Figure, figures
 from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, Event, RoundDone, RunStarted, Validated
 
 PROJECT = "swarm-node"
@@ -133,9 +133,9 @@ class _Written:
         self._writer.close()
 
 
-def named(values: Mapping[str, float]) -> dict[str, float]:
-    """By TRL's names, where it has them."""
-    return {TRL.get(name, f"swarm/{name}"): value for name, value in values.items()}
+def named(values: Mapping[str, Figure]) -> dict[str, float]:
+    """Those that the round has, by TRL's names where it has them."""
+    return {TRL.get(name, f"swarm/{name}"): value for name, value in values.items() if value is not None}
 
 
 def library(name: str, remedy: str) -> Any:

@@ -11,6 +11,7 @@ log-probs are not known, so, as in a node's training, the policy that trains cou
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from itertools import cycle, islice
 from statistics import fmean
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from protocol.messages import Completion, PeerId, Question
 from swarm_node import api as script
 from swarm_node.common.errors import UserError
+from swarm_node.policy.policy import turn_end
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig
 
@@ -46,7 +48,7 @@ class Swarm(script.Swarm):
         self._ends: set[int] = set()  # tokens that end a completion
         self.published = 0
         self.trained_on = Counter[PeerId]()  # external groups by author
-        self.rewards: list[float] = []  # of local groups, a mean for each batch
+        self.rewards: list[float | None] = []  # of local groups, a mean for each batch; None where none was scored
 
     def dataset(self, rounds: int, questions: int) -> "Dataset":
         """Prompts with their addresses. A round's questions should be a batch's: batch size / num_generations."""
@@ -66,18 +68,23 @@ class Swarm(script.Swarm):
         if trainer.args.shuffle_dataset:
             raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
         self._ends = set(trainer.eos_token_ids)
+        tokenizer = trainer.processing_class
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         groups = [prompts[k] for k in range(0, len(prompts), size)]
         external = self._take(len(groups), trainer.model.training)
         local = groups[: len(groups) - len(external)]
-        repeated = [prompt for prompt in local for _ in range(size)]
-        prompt_ids, _, _ = trainer._tokenize_prompts(repeated)
+        # A base model has no chat template: its prompts are texts to go on with, as they are in a node.
+        asked = [*(_text(prompt) for prompt in local), *(group.prompt for group in external)]
+        turns = [_turn(prompt) if tokenizer.chat_template else prompt for prompt in asked for _ in range(size)]
+        prompt_ids, _, _ = trainer._tokenize_prompts(turns[: size * len(local)])
         completion_ids, _ = trainer._generate_single_turn(prompt_ids, None, {}, size)
         addresses = [self._next(prompt).model_dump_json() for prompt in local for _ in range(size)]
-        for group in external:
-            ids, _, _ = trainer._tokenize_prompts([_turn(group.prompt)] * size)
+        end = turn_end(tokenizer, self._ends, tokenizer.eos_token_id)
+        assert end is not None, "GRPOTrainer takes no tokenizer without EOS"
+        for place, group in enumerate(external, len(local)):
+            ids, _, _ = trainer._tokenize_prompts(turns[size * place : size * (place + 1)])
             prompt_ids = [*prompt_ids, *ids]
-            completion_ids = [*completion_ids, *_encoded(group, size, trainer)]
+            completion_ids = [*completion_ids, *_encoded(group, size, trainer, end)]
             addresses += [group.question.model_dump_json()] * size
         self.trained_on.update(group.author for group in external)
         return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None, "address": addresses}
@@ -106,7 +113,7 @@ class Swarm(script.Swarm):
             if len(texts) > 1:
                 ended = [completion_ids[place][-1] in self._ends for place in at]
                 local[question] = [Completion(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
-        self.rewards.append(fmean(earned) if earned else 0.0)
+        self.rewards.append(fmean(earned) if earned else None)
         self._offer(local)
         return rewards
 
@@ -137,17 +144,17 @@ def _text(said: Any) -> str:
     return said if isinstance(said, str) else str(said[-1]["content"])
 
 
-def _encoded(group: ScoredGroup, size: int, trainer: Any) -> list[list[int]]:
-    """Exactly `size` of its completions, good and bad ones in turn, as the trainer's tokenizer writes them."""
+def _encoded(group: ScoredGroup, size: int, trainer: Any, end: int) -> list[list[int]]:
+    """Exactly `size` of its completions, good and bad ones in turn, as the trainer's tokenizer writes them: text that
+    spells a special token stays text. Those that ended get the token `end`."""
     by_reward: dict[float, list[Completion]] = {}
     for completion, reward in zip(group.group.completions, group.rewards, strict=True):
         by_reward.setdefault(reward, []).append(completion)
     kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
     chosen = [next(kind) for kind in islice(kinds, size)]
-    tokenizer = trainer.processing_class
-    ids = [list(tokenizer(each.text, add_special_tokens=False).input_ids) for each in chosen]
-    end = [tokenizer.eos_token_id]
+    encode = partial(trainer.processing_class, add_special_tokens=False, split_special_tokens=True)
+    ids = [list(encode(each.text).input_ids) for each in chosen]
     return [
-        (known + end if each.ended or not known else known)[: trainer.max_completion_length]
+        ([*known, end] if each.ended or not known else known)[: trainer.max_completion_length]
         for known, each in zip(ids, chosen, strict=True)
     ]

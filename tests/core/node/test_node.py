@@ -112,8 +112,9 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
     node = make_node(environment=Digits(refuse_prompt=frozenset({0}), refuse_score=frozenset({1, 2})))
     before = weights_of(model_of(node))
     report = node.run_round(Round(0))
-    assert (report.reward, report.rollouts, report.local_groups) == (0.0, 0, 0)
-    assert report.step.optimizer_steps == 0
+    assert (report.rollouts, report.local_groups, report.step.optimizer_steps) == (0, 0, 0)
+    of_nothing = (report.reward, report.mean_length, report.ended_share, report.informative_share)
+    assert {*of_nothing, report.external_reward, report.step.entropy, report.step.mismatch_mean} == {None}
     assert report.skipped == {"prompt cannot be built": 1, "scoring failed": 2}
     assert all(map(torch.equal, before, weights_of(model_of(node))))
 

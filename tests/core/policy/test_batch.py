@@ -44,13 +44,13 @@ def log_probs(policy, batch: Batch) -> torch.Tensor:
 def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed, worth) -> None:
     with torch.no_grad():
         truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
-        batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, PAD, CPU)
+        batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
         torch.testing.assert_close(log_probs(policy, batch), truth, atol=1e-5, rtol=1e-5)
 
 
 @given(packed=RELATED, worth=st.sampled_from([0, 1, 16]))
 def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth) -> None:
-    batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, PAD, CPU)
+    batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
     assert batch.target_T.tolist() == [token for row in packed for c in row.completion_ids for token in c]
     before = [fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
     positions = [len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))]
@@ -60,7 +60,7 @@ def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth)
 
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_no_pad_sits_between_a_prompt_and_its_completion_or_is_seen(packed) -> None:
-    batch = build_rows(packed, PAD, CPU)
+    batch = build_rows(packed, CPU)
     pairs = [(row.prompt_ids, completion) for row in packed for completion in row.completion_ids]
     for (prompt, completion), ids, seen in zip(pairs, batch.ids_RL.tolist(), batch.mask.bool(), strict=True):
         columns = seen.nonzero()[:, 0].tolist()
@@ -77,7 +77,7 @@ def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget
     batches = list(micro_batches(packed, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(packed)))
     for batch in batches:
-        size = build_rows([packed[i] for i in batch], PAD, CPU).ids_RL.numel()
+        size = build_rows([packed[i] for i in batch], CPU).ids_RL.numel()
         assert size <= budget or len(batch) == 1
 
 
@@ -120,7 +120,7 @@ def test_gradients_equal_the_padded_ones(family, packed, worth) -> None:
         (values * torch.linspace(-1, 1, len(values)).sin()).mean().backward()
         return [p.grad.clone() for p in policy.model.parameters() if p.grad is not None]
 
-    ours, theirs = gradients(build_tree(packed, CPU, worth)), gradients(build_rows(packed, PAD, CPU))
+    ours, theirs = gradients(build_tree(packed, CPU, worth)), gradients(build_rows(packed, CPU))
     largest = max(float(gradient.abs().max()) for gradient in theirs)
     assert largest > 1e-2
     for one, other in zip(ours, theirs, strict=True):

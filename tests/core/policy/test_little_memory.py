@@ -107,7 +107,7 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> N
 def test_a_block_keeps_its_input_alone() -> None:
     kept: list[int] = []
     policy = tiny_policy()
-    batch = build_rows(PACKED, policy.pad_id, policy.device)
+    batch = build_rows(PACKED, policy.device)
     for again in (False, True):
         policy.checkpointing = again
         total = 0

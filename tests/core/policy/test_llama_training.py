@@ -44,7 +44,7 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.randn_like(parameter), alpha=0.3)
     assert policy.packing is Packing.NATIVE
-    expected = logits_and_gradients(policy, build_rows(PACKED, policy.pad_id, CPU), policy.logits)
+    expected = logits_and_gradients(policy, build_rows(PACKED, CPU), policy.logits)
     native = LlamaTraining(policy.model)
     tree = build_tree(PACKED, CPU, 1)
     ours = logits_and_gradients(policy, tree, lambda batch: native.logits(batch)[batch.source_T])

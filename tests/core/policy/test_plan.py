@@ -20,7 +20,7 @@ from swarm_node.settings import (
     NodeConfig,
     TrainingConfig,
 )
-from swarm_node.settings.command_line import resolve
+from tests.commands import resolve
 from tests.models import tiny_policy
 
 CONFIGS = Path(__file__).parents[3] / "configs"

@@ -21,8 +21,9 @@ from swarm_node.settings import (
     sections_of,
     with_sections,
 )
-from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sections import Section
+from tests.commands import resolve
 
 
 class BakeryConfig(Section):

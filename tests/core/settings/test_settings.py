@@ -6,8 +6,9 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import AskConfig, EvaluationConfig, NodeConfig, with_sections
-from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
+from tests.commands import resolve
 
 
 def written(folder: Path, text: str) -> Path:

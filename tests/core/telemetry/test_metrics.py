@@ -8,18 +8,19 @@ from typing import Annotated, get_type_hints
 from rich.console import Console
 
 from protocol.messages import PeerId, Round
+from swarm_node.commands.status import status_lines
 from swarm_node.rollouts.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.jsonlines import JsonLines
-from swarm_node.telemetry.terminal import LiveNode
+from swarm_node.telemetry.recent import RecentRounds
+from swarm_node.telemetry.terminal import LiveNode, plain_line
 
 
 def report(number: int = 0, steps: int = 1) -> RoundReport:
     """A round whose metrics are all different numbers."""
-    kinds = {"int": int, "float": float}
     values = {name: index + number + 1 for index, name in enumerate(METRICS)}
     hints = {**get_type_hints(RoundReport), **get_type_hints(StepReport)}
-    values = {name: kinds[hints[name].__name__](value) for name, value in values.items()}
+    values = {name: value if hints[name] is int else float(value) for name, value in values.items()}
     own = {entry.name for entry in fields(StepReport)}
     step = StepReport(**{name: value for name, value in values.items() if name in own})
     return RoundReport(
@@ -28,7 +29,7 @@ def report(number: int = 0, steps: int = 1) -> RoundReport:
         reward_by_task={"a/b": 0.5},
         skipped={},
         rejected={},
-        step=replace(step, optimizer_steps=steps),
+        step=step if steps else StepReport(),
         seconds=dict.fromkeys(PHASES, 0.1),
         **{name: value for name, value in values.items() if name not in own},
     )
@@ -49,6 +50,27 @@ def test_nodes_are_summed_or_averaged_and_those_without_a_step_say_nothing_of_st
     assert together["reward"] == (first.reward + second.reward) / 2
     assert together["entropy"] == first.step.entropy
     assert combined([]) == dict.fromkeys(METRICS, 0.0)
+
+
+def test_what_a_round_has_no_figure_of_is_left_out_and_not_0() -> None:
+    """A round whose groups were all lost, and that took no step."""
+    nothing = {"reward": None, "reward_by_task": {}, "informative_share": None, "mean_length": None, "rollouts": 0}
+    lost = RoundDone(replace(report(), step=StepReport(), **nothing))
+    assert plain_line(lost) == "round 0  external 8  0.0 rollouts/s"
+    view, recent = LiveNode(Console(width=200, force_terminal=True)), RecentRounds(lambda: 0.0)
+    for sink in (view, recent):
+        sink.take(RoundDone(report()))
+        sink.take(lost)
+    view.close()
+    with (console := Console(width=200)).capture() as capture:
+        console.print(view.render())
+    assert "reward      mean of 1 rounds 1.000" in capture.get()
+    assert not [word for word in ("update", "entropy", "of local ones") if word in capture.get()]
+    training = {**recent.facts(), "received": 0}
+    assert training["reward"] is None
+    told = "\n".join(status_lines({"healthy": True, "problems": [], "training": training}))
+    assert "round 0 ended" in told and "reward" not in told
+    assert combined([lost.report, report()])["reward"] == 1.0
 
 
 def test_the_live_view_shows_what_asks_to_be_shown() -> None:

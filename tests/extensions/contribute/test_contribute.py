@@ -372,7 +372,7 @@ class Sums:
         return ["1 + 1 = ?"] * len(questions)
 
     def score(self, asked: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return [tuple(float(text == "2") for text in texts) for _, texts in asked]
+        return [tuple(float(text.strip() == "2") for text in texts) for _, texts in asked]
 
 
 class Kept(Alone):
@@ -398,7 +398,44 @@ def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> N
 
     assert [me.round(complete) for _ in range(5)] == [1, 0, 0, 0, 1] and me.published == 2
     assert [[each.text for each in group.completions] for group in network.groups] == [["3", "2"], ["1", "2"]]
-    assert me.skipped == {"uninformative": 1, "one completion": 1, "api failed": 1}
+    assert me.skipped == {"all wrong": 1, "one completion": 1, "api failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("texts", "why", "remedy"),
+    [
+        (("3", "4"), "all wrong", "name easier tasks"),
+        (("3", "3"), "of one text", "raise --temperature"),
+        (("2", "2 "), "all right", "name harder tasks"),
+    ],
+)
+def test_groups_that_teach_nothing_are_told_with_a_reason(
+    texts: tuple[str, str], why: str, remedy: str, tmp_path: Path
+) -> None:
+    """The finding: 98 of 98 of them, and the line said no more than that."""
+    me, told = contributor(tmp_path, Kept()), list[str]()
+    for _ in range(98):
+        assert me.round(lambda *_: tuple(Completion(text=text, ended=True) for text in texts)) == 0
+        told += filter(None, [me.why_in_vain()])
+    assert me.skipped == {why: 98}
+    assert [line.split()[0] for line in told] == ["8", "16", "32", "64"], "rarer and rarer"
+    assert all(f"{why}, such as {texts[0]!r}: {remedy}" in line for line in told)
+    assert me.round(lambda *_: (Completion(text="2", ended=True), Completion(text="3", ended=True))) == 1
+    assert not me.why_in_vain()
+
+
+def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
+    extra = {"extra_body": '{"top_p": 0.9, "temperature": null}', "stop": ["\\n", "#,"], "thinking": False}
+    system = {"environment": {"system": "Be brief."}}
+    made, _, (body,) = ask(lambda h, body: h.say(choices(*"abcd")), tmp_path, **extra, **system)
+    assert len(made) == 4
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."} and len(body["messages"]) == 2
+    assert body["top_p"] == 0.9 and "temperature" not in body and body["stop"] == ["\n", "#,"]
+    assert body["reasoning_effort"] == "none" and body["chat_template_kwargs"] == {"enable_thinking": False}
+    _, _, (plain,) = ask(lambda h, body: h.say(choices(*"abcd")), tmp_path)
+    assert plain.keys() == {"model", "messages", "n", "max_tokens", "temperature", "stream"}
+    with pytest.raises(UserError, match="cannot set n, stream"):
+        ask(lambda h, body: h.say(choices("a")), tmp_path, extra_body='{"n": 9, "stream": true}')
 
 
 def test_no_round_is_begun_twice_over_restarts(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from swarm_node.extensions.hub.export import export, newest
 from swarm_node.settings import ModelConfig
+from tests.runs import line, round_done
 
 DATA = Path(__file__).parents[2] / "data" / "home" / "checkpoints" / "00000045"
 WHERE = "confidential-client"  # part of every path of this machine here
@@ -29,9 +31,48 @@ def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
     (checkpoint / "config.json").write_text(json.dumps({"_name_or_path": base, "model_type": "llama"}))
     (checkpoint / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"/usr/lib/x": 1}}}))
     questions = {"file": f"{WHERE}/questions.jsonl"}
-    config = {"swarm": "public", "dataset": questions}
-    (home / "manifest.json").write_text(json.dumps({"config": config}))
+    config = {"swarm": "public", "dataset": questions, "training": {"learning_rate": 2e-4}}
+    config |= {"generation": {"max_completion_length": 24}}
+    versions = {"swarm-node": "0.3.0", "peft": "0.21.2", "numpy": "2.4.6"}
+    (home / "manifest.json").write_text(json.dumps({"config": config, "versions": versions}))
     return home
+
+
+def rounds(home: Path, *external: int, **fields: Any) -> None:
+    """Events of rounds that trained on so many external groups."""
+    done = [round_done(number, external_informative=count, **fields) for number, count in enumerate(external)]
+    (home / "events.jsonl").write_text("".join(map(line, done)))
+
+
+def test_the_card_of_adapters_says_what_they_need_and_how_they_were_trained(tmp_path: Path) -> None:
+    home = home_of(tmp_path, "org/model", 4, revision="0" * 40)
+    rounds(home, 0, 3)
+    export(home, newest(home), tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    for words in (
+        "library_name: peft", "base_model: org/model", "base_model_relation: adapter", "learning rate 0.0002",
+        "at most 24 tokens", "environment: reasoning_gym", "swarm-node 0.3.0", "peft 0.21.2",
+        "local and external completions", "3 informative external groups", "External completions are text",
+    ):  # fmt: skip
+        assert words in card, words
+    assert WHERE not in card
+
+
+def test_a_node_that_trained_alone_says_nothing_of_external_completions(tmp_path: Path) -> None:
+    home = home_of(tmp_path, "org/model", 0, revision="0" * 40)
+    rounds(home, 0, 0)
+    export(home, newest(home), tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "library_name: transformers" in card and "on local completions" in card
+    assert "xternal" not in card, card
+
+
+def test_a_lost_round_is_no_point_of_the_curve(tmp_path: Path) -> None:
+    home = home_of(tmp_path, "org/model", 0, revision="0" * 40)
+    with_reward = line(round_done(0, reward=0.5))
+    (home / "events.jsonl").write_text(with_reward + line(round_done(1, reward=None, reward_by_task={})))
+    export(home, newest(home), tmp_path / "out")
+    assert "| 0 to 0 | 0.500 |" in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("place", ["absolute", "relative", "of a home", "one folder"])

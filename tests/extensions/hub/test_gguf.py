@@ -1,12 +1,14 @@
-"""The file for llama.cpp, read back by transformers: the same logits, the same words."""
+"""The file for llama.cpp, read back by transformers and by llama.cpp: the same logits, the same words."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from swarm_node import starters
 from swarm_node.common.errors import UserError
@@ -27,12 +29,12 @@ SHAPE = {
 }
 
 
-def made(folder: Path, kind: str, dtype: torch.dtype) -> None:
+def made(folder: Path, kind: str, dtype: torch.dtype, **more: Any) -> None:
     """A model of this family with random weights, and the words of a starter. transformers reads no width of heads from
     the file: of Qwen3 it takes the published one."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(kind, **SHAPE, head_dim=128 if kind == "qwen3" else 16)
+        AutoConfig.for_model(kind, **{**SHAPE, **more}, head_dim=128 if kind == "qwen3" else 16)
     ).to(dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -74,11 +76,68 @@ def test_the_file_computes_what_the_folder_computes(tmp_path: Path, kind: str, d
     assert known[: len(words)] == words.convert_ids_to_tokens(range(len(words)))
 
 
+SPLIT = (  # of Llama 3
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+BEGIN, ENDS = "<|begin_of_text|>", ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
+PLAIN = [[50, 1000.0]]  # this token, whatever the model would say
+SCALED = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+
+
+def made_as_llama_3(folder: Path) -> None:
+    """Scaled positions, three end tokens, and a tokenizer that puts one before each text."""
+    scaled = {**SCALED, "original_max_position_embeddings": 16}
+    ends = {"bos_token_id": 0, "eos_token_id": [1, 2, 3]}
+    made(folder, "llama", torch.float32, **ends, rope_parameters=scaled, initializer_range=0.2)
+    core = Tokenizer(models.BPE())
+    split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
+    core.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    core.decoder = decoders.ByteLevel()
+    words = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "special_tokens": [BEGIN, *ENDS]}
+    core.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=300, **words))
+    core.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, 0)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token=BEGIN, eos_token=ENDS[0])
+    tokenizer.chat_template = "{% for turn in messages %}{{ turn['content'] + '<|eot_id|>' }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["a starter", "Llama 3"])
+def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(tmp_path: Path, kind: str) -> None:
+    llama = pytest.importorskip("xllamacpp")
+    folder = tmp_path / "model"
+    if kind == "Llama 3":
+        folder.mkdir()
+        made_as_llama_3(folder)
+    else:
+        shutil.copytree(starters.folder("rare"), folder)
+    params = llama.CommonParams()
+    params.model.path = str(write(folder, "mine", "mit"))
+    params.n_ctx, params.cpuparams.n_threads, params.verbosity = 128, 1, 0
+    params.cache_type_k = params.cache_type_v = llama.ggml_type.GGML_TYPE_F32
+    server = llama.Server(params)
+
+    def said(**options: object) -> dict[str, Any]:
+        done = server.handle_completions({"prompt": TEXT, "temperature": 0.0, "max_tokens": 3, **options})
+        found: dict[str, Any] = json.loads(done) if isinstance(done, str) else done
+        return found
+
+    expected = logits(folder)[0, -1].log_softmax(-1)
+    done = said(logprobs=8, logit_bias=PLAIN)  # what is said is a whole character; the log-probs are without it
+    assert done["usage"]["prompt_tokens"] == len(AutoTokenizer.from_pretrained(folder)(TEXT).input_ids)
+    found = {each["id"]: each["logprob"] for each in done["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
+    assert found == {place: pytest.approx(float(expected[place]), abs=0.01) for place in found} and len(found) == 8
+    ends = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(ENDS) if kind == "Llama 3" else []
+    stopped = [said(logit_bias=[[place, 1000.0]])["choices"][0]["finish_reason"] for place in ends]
+    assert stopped == ["stop"] * len(ends) and said(logit_bias=PLAIN)["choices"][0]["finish_reason"] == "length"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"model_type": "gemma2"}, "models of type gemma2"),
-        ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 1.0}}, "with scaled positions"),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "with scaled positions"),
         ({"tokenizer": None}, "how this model's tokenizer splits text"),
         ({"adapters": True}, "add --merge"),
     ],

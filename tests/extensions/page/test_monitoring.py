@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from swarm_node.extensions.page.metrics import exposition
+from swarm_node.extensions.page.metrics import COUNTERS, exposition
+from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
-from tests.runs import home_with, line
+from tests.runs import home_with, line, round_done
 
 MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
 PROMTOOL = shutil.which("promtool")
@@ -64,6 +65,32 @@ def test_every_metric_that_a_panel_or_a_rule_names_exists(tmp_path: Path) -> Non
     named = {name for each in expressions() for name in re.findall(r"(?:instance:)?swarm_node_\w+(?::\w+)?", each)}
     assert len(named) > 20
     assert named - served - recorded == set()
+
+
+def test_a_round_without_a_reward_or_a_step_has_no_such_metric_and_no_point_in_a_curve(tmp_path: Path) -> None:
+    home = home_with(tmp_path, 2)
+    none = dict.fromkeys(("reward", "entropy", "loss", "grad_norm", "external_reward"))
+    with (home / "events.jsonl").open("a") as file:
+        file.write(line(round_done(2, **none, reward_by_task={}, step={**none, "optimizer_steps": 0})))
+    page = Page(home, lambda _: STATUS, monotonic)
+    while page.node.read():
+        pass
+    text = exposition(page, STATUS).decode()
+    assert not re.findall(r"^swarm_node_(reward|entropy|loss|grad_norm|external_reward) ", text, re.MULTILINE)
+    assert "swarm_node_rounds_total 3.0" in text
+    series = page.node.state()["recent"]["series"]
+    assert series["reward"] == [0.25, 0.25, None] and series["entropy"] == [1.0, 1.0, None]
+
+
+def test_no_counter_of_events_stands_still(tmp_path: Path) -> None:
+    home = home_with(tmp_path, 3)
+    done = {"CheckpointSaved": {}, "Warned": {"text": "?"}, "Validated": {"reward": 0.5}}
+    with (home / "events.jsonl").open("a") as file:
+        file.writelines(line({"event": event, "time": 1.0, "round": 3, **about}) for event, about in done.items())
+    node = NodeWatch(home)
+    while node.read():
+        pass
+    assert [name for name in (*COUNTERS, *SUMMED) if not node.totals[name]] == []
 
 
 def test_names_and_help_follow_the_conventions(tmp_path: Path) -> None:

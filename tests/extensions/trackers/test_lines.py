@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.trackers import csv_tracker
 from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.extensions.trackers.trackers import RESUMED
@@ -72,7 +71,7 @@ def test_rounds_that_are_done_again_after_a_kill_are_marked_by_their_run(tmp_pat
         *[(str(number), "00") for number in (0, 1, 2)],
         *[(str(number), "01") for number in (1, 2, 3)],
     ]
-    assert all(row[name] for row in rows(tmp_path) for name in csv_tracker.METRICS)
+    assert not any(None in row.values() for row in rows(tmp_path)), "every row is whole"
 
 
 def test_a_table_with_other_columns_is_put_aside(tmp_path: Path, round_report) -> None:

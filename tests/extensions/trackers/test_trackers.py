@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -68,15 +69,18 @@ def test_a_node_is_one_run_with_the_names_of_trl(tmp_path: Path) -> None:
     tracker.take(Validated(5, 0.5, 4, True))
     assert tracker.kept["home"].rows == [(5, {"eval/reward": 0.5})]
     assert {"reward", "loss", "grad_norm", "completions/mean_length"} <= named(dict.fromkeys(METRICS, 0.0)).keys()
+    assert named({"reward": None, "loss": 0.0}) == {"loss": 0.0}, "what a round has not is left out"
 
 
 def test_every_metric_is_in_the_table_of_the_csv_tracker(tmp_path: Path) -> None:
     tracker = CsvTracker(tmp_path)
     tracker.take(RoundDone(report()))
+    tracker.take(RoundDone(replace(report(), reward=None)))
     tracker.close()
     with (tmp_path / "rounds.csv").open() as file:
-        (row,) = csv.DictReader(file)
+        row, lost = csv.DictReader(file)
     assert {name: float(row[name]) for name in METRICS} == figures(report())
+    assert lost["reward"] == "" and lost["rollouts"] == row["rollouts"]
 
 
 def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:

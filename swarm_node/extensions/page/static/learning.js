@@ -53,14 +53,12 @@ export class Learning {
     const none = x.map(() => null);
     const of = (key) => s[key] ?? none;
     const smooth = (key) => average(of(key), WINDOW);
-    const considered = of("external_considered");
-    const external = of("external_reward").map((value, i) => (considered[i] ? value : null));
     const each = columns.width > 1 ? `each point is the mean of ${columns.width} rounds` : "every round";
     const { charts } = this;
     charts.reward.show(x, [
       { name: "each point", values: of("reward"), colour: 0, width: 1, alpha: "55", quiet: true },
       { name: "local", values: smooth("reward"), colour: 0, width: 2.5 },
-      { name: "external", values: average(external, WINDOW), colour: 1, width: 2, gaps: true },
+      { name: "external", values: smooth("external_reward"), colour: 1, width: 2, gaps: true },
       { name: "validation", values: this.validation(x), colour: 2, points: true },
     ], `moving average of ${WINDOW} points; ${each}`);
     charts.tasks.show(x, state.tasks.slice(0, MOST_TASKS).map((task, i) => ({ name: task, values: smooth(`task:${task}`), colour: i, width: 1.6 })),
