@@ -87,7 +87,9 @@ class Policy:
         try:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
-            raise UserError(f"this model takes no environment.system or model.template_arguments: {error}") from error
+            raise UserError(
+                f"the chat template takes no system turn, or not model.template_arguments: {error}"
+            ) from error
         self.frame = frame
 
     def encode_prompt(self, text: str) -> list[int]:
