@@ -9,7 +9,7 @@ from lab.studies.mixed_swarm import API, TRAINERS, measured
 pytest.importorskip("trl")
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(2700)]
 
-STEPS = 15
+STEPS = 6
 
 
 def test_a_trl_script_two_nodes_and_a_contributor_train_on_each_other() -> None:
