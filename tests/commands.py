@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import httpx
 
 from swarm_node.settings.command_line import from_command_line
 from tests import preloaded
@@ -42,6 +45,22 @@ def started(
     if loaded:
         line[:1] = preloaded.python()
     return subprocess.Popen(line, text=True, **{**streams, **options})
+
+
+@contextmanager
+def killed_in_the_end(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
+    """A process that has been started. Its pipes are closed as well."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def page_of(process: "subprocess.Popen[str]") -> httpx.URL:
+    """The address that a command with a page prints, with the token behind its #."""
+    assert process.stdout is not None
+    return httpx.URL(next(line for line in process.stdout if line.startswith("page: ")).split(": ", 1)[1].strip())
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:

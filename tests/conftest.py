@@ -1,7 +1,9 @@
 """Before anything else is imported: no network, one thread, and `from tests.models import ...` works."""
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -23,26 +25,30 @@ import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 pytest_plugins = ["tests.going_on", "tests.skips"]
-LONGEST = (  # files of a minute and more, the longest first
+LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_pages_followed.py",
+    "network/test_nodes.py",
     "extensions/hub/test_hub.py",
-    "core/commands/test_cli.py",
-    "lab/benchmarks/test_benchmarks.py",
+    "network/test_shares.py",
+    "extensions/trl/test_trl.py",
+    "extensions/ray/test_ray.py",
+    "network/test_process.py",
+    "house/test_wheel.py",
+    "extensions/browser/test_pages.py",
+    "extensions/gpus/test_parallel.py",
+    "extensions/fp8/test_fp8_triton.py",
+    "swarm/test_at_home.py",
+    "swarm/test_asynchronous.py",
     "swarm/test_how_to.py",
     "swarm/test_resume.py",
-    "network/test_nodes.py",
-    "extensions/trl/test_trl.py",
-    "lab/benchmarks/test_group_path.py",
-    "swarm/test_secrets.py",
-    "swarm/test_asynchronous.py",
-    "swarm/test_at_home.py",
-    "extensions/contribute/test_contributing.py",
-    "house/test_wheel.py",
-    "extensions/ray/test_ray.py",
-    "extensions/fp8/test_fp8_triton.py",
-    "extensions/browser/test_pages.py",
-    "swarm/test_plugins.py",
+    "house/test_removal.py",
     "network/test_real_networks.py",
+    "swarm/test_plugins.py",
+    "extensions/dataset/test_dataset_bounds.py",
+    "extensions/taskset/test_taskset.py",
+    "swarm/test_secrets.py",
+    "swarm/test_own_task.py",
+    "lab/benchmarks/test_benchmarks.py",
 )
 
 settings.register_profile("suite", deadline=None)  # a deadline would test how busy the machine is
@@ -56,8 +62,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
+def one_thread() -> Iterator[None]:
     """The suite shares few cores, and results must not depend on how many there are."""
     import torch  # the tests of the protocol start without it otherwise
 
     torch.set_num_threads(1)
+    gc.freeze()  # a collection, which code asks for when memory is short, need not look at every imported module again
+    yield
+    gc.unfreeze()

@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def hub_on_loopback() -> Iterator[Hub]:
     with Hub() as hub:
-        thread = threading.Thread(target=hub.serve_forever, daemon=True)
+        thread = threading.Thread(target=hub.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield hub

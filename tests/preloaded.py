@@ -8,6 +8,7 @@ command. The program itself runs as `python -m` would run it. A test of how a pr
 
 import array
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -90,6 +91,7 @@ def serve(listener: socket.socket, shell: str) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("swarm_node", "protocol")]:
         del sys.modules[name]  # each start imports the node's own modules
     torch.set_num_threads(1)
+    gc.freeze()  # a child need not look at all of this again, nor copy its pages
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         if select.select([listener, 0], [], [])[0] == [0]:

@@ -1,8 +1,16 @@
 """What the documentation tells to run is there, unless the line says at which commit it was."""
 
 import re
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
+
+from lab.benchmarks.pages import HOW_TO, TUTORIALS, Typed, steps
+from swarm_node.commands.table import find, load
+from swarm_node.settings import with_sections
+from swarm_node.settings.command_line import parse
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
@@ -21,6 +29,18 @@ def test_every_command_in_the_documents_is_a_module_that_runs() -> None:
     assert len(modules) > 15
     missing = {name for name in modules if (spec := find_spec(name)) is None or not runs(Path(str(spec.origin)))}
     assert missing == set()
+
+
+@pytest.mark.parametrize("page", sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")]), ids=lambda page: page.stem)
+def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_given(page: Path) -> None:
+    """`make test-long` runs them: tests/swarm/test_pages_followed.py."""
+    typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
+    for found in filter(None, (re.match(r"(?:\w+=\S+ )*swarm-node\b(.*)", line) for line in typed)):
+        words = shlex.split(found[1], comments=True)
+        if words == ["--version"]:
+            continue
+        name, entry, rest = find(words if words and not words[0].startswith("-") else ["run", *words])
+        parse(with_sections(load(entry).options), rest, name, "FILE")
 
 
 def test_every_file_of_ours_in_the_documents_exists() -> None:

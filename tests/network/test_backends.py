@@ -31,6 +31,11 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.network
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "REFUSAL_SECONDS", 0.05)
+
+
 async def failure(work: object) -> Failure:
     with pytest.raises(CallFailed) as caught:
         await work  # type: ignore[misc]

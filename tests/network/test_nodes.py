@@ -99,38 +99,19 @@ def healthy(home: Path) -> dict[str, Any]:
     return found
 
 
-def test_two_nodes_train_on_each_other_s_groups_and_reply_to_status(tmp_path: Path, tiny: Path) -> None:
-    a, b = tmp_path / "a", tmp_path / "b"
-    with (
-        running(a, "run", tiny) as first,
-        black_hole() as hole,
-        running(b, "run", tiny, "--peers", hole, "--peers", address(a)),
-    ):
-        until(lambda: learned(a) and learned(b), LEARNS_SECONDS, "learning from each other")
-        answer = healthy(a)
-        assert answer["healthy"] and answer["network"]["connected"] == 1
-        assert answer["training"]["received"] > 0
-        shown = ended("peers", "--home", b).stdout
-        assert load_identity(a).peer_id[:8] in shown
-        first.terminate()
-        assert first.wait(PATIENCE) == 0
-        count = len(reports(b))
-        until(lambda: len(reports(b)) > count + 3, what="training on alone")
-        assert ended("status", "--home", a).returncode == 1
-    assert "network: loopback only" in (b / "output.log").read_text()
-    assert list((a / "checkpoints").iterdir())
-
-
-def test_every_command_on_either_library(tmp_path: Path, tiny: Path) -> None:
-    """An bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
+def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_replies(
+    tmp_path: Path, tiny: Path
+) -> None:
+    """A bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
     entry, a, b = homes = tmp_path / "entry", tmp_path / "a", tmp_path / "b"
     py_libp2p = ("--network.backend", "libp2p")
     swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # a bootstrap node looks around by mDNS: others may be near
     with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
         known = address(entry)
         with (
-            running(a, "run", tiny, "--peers", known, *py_libp2p, *swarm),
-            running(b, "run", tiny, "--peers", known, *swarm),
+            running(a, "run", tiny, "--peers", known, *py_libp2p, *swarm) as first,
+            black_hole() as hole,
+            running(b, "run", tiny, "--peers", hole, "--peers", known, *swarm),
         ):
             doctor = in_the_end("doctor", tiny, "--home", tmp_path / "new", "--peers", known, *py_libp2p, *swarm)
             assert f"bootstrap node: {known}: answers" in doctor.stdout
@@ -138,10 +119,19 @@ def test_every_command_on_either_library(tmp_path: Path, tiny: Path) -> None:
             ids = {home: load_identity(home).peer_id for home in homes}
             for home, library in zip(homes, ("libp2p", "libp2p", "hivemind"), strict=True):
                 answer = healthy(home)
-                assert answer["network"]["backend"] == library
+                assert answer["healthy"] and answer["network"]["backend"] == library
                 assert answer["network"]["connected"] > 0
+                assert home == entry or answer["training"]["received"] > 0
                 peers = json.loads(ended("peers", "--home", home, "--json").stdout)
                 assert {peer["peer"] for peer in peers} >= set(ids.values()) - {ids[home], ids[entry]}
+            assert ids[a][:8] in ended("peers", "--home", b).stdout
+            first.terminate()
+            assert first.wait(PATIENCE) == 0
+            count = len(reports(b))
+            until(lambda: len(reports(b)) > count + 3, what="training on alone")
+            assert ended("status", "--home", a).returncode == 1
+    assert "network: loopback only" in (b / "output.log").read_text()
+    assert list((a / "checkpoints").iterdir())
 
 
 def test_sigterm_in_a_long_round_does_not_wait_for_its_end(tmp_path: Path, tiny: Path) -> None:

@@ -21,7 +21,7 @@ from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
-from tests.commands import ended, started
+from tests.commands import ended, killed_in_the_end, started
 from tests.groups import group
 from tests.network.members import (
     SWARM,
@@ -39,9 +39,9 @@ pytestmark = pytest.mark.network
 BOOTSTRAP = ("bootstrap", "--host", "127.0.0.1", "--no-mdns")
 
 
-def pair(folder: Path) -> tuple[Member, Member]:
-    first = Member(folder / "a", config())
-    return first, Member(folder / "b", config(first.addresses()))
+def pair(folder: Path, **options: float) -> tuple[Member, Member]:
+    first = Member(folder / "a", config(**options))
+    return first, Member(folder / "b", config(first.addresses(), **options))
 
 
 def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
 
 
 def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Path) -> None:
-    a, b = pair(tmp_path)
+    a, b = pair(tmp_path, exchange_seconds=1.0)
     twin = Member(tmp_path / "twin", config(a.addresses(), exchange_seconds=1.0), b.identity)
     with closing(a, b, twin):
         rounds(
@@ -217,9 +217,9 @@ def test_an_address_this_machine_does_not_have_is_named_and_training_goes_on(tmp
 
 
 def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path: Path) -> None:
-    process = started(*BOOTSTRAP, "--home", tmp_path / "entry", "--port", 0, "--swarm", SWARM, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
+    command = (*BOOTSTRAP, "--home", tmp_path / "entry", "--port", 0, "--swarm", SWARM)
+    with killed_in_the_end(started(*command, stderr=subprocess.PIPE)) as process:
+        assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.endswith(load_or_create(tmp_path / "entry" / "identity.key").peer_id)
         a, b = (Member(tmp_path / name, config([address])) for name in "ab")
@@ -229,9 +229,6 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
         assert sum(each.memory_info().rss for each in family) < 200e6  # torch alone would be more
         process.terminate()
         assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import read_until, started
+from tests.commands import killed_in_the_end, read_until, started
 from tests.network.test_nodes import address, learned, reports, running
 from tests.waiting import until
 
@@ -63,11 +63,7 @@ def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_ro
             until(lambda: learned(a) and learned(b), 600, "learning from each other")
             until(lambda: reports(c) and reports(c)[-1]["rejected"].get("unknown question"), 600, "being told apart")
             assert learned(c) == 0
-            doctor = started("doctor", other, "--home", c)
-            try:
+            with killed_in_the_end(started("doctor", other, "--home", c, loaded=True)) as doctor:
                 read_until(doctor, "cannot rebuild. Their authors have another environment")
-            finally:
-                doctor.kill()
-                doctor.wait()
         until(lambda: risen(validated(a)), 1200, "learning what is held out")
     assert "they leave this machine" in (a / "output.log").read_text()

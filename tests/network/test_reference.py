@@ -45,7 +45,7 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     home = tmp_path_factory.mktemp("node") / "home"
-    process = started("run", "--home", home, *ARGUMENTS)
+    process = started("run", "--home", home, *ARGUMENTS, loaded=True)
     try:
         until(lambda: (home / "best").exists() and (home / "checkpoints").exists(), what="two kinds of checkpoints")
         status = healthy(home)

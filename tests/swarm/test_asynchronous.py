@@ -88,7 +88,7 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
     node = start(tmp_path, *flags, "--max-rounds", "12")
     read_until(node, "round 1 ")
-    (generator,) = processes_under(node.pid, "swarm_node.node.generator")
+    (generator,) = processes_under(os.getpid(), "swarm_node.node.generator")
     for scoring in processes_under(generator.pid, "swarm_node.scoring.server"):
         with suppress(psutil.NoSuchProcess):  # one of its children
             scoring.kill()

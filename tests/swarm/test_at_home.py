@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.commands.status import ask
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import ENDS_SECONDS, ended, started
+from tests.commands import ENDS_SECONDS, ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 SETTLING = 10.0  # seconds after a node's first round
@@ -27,7 +27,7 @@ def shares(home: Path) -> list[bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.timeout(1800)
 def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_path: Path, count: int) -> None:
     homes = [tmp_path / str(node) for node in range(count)]
@@ -59,8 +59,8 @@ def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_
 def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
     ended("home", "id", "--home", tmp_path)
     assert "the next one will rest" in ended("pause", "--home", tmp_path).stdout
-    node = started("run", "--home", tmp_path, "--network.no-enabled", "--max-rounds", "2")
-    try:
+    command = ("run", "--home", tmp_path, "--network.no-enabled", "--max-rounds", "2")
+    with killed_in_the_end(started(*command, loaded=True)) as node:
         until(lambda: "resting" in (ask(tmp_path).get("training") or {}), 300.0, "resting")
         shown = ended("status", "--home", tmp_path, "--json")
         answer = json.loads(shown.stdout)
@@ -69,7 +69,5 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
         assert "round" not in answer["training"]
         ended("resume", "--home", tmp_path)
         output, _ = node.communicate(timeout=ENDS_SECONDS)
-    finally:
-        node.kill()
     assert node.returncode == 0
     assert "resting: told to" in output and "going on" in output and "stopped after 2 rounds" in output

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from lab.benchmarks.served import api_on_loopback, choices
-from tests.commands import ended, started
+from tests.commands import ended, killed_in_the_end, page_of, started
 from tests.hub_stand_in import TOKEN, hub_on_loopback
 from tests.waiting import PATIENCE, until
 
@@ -32,13 +32,14 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
     found = commands(page)
     assert found
     for arguments in found:
-        few = ["--questions", 16] if arguments[:2] == ["model", "eval"] else []
+        few = {"model": ["--questions", 16], "run": ["--round.questions", 4, "--validation.questions", 8]}
         flag = "--network.no-enabled"
         alone = [flag] if arguments[0] == "run" and flag not in arguments else []
-        done = ended(*arguments, *few, *alone, cwd=tmp_path)
+        done = ended(*arguments, *few.get(arguments[0], []), *alone, cwd=tmp_path)
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
 
 
+@pytest.mark.long  # tests/extensions/hub runs, exports and pushes as well
 def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
     with hub_on_loopback() as hub:
         known = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
@@ -52,10 +53,8 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
 
 def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
     (arguments,) = [each for each in commands("contribute") if "--human" in each]
-    process = started(*arguments, cwd=tmp_path)
-    try:
-        assert process.stdout is not None
-        page = httpx.URL(next(line for line in process.stdout if line.startswith("page: ")).split()[1])
+    with killed_in_the_end(started(*arguments, cwd=tmp_path)) as process:
+        page = page_of(process)
         base = f"http://{page.host}:{page.port}"
         given = {"authorization": f"Bearer {page.fragment.removeprefix('token=')}", "origin": base}
         with httpx.Client(base_url=base, headers=given, timeout=PATIENCE) as browser:
@@ -64,8 +63,6 @@ def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
             assert browser.post("/api/press", json=draft).json()["note"].startswith("reward")
             browser.post("/api/press", json={"kind": "leave", "number": 1})
         output, _ = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
     assert process.returncode == 0 and "stopped after" in output
 
 

@@ -24,7 +24,8 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
     run, ask = (shlex.split(line.replace("~/tickets", str(tmp_path)))[1:] for line in lines(block))
     run[run.index("--max-rounds") + 1] = "2"
     quick = ("--model.name", MODEL, "--network.no-enabled", "--validation.questions", "8")
-    trained = ended(*run, *quick, cwd=ROOT)
+    few = ("--round.questions", "4", "--generation.num-generations", "4")
+    trained = ended(*run, *quick, *few, cwd=ROOT)
     assert trained.returncode == 0, trained.stderr
     for words in (
         "validation after 0 rounds",

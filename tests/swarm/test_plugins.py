@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from contextlib import closing
 from pathlib import Path
 
@@ -135,11 +136,12 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     """In an environment of its own, which sees what this one has."""
     python = tmp_path / "venv" / "bin" / "python"
     outer = [place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    venv.create(tmp_path / "venv")
     (its_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (its_site / "outer.pth").write_text("\n".join([str(ROOT), *outer]) + "\n")
     shutil.copytree(PACKAGE, tmp_path / "plugin")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(tmp_path / "plugin")], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, tmp_path / "plugin"], check=True)
     names = [
         "--environment.use",
         "word_reversal",

@@ -3,10 +3,11 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,11 @@ from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until, started
 
 
-def start(home: Path, *flags: str, before: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
+def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
+    """Where torch is loaded already, unless `how` says something else."""
     options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
     model = () if "--model.name" in flags else ("--model.name", "dense")
-    return started("run", "--home", home, *model, *options, *flags, preexec_fn=before)
+    return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
 
 
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
@@ -63,21 +65,23 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_full_disk_costs_a_checkpoint_and_nothing_else(tmp_path):
-    first = start(tmp_path, "--max-rounds", "4")
-    assert "checkpoint after 4 rounds" in first.communicate(timeout=ENDS_SECONDS)[0]
+def test_a_full_disk_costs_a_checkpoint_and_nothing_else(whole, tmp_path):
+    home = tmp_path / "home"
+    shutil.copytree(whole, home, ignore=shutil.ignore_patterns("*.sock"))
+    kept = sorted(path.name for path in (home / "checkpoints").iterdir())
+    assert kept[-1] == "00000010"
 
     def no_file_over_a_megabyte() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
-    starved = start(tmp_path, "--max-rounds", "9", before=no_file_over_a_megabyte)
+    starved = start(home, "--max-rounds", "13", loaded=False, preexec_fn=no_file_over_a_megabyte)
     output, _ = starved.communicate(timeout=ENDS_SECONDS)
     assert starved.returncode == 2, output
-    assert "warning: no checkpoint after 8 rounds" in output
+    assert "warning: no checkpoint after 12 rounds" in output
     assert "the last checkpoint could not be written" in output
     assert "Traceback" not in output
-    assert max(curve(tmp_path)) == 8
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["00000004"]
+    assert max(curve(home)) == 12
+    assert sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
 
 
 @pytest.mark.slow

@@ -50,6 +50,7 @@ def lines_of(made: RemoteNetwork, known: list[str]) -> list[str]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "FIRST_RESTART", 0.02)
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.3)
 
 
 def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> None:
@@ -140,10 +141,7 @@ def test_a_flood_keeps_the_newest_and_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["echo", "stays", "dies", "deaf", "nonsense"])
-def test_closing_ends_the_process_soon_whatever_it_does(
-    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor, "STOP_SECONDS", 0.3)
+def test_closing_ends_the_process_soon_whatever_it_does(tmp_path: Path, way: str) -> None:
     with network(tmp_path, way):
         until(lambda: (tmp_path / "lives.pid").exists() and (tmp_path / "lives.pid").read_text())
         began = time.monotonic()

@@ -69,7 +69,7 @@ def test_a_hub_that_answers_has_the_word_whatever_it_says(monkeypatch):
             pass
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Nothing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
     assert not hub.only_here("nobody/nothing")
     server.shutdown()

@@ -79,7 +79,7 @@ def index(monkeypatch, tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for variable in [
         name for name in os.environ if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
     ]:

@@ -2,10 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import preloaded
 
 ROOT = Path(__file__).parents[3]
 LENGTH, GROUPS = 18, [4, 4, 4]
@@ -13,7 +14,7 @@ LENGTH, GROUPS = 18, [4, 4, 4]
 
 @pytest.fixture(scope="module")
 def found() -> dict:
-    words = [sys.executable, "-m", "tests.pretend"]
+    words = [*preloaded.python(), "-m", "tests.pretend"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.commands import read_until, started
+from tests.commands import killed_in_the_end, page_of, read_until, started
 from tests.extensions.page.conftest import Served, serving
 from tests.runs import home_with, line, round_done
 from tests.waiting import PATIENCE
@@ -128,15 +128,10 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
     page.process.kill()
     seen.tab.get_by_text("page is gone").wait_for()
     seen.trouble.clear()  # a browser says itself that it could not connect
-    process = started("page", home, "--listen", f"127.0.0.1:{page.port}")
-    try:
+    with killed_in_the_end(started("page", home, "--listen", f"127.0.0.1:{page.port}")):
         seen.tab.get_by_text("not running").wait_for()
         seen.tab.close()  # before this page goes, too
         seen.trouble.clear()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_a_long_run_is_shown_in_means(tmp_path: Path, serve: Any, visit: Callable[..., Any]) -> None:
@@ -152,11 +147,11 @@ def test_a_long_run_is_shown_in_means(tmp_path: Path, serve: Any, visit: Callabl
 @pytest.mark.network
 def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callable[..., Any]) -> None:
     small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.host", "127.0.0.1")
-    process = started("run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small)
+    process = started("run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small, loaded=True)
     try:
-        address = next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
+        address = page_of(process)
         read_until(process, "round 1 ")
-        seen = visit(address)
+        seen = visit(str(address))
         seen.tab.get_by_text("healthy", exact=True).wait_for()
         seen.section("Rollouts")
         seen.tab.get_by_text("gcd/tiny").locator("visible=true").first.wait_for()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import started
+from tests.commands import killed_in_the_end, page_of, started
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -29,15 +29,10 @@ def answered(tab: Any) -> None:
     tab.wait_for_function("(before) => document.getElementById('prompt').innerText !== before", arg=prompt)
 
 
-def page_of(process: Any) -> str:
-    return next(line for line in process.stdout if line.startswith("page: ")).split(": ", 1)[1].strip()
-
-
 def test_a_person_tries_twice_and_publishes(tmp_path: Path, visit: Callable[..., Any], axe: None) -> None:
     options = ("--page", "127.0.0.1:0", "--network.no-enabled", "--home", tmp_path / "home")
-    process = started("contribute", "--human", *options, *TASK)
-    try:
-        page = page_of(process)
+    with killed_in_the_end(started("contribute", "--human", *options, *TASK)) as process:
+        page = str(page_of(process))
         for size, scheme, published in (("desktop", "light", 1), ("phone", "dark", 2)):
             seen = visit(page, size, scheme)
             seen.tab.get_by_text("Divisor").wait_for()
@@ -50,18 +45,12 @@ def test_a_person_tries_twice_and_publishes(tmp_path: Path, visit: Callable[...,
         seen.tab.get_by_role("button", name="Leave").click()
         seen.tab.get_by_text("ended", exact=True).wait_for()
         assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_a_late_answer_brings_no_old_question_back(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    process = started(
-        "contribute", "--human", "--page", "127.0.0.1:0", "--network.no-enabled", "--home", tmp_path, *TASK
-    )
-    try:
-        tab = visit(page_of(process)).tab
+    options = ("--page", "127.0.0.1:0", "--network.no-enabled", "--home", tmp_path)
+    with killed_in_the_end(started("contribute", "--human", *options, *TASK)) as process:
+        tab = visit(str(page_of(process))).tab
         tab.get_by_text("Divisor").wait_for()
         late = []
         tab.route("**/api/desk", lambda route: late.append((route, route.fetch())), times=1)
@@ -76,6 +65,3 @@ def test_a_late_answer_brings_no_old_question_back(tmp_path: Path, visit: Callab
             route.fulfill(response=reply)
         assert tab.get_by_label("Your answer").input_value() == "a draft"
         assert tab.locator("#prompt").inner_text() != prompt
-    finally:
-        process.kill()
-        process.communicate()

@@ -25,7 +25,7 @@ from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.command_line import resolve
 from swarm_node.settings.secret import Secret, SecretUrl
-from tests.commands import started
+from tests.commands import killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 KEY = "sk-very-secret"
@@ -450,13 +450,11 @@ def test_a_contributor_that_waits_for_its_server_ends_at_once_and_without_a_trac
 ) -> None:
     there = ("--network.no-enabled", "--environment.tasks", "gcd/tiny", "--home", tmp_path / "home")
     with api_on_loopback(lambda handler, _: handler.server.stopped.wait()) as api:
-        process = started("contribute", "--api", api.address, "--model", "m", *there, stderr=subprocess.PIPE)
-        try:
+        command = ("contribute", "--api", api.address, "--model", "m", *there)
+        with killed_in_the_end(started(*command, stderr=subprocess.PIPE)) as process:
             until(lambda: api.asked)
             process.send_signal(how)
             _, errors = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
     assert (process.returncode, errors) == (0, "")
 
 

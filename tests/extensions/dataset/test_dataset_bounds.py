@@ -159,25 +159,17 @@ def test_a_file_made_to_fill_memory_is_refused(
     refused(file, said, most)
 
 
-def pipe(file: Path) -> None:
-    os.mkfifo(file)
-
-
 def listener(file: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(file))
 
 
-def device(file: Path) -> None:
-    file.symlink_to("/dev/zero")
-
-
-def terminal(file: Path) -> None:
-    file.symlink_to("/dev/tty")
+def linked(to: str) -> Callable[[Path], None]:
+    return lambda file: file.symlink_to(to)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("make", [pipe, listener, device, terminal, Path.mkdir])
+@pytest.mark.parametrize("make", [os.mkfifo, listener, linked("/dev/zero"), linked("/dev/tty"), Path.mkdir])
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], ending: str) -> None:
     from swarm_node.common.errors import UserError
     from swarm_node.extensions.dataset import reading

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node import starters
 from tests.commands import ended
@@ -14,17 +15,12 @@ from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-HOME = Path(__file__).parents[2] / "data" / "home"
+ROOT = Path(__file__).parents[3]
+HOME = ROOT / "tests" / "data" / "home"
 LOGITS = """
 import sys
-from transformers import AutoModelForCausalLM, AutoTokenizer
-for name in sys.argv[1:]:
-    base, _, adapters = name.partition("+")  # a model, or a base model and its adapters
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
-    if adapters:
-        from peft import PeftModel
-        model = PeftModel.from_pretrained(model, adapters)
-    print(model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8].tolist())
+from tests.extensions.hub.test_hub import logits
+print(logits(sys.argv[1]))
 """
 FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment.tasks", "gcd/tiny"]
 
@@ -35,13 +31,15 @@ def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
     return {**os.environ, **known, "HF_HUB_DISABLE_XET": "1"}
 
 
-def logits(*names: object, env: dict[str, str] | None = None) -> list[list[float]]:
-    """Of each model, opened in a fresh process."""
-    command = [sys.executable, "-c", LOGITS, *map(str, names)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == len(names)
+def logits(name: object) -> list[float]:
+    """The first ones of a model, or of a base model "+" its adapters."""
+    base, _, adapters = str(name).partition("+")
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    if adapters:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, adapters)
+    found: list[float] = model(**tokenizer("1 + 1", return_tensors="pt")).logits[0, -1, :8].tolist()
     return found
 
 
@@ -55,8 +53,7 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
     assert not names & {"state.json", "optimizer.safetensors"}
     card = (out / "README.md").read_text()
     assert "45 rounds" in card and "swarm: " in card and "Mean reward of local completions" in card
-    exported, trained = logits(out, checkpoint)
-    assert exported == trained
+    assert logits(out) == logits(checkpoint)
     again = ended("model", "export", out, "--home", HOME)
     assert again.returncode == 2 and "is not empty" in again.stderr
     merged = ended("model", "export", tmp_path / "merged", "--home", HOME, "--merge")
@@ -77,8 +74,8 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
-    merged, adapted = logits(tmp_path / "merged", f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
-    assert merged == pytest.approx(adapted, abs=1e-3)  # a sum in another order
+    adapted = logits(f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
+    assert logits(tmp_path / "merged") == pytest.approx(adapted, abs=1e-3)  # a sum in another order
     places = (str(tmp_path), str(starters.folder("rare")), str(Path.home()), str(Path.cwd()))
     for file in [*(tmp_path / "adapters").iterdir(), *(tmp_path / "merged").iterdir()]:
         content = file.read_bytes()
@@ -93,8 +90,10 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
         assert hub.private == {"me/model": True}
         assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
         (checkpoint,) = (HOME / "checkpoints").iterdir()
-        pushed, trained = logits("me/model", checkpoint, env=env)
-        assert pushed == trained
+        fresh = [sys.executable, "-c", LOGITS, "me/model"]
+        opened = subprocess.run(fresh, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
+        assert opened.returncode == 0, opened.stderr
+        assert json.loads(opened.stdout) == logits(checkpoint)
 
 
 def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path: Path) -> None:

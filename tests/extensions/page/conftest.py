@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.commands import started
+from tests.commands import killed_in_the_end, started
 from tests.waiting import PATIENCE
 
 
@@ -36,15 +36,10 @@ class Served:
 def serving(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Iterator[Served]:
     """A page of a folder, which ends with the context."""
     words = ("page", folder, "--listen", "127.0.0.1:0", *options)
-    process = started(*words, program=program) if program else started(*words)
-    assert process.stdout is not None
-    try:
+    with killed_in_the_end(started(*words, program=program)) as process:
+        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]
         yield Served(process, [line.split(": ", 1)[1].strip() for line in lines])
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Telemetry
 from swarm_node.telemetry.jsonlines import read_jsonlines
-from tests.commands import ended, read_until, started
+from tests.commands import ended, killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 
 SMALL = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.no-enabled")
@@ -43,16 +43,12 @@ def test_the_flag_alone_has_the_usual_address() -> None:
 @pytest.mark.slow
 def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
     words = ("page", tmp_path, "--listen", "127.0.0.1:0", "--with-parent")
-    process = started(*words, stdin=subprocess.PIPE)
-    try:
+    with killed_in_the_end(started(*words, stdin=subprocess.PIPE)) as process:
         read_until(process, "page: http://127.0.0.1:")
         assert psutil.Process(process.pid).nice() >= 10
         assert process.stdin is not None
         process.stdin.close()  # as the system does when a process is killed
         assert process.wait(PATIENCE) == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_mistake_in_the_address_is_told(tmp_path: Path) -> None:
@@ -77,9 +73,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
     process, said = started("run", "--home", home, "--page", "127.0.0.1:0", *SMALL), list[str]()
     events = home / "events.jsonl"
     try:
-        address = httpx.URL(
-            next(text for text in process.stdout if text.startswith("page: ")).split(": ", 1)[1].strip()
-        )
+        address = page_of(process)
         token = {"authorization": f"Bearer {address.fragment.removeprefix('token=')}"}
         threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()  # or its pipe would be full
 

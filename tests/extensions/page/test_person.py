@@ -13,7 +13,7 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.browser import MOST_BYTES
 from swarm_node.extensions.contribute.start import command
-from tests.commands import started
+from tests.commands import killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
@@ -25,8 +25,7 @@ class Person:
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
-        assert process.stdout is not None
-        url = httpx.URL(next(line for line in process.stdout if line.startswith("page: ")).split(": ", 1)[1].strip())
+        url = page_of(process)
         self.base = f"http://{url.host}:{url.port}"
         self.headers = {"authorization": f"Bearer {url.fragment.removeprefix('token=')}", "origin": self.base}
 
@@ -52,17 +51,12 @@ def answer_to(prompt: str) -> int:
 def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """One for all tests; the last one leaves."""
     home = tmp_path_factory.mktemp("person") / "home"
-    process = started("contribute", "--human", "--page", "127.0.0.1:0", "--home", home, *ALONE)
-    try:
+    command = started("contribute", "--human", "--page", "127.0.0.1:0", "--home", home, *ALONE)
+    with killed_in_the_end(command) as process:
         found = Person(process)
-        assert process.stdout is not None
-        next(line for line in process.stdout if "others train on it" in line)
+        read_until(process, "others train on it")
         until(lambda: found.view()["prompt"], what="a question")
         yield found
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_nobody_else_answers_for_a_person(person: Person) -> None:

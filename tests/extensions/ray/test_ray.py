@@ -60,12 +60,12 @@ def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
 @pytest.mark.timeout(2700)  # Ray starts many processes, which takes its time where other tests run
 def test_cells_over_three_raylets_give_the_rewards_of_one_process(tmp_path, cluster):
     where = ["--engine", "ray", "--ray.address", cluster.address]
-    over = started("simulate", *FLAGS, "--arms", ",".join(ARMS), *where, "--out", tmp_path / "cells")
+    over = started("simulate", *FLAGS, "--arms", ",".join(ARMS), *where, "--out", tmp_path / "cells", loaded=True)
     until(lambda: any(each["event"] == "CellRound" for each in events(tmp_path / "cells")), 900, "a round")
     cluster.kill_one()
     finish(over)
     assert sum(each["event"] == "CellFinished" for each in events(tmp_path / "cells")) == len(ARMS)
-    finish(started("simulate", *FLAGS, "--arms", ",".join(ARMS), "--out", tmp_path / "here"))
+    finish(started("simulate", *FLAGS, "--arms", ",".join(ARMS), "--out", tmp_path / "here", loaded=True))
     for arm in ARMS:
         assert rewards(tmp_path / "cells", arm) == rewards(tmp_path / "here", arm)
 

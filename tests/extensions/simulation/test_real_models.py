@@ -26,6 +26,7 @@ def test_nodes_with_adapters_share_the_frozen_weights_alone() -> None:
     assert all((mine is yours) == (not mine.requires_grad) and torch.equal(mine, yours) for mine, yours in pairs)
 
 
+@pytest.mark.long  # tests/swarm/test_own_task.py trains a pre-trained model, test_simulate.py simulates with starters
 @pytest.mark.slow
 def test_two_pretrained_models_learn_from_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # it counts before a file

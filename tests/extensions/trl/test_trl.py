@@ -17,7 +17,7 @@ from tests.models import EOS, tiny_policy
 pytest.importorskip("trl")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
-STEPS = 15
+STEPS = 6
 ALONE = {"environment": {"tasks": ["gcd/tiny"]}, "network": {"enabled": False}}
 
 

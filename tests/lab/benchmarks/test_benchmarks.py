@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from swarm_node import starters
+from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
 NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
@@ -26,7 +27,7 @@ def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 
 def start(name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", f"lab.benchmarks.{name}", "--quick", "--json"]
+    command = [*preloaded.python(), "-m", f"lab.benchmarks.{name}", "--quick", "--json"]
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
