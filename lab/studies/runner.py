@@ -16,7 +16,6 @@ from statistics import fmean
 from typing import Any
 
 from lab.benchmarks import command
-from lab.studies import places
 from lab.studies.simulated import simulated
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
@@ -92,7 +91,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     command.add_out(parser)
     command.add_quick(parser)
     parser.add_argument("--cores", type=int, help="runs side by side (as many as there are cores, here or by --engine)")
-    places.add_options(parser)
     parser.add_argument("--at-most", type=int, metavar="N", help="begin no more than N runs, then report what is there")
     parser.add_argument("--report", action="store_true", help="run nothing, report what is there")
     parser.add_argument("--cost", action="store_true", help="say what it would cost, and end")
@@ -111,9 +109,8 @@ def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
     if options.at_most is not None:
         options.at_most -= len(todo)  # of the whole command
     if todo:
-        place = places.place_of(options)
-        with ThreadPoolExecutor(options.cores or place.room) as pool:
-            list(pool.map(lambda run: _one(run, options.runs, place), todo))
+        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:
+            list(pool.map(lambda run: _one(run, options.runs), todo))
     return True
 
 
@@ -193,11 +190,11 @@ def _cpu(report: Mapping[str, Any]) -> float:
     return sum(float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"])
 
 
-def _one(run: Run, folder: Path, place: places.Place) -> None:
+def _one(run: Run, folder: Path) -> None:
     started = time.monotonic()
     out = run.folder(folder)
     try:
-        simulated(place.of(run.config.model_copy(update={"out": out})))
+        simulated(run.config.model_copy(update={"out": out}))
     except UserError as error:
         print(f"{run.name} {run.rate:g} seed {run.seed}: failed: {error}", flush=True)
         return

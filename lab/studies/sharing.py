@@ -22,10 +22,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from lab.benchmarks import command
-from lab.studies import places
-from lab.studies.places import Place
 from lab.studies.rates import sweep
 from lab.studies.simulated import simulated
+from swarm_node.common.children import usable_cores
 from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95
@@ -92,7 +91,6 @@ def main() -> None:
     )
     parser.add_argument("--rates", type=float, nargs="*", default=[1.5e-4, 3e-4, 6e-4])
     parser.add_argument("--seeds", type=int, default=3)
-    places.add_options(parser)
     parser.add_argument("--ablations", action="store_true", help="also the two ablations")
     parser.add_argument("--report", action="store_true", help="run nothing: tables and figure of what is in --out")
     options = parser.parse_args()
@@ -107,7 +105,7 @@ def main() -> None:
     for starter in options.starters:
         variants = MAIN + (ABLATIONS if options.ablations else ())
         size = Size(options.rounds, options.sweep_rounds or options.rounds, options.seeds, tuple(options.rates))
-        results = study(starter, variants, size, options.runs / starter, places.place_of(options))
+        results = study(starter, variants, size, options.runs / starter)
         content = {"starter": starter, "rounds": options.rounds, "results": [asdict(result) for result in results]}
         (out / f"{starter}.json").write_text(json.dumps(content) + "\n")
         show(starter, results)
@@ -116,18 +114,18 @@ def main() -> None:
     command.finish(options, {"studies": contents})
 
 
-def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path, place: Place) -> list[Result]:
-    """Simulations run side by side, as many as the place has room for, each with one worker."""
-    with ThreadPoolExecutor(place.room) as pool:
+def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path) -> list[Result]:
+    """Simulations run side by side, one a core, each with one worker."""
+    with ThreadPoolExecutor(usable_cores()) as pool:
         plain = [variant for variant in variants if not variant.round and len(size.rates) > 1]  # one rate: no sweep
 
         def measure(variant: Variant, rate: float) -> float:
-            return fmean(totals(run(starter, variant, rate, size.sweep_rounds, SWEEP_SEED, 1, folder, place)))
+            return fmean(totals(run(starter, variant, rate, size.sweep_rounds, SWEEP_SEED, 1, folder)))
 
         sweeps = dict(zip(plain, pool.map(lambda v: sweep(size.rates, partial(measure, v)), plain), strict=True))
         by_arm = {variant.arm: found for variant, found in sweeps.items()}  # an ablation takes its arm's rate
         best = {v: by_arm[v.arm].best if v.arm in by_arm else size.rates[0] for v in variants}
-        finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder, place), variants))
+        finals = list(pool.map(lambda v: run(starter, v, best[v], size.rounds, 0, size.seeds, folder), variants))
     base = next((fmean(totals(final)) for v, final in zip(variants, finals, strict=True) if v.name == ALONE), 0.0)
     return [
         Result(
@@ -148,7 +146,7 @@ def study(starter: str, variants: Sequence[Variant], size: Size, folder: Path, p
 
 
 def run(
-    starter: str, variant: Variant, rate: float, rounds: int, seed: int, seeds: int, folder: Path, place: Place
+    starter: str, variant: Variant, rate: float, rounds: int, seed: int, seeds: int, folder: Path
 ) -> dict[str, Any]:
     """The report of one simulation, run now, or read if it was run before."""
     name = f"{variant.name.split(',')[0].replace('/', '-').replace(' ', '_')}-{rate:g}-{seed}"
@@ -169,7 +167,7 @@ def run(
                 "round": RoundConfig(**dict(variant.round)),
             }
         )
-        simulated(place.of(config))
+        simulated(config)
         print(f"{starter} {name} done", flush=True)
     report = json.loads((out / "report.json").read_text())
     return {"questions": report["questions"], "arm": report["arms"][variant.arm]}

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 from lab.studies.raylets import Raylets, raylets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.ray import elsewhere
+from swarm_node.extensions.simulation.folder import ReportFolder
+from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
 from tests.waiting import until
@@ -42,20 +43,6 @@ def finish(simulation: "subprocess.Popen[str]") -> None:
     assert simulation.returncode == 0, output
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(2700)
-def test_a_study_does_its_runs_on_a_cluster_side_by_side(tmp_path, cluster):
-    pytest.importorskip("scipy", reason="extra studies")
-    words = ["-m", "lab.studies.strength", "--quick", "--at-most", "2", "--runs", tmp_path]
-    where = ["--engine", "ray", "--ray.address", cluster.address]
-    done = subprocess.run([sys.executable, *map(str, [*words, *where])], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(file.read_text())["config"] for file in tmp_path.glob("*/*/*/manifest.json")]
-    assert [each["engine"] for each in found] == ["ray", "ray"], done.stdout
-    assert len(list(tmp_path.glob("*/*/*/report.json"))) == 2, done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(2700)  # Ray starts many processes, which takes its time where other tests run
 def test_cells_over_three_raylets_give_the_rewards_of_one_process(tmp_path, cluster):
@@ -68,6 +55,15 @@ def test_cells_over_three_raylets_give_the_rewards_of_one_process(tmp_path, clus
     finish(started("simulate", *FLAGS, "--arms", ",".join(ARMS), "--out", tmp_path / "here", loaded=True))
     for arm in ARMS:
         assert rewards(tmp_path / "cells", arm) == rewards(tmp_path / "here", arm)
+
+
+def test_what_was_begun_here_goes_on_over_a_cluster_and_not_over_real_nodes(tmp_path):
+    config = SimulationConfig(out=tmp_path / "run")
+    ReportFolder(config.out).prepare(config)
+    resumed = config.model_copy(update={"resume": True, "engine": "ray"})
+    assert ReportFolder(config.out).prepare(resumed) is None
+    with pytest.raises(UserError, match="engine was 'memory', is 'process'"):
+        ReportFolder(config.out).prepare(config.model_copy(update={"resume": True, "engine": "process"}))
 
 
 def test_a_host_with_other_code_or_packages_is_refused():

@@ -47,7 +47,7 @@ def test_what_is_missing_is_said_with_its_cost_before_anything_begins(run, tmp_p
 
 def test_what_is_done_is_not_done_again_and_no_more_than_asked_is_begun(run, tmp_path, monkeypatch):
     begun = []
-    monkeypatch.setattr(runner, "_one", lambda run, folder, place: begun.append(run.seed))
+    monkeypatch.setattr(runner, "_one", lambda run, folder: begun.append(run.seed))
     others = [runner.make("3 kinds, 4/4", "4/4", seed, 3e-4) for seed in (8, 9, 10)]
     write(run, tmp_path)
     most = options(tmp_path, at_most=2, cores=1)
