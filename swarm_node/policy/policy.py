@@ -305,8 +305,8 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
 
 
 def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
-    """The end token behind an answer in the chat template, which a chat model has learned to end its turn with.
-    `otherwise` where no template says. Gemma, Phi and Llama 3 have several end tokens, and EOS may be another."""
+    """The end token behind an answer in the chat template, by which a chat model ends its turn; `otherwise` where no
+    template says. Gemma, Phi and Llama 3 have several, and EOS may be another."""
     chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
     try:
         behind = rendered(tokenizer, chat).rpartition(SAID)[2] if tokenizer.chat_template else ""

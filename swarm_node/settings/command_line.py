@@ -144,8 +144,7 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     for source in given:
         values |= source.values
     try:
-        folder = file.expanduser().parent if file else Path()
-        return kind.model_validate(_nested(values), context={"folder": folder})
+        return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:
         lines = [_line(kind, problem, given) for problem in error.errors(include_url=False)]
         raise UserError("; ".join(list(dict.fromkeys(lines))[:3])) from error
