@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 GIVEN = dict(os.environ)  # before libraries add to it
 READ_AT_IMPORT = ("HF_", "TRANSFORMERS_", "TORCH", "CUDA", "PYTHON", "TRITON")
+SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"  # in a worker, by the first test that compiles: no start is another for it
 HASH_SEED = "0"  # as the workers of simulations have it, where results must be equal from run to run
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAUNCHER = f"""
@@ -176,6 +177,7 @@ def run(arguments: list[str], environment: dict[str, str], shell: str) -> NoRetu
 
 def _read_at_import(environment: Any) -> dict[str, str]:
     read = {name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT)}
+    read.pop(SET_BY_TORCH, None)
     return {**read, "PYTHONHASHSEED": read.get("PYTHONHASHSEED", HASH_SEED)}
 
 
