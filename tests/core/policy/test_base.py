@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.learner import build_policy
 from swarm_node.policy import named
+from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, ModelConfig
 from tests.gradients import gradients
@@ -21,9 +21,9 @@ from tests.models import characters, tiny_model, weights_of
 NAME = "smollm2-135m"
 LOADS = """
 import sys
-from swarm_node.node.learner import build_policy
+from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
-policy = build_policy(ModelConfig(name="smollm2-135m", lora_rank=2, device="cpu"))
+policy = load_policy(ModelConfig(name="smollm2-135m", lora_rank=2, device="cpu"))
 print("loaded", flush=True)
 sys.stdin.read()
 """
@@ -43,7 +43,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 def load(name: object = NAME) -> Policy:
     torch.manual_seed(0)  # of the adapters
-    return build_policy(ModelConfig(name=str(name), lora_rank=2, device="cpu"))
+    return load_policy(ModelConfig(name=str(name), lora_rank=2, device="cpu"))
 
 
 def copy_of(place: Path) -> Path:
@@ -122,5 +122,5 @@ def test_where_there_is_no_room_each_node_has_its_own_and_says_so(place, monkeyp
 
 @pytest.mark.parametrize("options", [{"lora_rank": 0}, {"lora_rank": 2, "dtype": "bfloat16"}])
 def test_only_a_base_in_float32_that_nobody_trains_is_copied(place, options) -> None:
-    build_policy(ModelConfig(name=NAME, device="cpu", **options))
+    load_policy(ModelConfig(name=NAME, device="cpu", **options))
     assert not copy_of(place).exists()

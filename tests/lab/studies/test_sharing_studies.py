@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies import equal_compute, samplers, specialists, strength
+from lab.studies import equal_compute, samplers, specialists
 from swarm_node.extensions.simulation.main import check
 from swarm_node.extensions.simulation.node_options import all_tasks, local_tasks
 
@@ -35,12 +35,6 @@ def runs():
     yield from (specialists.run(case, arm, 0, 3e-4) for case in specialists.CASES for arm in specialists.ARMS)
     yield from (samplers.run(OPTIONS, name, 0) for name in samplers.CANDIDATES)
     yield from (
-        strength.run(OPTIONS, case, size, way, 0)
-        for case in strength.CASES
-        for size in strength.SIZES
-        for way in strength.WAYS
-    )
-    yield from (
         equal_compute.run(OPTIONS, starter, way, 0) for starter in equal_compute.STARTERS for way in equal_compute.WAYS
     )
 
@@ -48,7 +42,7 @@ def runs():
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path):
     every = list(runs())
     folders = {run.folder(tmp_path) for run in every}
-    assert len(folders) == len(every) == 9 + len(samplers.CANDIDATES) + 24 + 20
+    assert len(folders) == len(every) == 9 + len(samplers.CANDIDATES) + 20
     for run in every:
         assert len(check(run.config)) == 1
     hostile = samplers.run(OPTIONS, "uniform", 0).config
