@@ -49,8 +49,7 @@ class TrainingConfig(Section):
     objective: Annotated[str, PlugIn("objectives")] = "clipped"
     """A registered objective, or FILE:FUNCTION. clipped: PPO around the policy that generated the completion. For
     completions of older weights: decoupled (AReaL) clips around the policy before the update and weighs by how the two
-    differ; interpolated estimates the log-probs of that policy; truncated is decoupled with a limit of 2; two_sided
-    also bounds the ratio of bad tokens."""
+    differ; truncated is decoupled with a limit of 2."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"

@@ -134,7 +134,6 @@ class Bounds(NamedTuple):
     epsilon: float = 0.2
     epsilon_high: float = 0.28
     importance: float = 5.0  # limit of proximal / behaviour, at which it is held
-    negative_ratio: float = 4.0  # two_sided: limit of the ratio where the advantage is negative
 
 
 Objective = Callable[[Terms, Bounds], TokenLoss]
@@ -162,41 +161,14 @@ def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
     return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
 
 
-def interpolated(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """`decoupled` without a pass for the proximal log-probs of several steps.
-
-    They are put on the line from behaviour to present: log prox = log b + a (log theta - log b), where a = s / (s + 1)
-    relates the s updates since generation to the s + 1 with this one.
-    """
-    share = terms.staleness / (terms.staleness + 1)
-    proximal = terms.behaviour + share * (terms.log_probs.detach() - terms.behaviour)
-    return decoupled(terms._replace(proximal=proximal), bounds)
-
-
 def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
     """Truncated importance sampling: `decoupled` with a limit of 2."""
     return decoupled(terms, bounds._replace(importance=2.0))
 
 
-def two_sided(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """`clipped` with a limit on the ratio of a bad token too (INTELLECT-2): -sum w min(min(r, limit) A, clip(r) A).
-
-    PPO leaves that ratio unbounded above, so one stale token can dominate the step.
-    """
-    ratio = torch.exp(terms.log_probs - terms.behaviour)
-    held = ratio.clamp_max(bounds.negative_ratio) * terms.advantages
-    clip = ratio.clamp(1 - bounds.epsilon, 1 + bounds.epsilon_high) * terms.advantages
-    gain = torch.where(terms.advantages < 0, torch.min(held, clip), torch.min(ratio * terms.advantages, clip))
-    flat = torch.where(terms.advantages < 0, ratio > bounds.negative_ratio, False) | (clip < ratio * terms.advantages)
-    return TokenLoss(-(terms.weights * gain).sum(), ratio.detach(), flat.detach())
-
-
 def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
     """proximal / behaviour, a constant, held at the limit."""
     return torch.exp(log_ratio.detach()).clamp_max(bounds.importance)
-
-
-WITHOUT_PROXIMAL = frozenset({"clipped", "interpolated", "two_sided"})  # others cost a pass before several steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
-    WITHOUT_PROXIMAL,
     Advantages,
     Bounds,
     Objective,
@@ -284,7 +283,7 @@ class GrpoTrainer:
 
     def _anchored(self, group: TokenGroup, totals: Totals) -> TokenGroup:
         """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
-        if None not in group.behaviour and self._config.objective in WITHOUT_PROXIMAL:
+        if None not in group.behaviour and self._config.objective == "clipped":
             return group
         present = self._present_log_probs(group, totals)
         behaviour = [known or now for known, now in zip(group.behaviour, present, strict=True)]
