@@ -142,16 +142,9 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "plugin")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, tmp_path / "plugin"], check=True)
-    names = [
-        "--environment.use",
-        "word_reversal",
-        "--environment.tasks",
-        "words/short",
-        "--environment.scoring",
-        "graded",
-    ]
+    names = ["--environment.use", "word_reversal", "--environment.tasks", "words/short", "--round.sampler", "freshest"]
     command = [python, "-m", "swarm_node.commands.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
-    command += ["--rounds", "3", "--round.sampler", "freshest"]
+    command += ["--rounds", "3", "--environment.scoring", "graded"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     arm = json.loads((tmp_path / "out" / "report.json").read_text())["arms"]["2/2"]

@@ -68,10 +68,7 @@ def test_no_pad_sits_between_a_prompt_and_its_completion_or_is_seen(packed) -> N
         assert [ids[column] for column in columns] == [*prompt, *completion[:-1]]
 
 
-@given(
-    st.lists(ROW, min_size=1, max_size=20),
-    st.integers(1, 400),
-)
+@given(st.lists(ROW, min_size=1, max_size=20), st.integers(1, 400))
 def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget) -> None:
     packed = [piece for group in packed for piece in group.pieces(0)]
     batches = list(micro_batches(packed, budget))

@@ -91,11 +91,7 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> N
     found = []
     for little in (False, True):
         in_chunks(little)
-        training = TrainingConfig(
-            learning_rate=1e-2,
-            beta=0.1,
-            num_iterations=2,
-        )
+        training = TrainingConfig(learning_rate=1e-2, beta=0.1, num_iterations=2)
         policy = KINDS[kind](tiny_policy())
         trainer = GrpoTrainer(policy, training, GenerationConfig(), layout=layout, recompute=little)
         report = trainer.update([group()])
