@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-import peft
 import pytest
 import torch
 from torch import Tensor
@@ -14,13 +13,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.gradients import PACKED, TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
-from tests.models import LESSON, tiny_policy
-
-
-def with_lora(policy: Policy) -> Policy:
-    torch.manual_seed(3)
-    adapters = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
-    return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device)
+from tests.models import LESSON, tiny_policy, with_lora
 
 
 def plain(policy: Policy) -> Policy:
