@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from random import Random
+from typing import Any
 
 from lab.studies.simulated_exchange import Answering, SimulatedPeer, World
 from protocol import announcing, codec
@@ -82,9 +83,9 @@ class Swarm:
             self.world.after(self._rng.uniform(0, self._every), partial(self._publish, number, 0, want, groups, swarm))
         return member
 
-    def add_many(self, count: int) -> "Swarm":
+    def add_many(self, count: int, **options: Any) -> "Swarm":
         for _ in range(count):
-            self.add()
+            self.add(**options)
         return self
 
     def hostile(self, number: int, party: Answering, network: int | None = None) -> SimulatedPeer:

@@ -98,6 +98,15 @@ def tiny_policy(
     return Policy(model, characters(chat), torch.device("cpu"), autocast, family)
 
 
+def with_lora(policy: Policy) -> Policy:
+    """This policy under adapters that change what it says."""
+    import peft
+
+    torch.manual_seed(3)
+    adapters = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
+    return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device, policy.autocast_dtype)
+
+
 MANY_EOS = (EOS, *range(5, 17))  # signs before the digits: about one token in eight ends a completion
 
 
@@ -119,6 +128,9 @@ def text_group(
 ) -> ScoredGroup:
     """A group as received from a peer: text only."""
     return ScoredGroup(groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards))
+
+
+LESSON = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
 
 
 def token_group(

@@ -29,7 +29,6 @@ ONLY_SOMETIMES = {
     "vllm",
     "rollouts.old.jsonl",
     "page.token",
-} | {
     "trackio",
     "tensorboard",
 }

@@ -6,6 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
+from lab.studies.simulated_exchange import SimulatedPeer
 from protocol.limits import HASH_BYTES, SWARM_TAG_BYTES
 from protocol.messages import Round
 from swarm_node.network.actions import Call, Remembered
@@ -17,6 +18,12 @@ from tests.exchanges import SWARM, Swarm, identity, key_of, sealed_groups
 
 def total(swarm: Swarm) -> Counter[str]:
     return sum((Counter(exchange.counters()) for exchange in swarm.exchanges), Counter())
+
+
+def newcomer(swarm: Swarm) -> tuple[SimulatedPeer, Exchange]:
+    """A node that knows nobody yet and publishes nothing by itself."""
+    exchange = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
+    return swarm.world.join(identity(99).peer_id, exchange, "/ip4/30.0.0.1/tcp/1"), exchange
 
 
 def test_two_nodes_fetch_each_others_groups() -> None:
@@ -61,14 +68,9 @@ def test_no_origin_fills_more_than_its_even_share_of_a_round(want: int, share: i
     assert swarm.pulled(member)
 
 
-@pytest.mark.parametrize(
-    ("rounds", "want", "each"),
-    [(3, 4, 2), (2, 3, 2), (1, 12, 6), (1, 4, 2), (1, 2, 1)],
-)
+@pytest.mark.parametrize(("rounds", "want", "each"), [(3, 4, 2), (2, 3, 2), (1, 12, 6), (1, 4, 2), (1, 2, 1)])
 def test_what_two_origins_have_comes_in_one_call_each(rounds: int, want: int, each: int) -> None:
-    swarm = Swarm(every=1e9)
-    for _ in range(3):
-        swarm.add(want=0, groups=0)
+    swarm = Swarm(every=1e9).add_many(3, want=0, groups=0)
     reader, *writers = swarm.members
     swarm.run(20)
     for number, writer in enumerate(writers, 1):
@@ -108,9 +110,7 @@ def test_traffic_does_not_grow_with_the_swarm() -> None:
 
 
 def test_a_group_outlives_its_author() -> None:
-    swarm = Swarm(every=1e9)  # nobody publishes by itself
-    for _ in range(3):
-        swarm.add(want=0, groups=0)
+    swarm = Swarm().add_many(3, want=0, groups=0)  # nobody publishes by itself
     author, holder, late = swarm.members
     groups = sealed_groups(identity(0), 0, 1)
     swarm.run(5)
@@ -148,9 +148,7 @@ def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
 
 @pytest.mark.slow
 def test_a_popular_group_does_not_load_its_author_alone() -> None:
-    swarm = Swarm()
-    for number in range(24):
-        swarm.add(want=1, groups=1 if number == 0 else 0)  # there is only one to have
+    swarm = Swarm().add_many(1, want=1, groups=1).add_many(23, want=1, groups=0)  # there is only one to have
     swarm.run(120)
     counters = total(swarm)
     assert counters["groups pulled from a holder"] >= 0.2 * counters["groups pulled"]
@@ -191,8 +189,7 @@ def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: in
 def test_a_node_starts_with_two_dead_bootstrap_nodes_before_a_live_one() -> None:
     swarm = Swarm().add_many(2)
     swarm.run(20)
-    node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
-    member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
+    member, node = newcomer(swarm)
     for number in (500, 501):
         node.learned(identity(number).peer_id, ["/ip4/30.0.0.9/tcp/1"])
     first = swarm.members[0]
@@ -206,8 +203,7 @@ def test_groups_have_come_before_the_first_round() -> None:
     """A node takes seconds to load its model, and wants external groups when it has."""
     swarm = Swarm().add_many(3)
     swarm.run(20)
-    node = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
-    member = swarm.world.join(identity(99).peer_id, node, "/ip4/30.0.0.1/tcp/1")
+    member, node = newcomer(swarm)
     first = swarm.members[0]
     node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
     swarm.world.perform(member, node.want(2, swarm.world.now))
@@ -226,10 +222,8 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     renewed = swarm.world.join(member.peer, after, member.address)
     swarm.members[2] = renewed
     after.learned(swarm.members[0].peer, [swarm.members[0].address])
-    for round in range(3):
-        swarm.world.perform(
-            renewed, after.publish(sealed_groups(identity(2), 50 + round), Round(50), 4, swarm.world.now)
-        )
+    for round in range(50, 53):
+        swarm.world.perform(renewed, after.publish(sealed_groups(identity(2), round), Round(50), 4, swarm.world.now))
         swarm.run(10)
     assert renewed.delivered
     assert not seen & {delivery.content_hash for _, delivery in renewed.delivered}

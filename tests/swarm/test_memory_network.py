@@ -35,18 +35,12 @@ def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
     assert not cat.rejections()
 
 
-def test_a_message_is_collected_once() -> None:
-    ann, bob = join(MemorySwarm(Random(0)), ANN, BOB)
-    ann.publish([group(ANN.peer_id)], Round(0))
-    assert len(bob.collect(Round(0))) == 1
-    assert bob.collect(Round(1)) == []
-
-
-def test_a_delayed_message_comes_that_many_rounds_later() -> None:
-    ann, bob = join(MemorySwarm(Random(0), delay=2), ANN, BOB)
+@pytest.mark.parametrize(("delay", "collected"), [(0, [1, 1, 0, 0, 0]), (2, [0, 0, 1, 1, 0])])
+def test_a_message_comes_as_many_rounds_later_as_it_is_delayed_and_once(delay: int, collected: list[int]) -> None:
+    ann, bob = join(MemorySwarm(Random(0), delay=delay), ANN, BOB)
     for now in (0, 1):
         ann.publish([group(ANN.peer_id, round=now)], Round(now))
-    assert [len(bob.collect(Round(now))) for now in range(5)] == [0, 0, 1, 1, 0]
+    assert [len(bob.collect(Round(now))) for now in range(5)] == collected
 
 
 def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed() -> None:

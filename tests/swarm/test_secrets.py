@@ -139,12 +139,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
     every = ["--checkpoint.every", "1"]
     with vllm(home / "vllm") as server:
         user = SECRETS["url_user"]
-        url = [
-            "--vllm.url",
-            with_login(server, user, "url_password"),
-            "--vllm.folder",
-            home / "vllm",
-        ]
+        url = ["--vllm.url", with_login(server, user, "url_password"), "--vllm.folder", home / "vllm"]
         env = environment(server)
         words = command("run", "--home", home, *small, *here, *every, *url)
         with (tmp_path / "output").open("wb") as output:

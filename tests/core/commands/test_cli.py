@@ -23,6 +23,11 @@ def home_at(folder: Path) -> dict[str, str]:
     return {**os.environ, "SWARM_NODE_HOME": str(folder)}
 
 
+def python(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+
+
 def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
@@ -41,9 +46,8 @@ def test_help_reads_like_a_page():
 
 @pytest.mark.slow
 def test_python_m_is_the_command_and_says_its_version():
-    command = [sys.executable, "-m", "swarm_node", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=True)
-    assert result.stdout == f"swarm-node {version('swarm-node')}\n" == ended("--version").stdout
+    said = f"swarm-node {version('swarm-node')}\n"
+    assert python("-m", "swarm_node", "--version").stdout == said == ended("--version").stdout
 
 
 @pytest.mark.slow
@@ -62,8 +66,7 @@ sys.argv[1:] = [sys.argv[1]]
 main()
 """
     for argument, code in (("--help", 0), ("frobnicate", 2)):
-        command = [sys.executable, "-c", program, argument]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+        result = python("-c", program, argument)
         assert result.returncode == code
         assert result.stdout.endswith("handled\n")
 
@@ -86,9 +89,8 @@ for entry in entries().values():
     load(entry)
 print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 """
-    command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=True)
-    assert result.stdout.strip() == ""
+    result = python("-c", program)
+    assert (result.returncode, result.stdout.strip()) == (0, "")
 
 
 @pytest.mark.slow
@@ -205,7 +207,7 @@ from swarm_node.commands.table import CORE, entry_of
 assert all(map(entry_of, CORE))
 sys.exit("importlib.metadata" in sys.modules)
 """
-    assert subprocess.run([sys.executable, "-c", program], timeout=ENDS_SECONDS, check=False).returncode == 0
+    assert python("-c", program).returncode == 0
 
 
 def test_a_backend_that_is_not_installed_is_one_line(tmp_path, monkeypatch):

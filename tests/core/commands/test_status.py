@@ -82,15 +82,7 @@ def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
 
 
 def test_what_peers_write_reaches_no_terminal() -> None:
-    peer = {
-        "peer": "12D3x",
-        "state": "ok",
-        "note": "speaks \x1b]0;evil\x07",
-        "last_seen": None,
-        "round": None,
-        "pulls": 0,
-        "addresses": ["/dns4/\x1b[2Jx/tcp/1"],
-    }
+    peer = stranger(note="speaks \x1b]0;evil\x07") | {"last_seen": None, "addresses": ["/dns4/\x1b[2Jx/tcp/1"]}
     answer = node(peers=[peer])
     answer["network"]["bootstrap_nodes"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
     shown = "".join(peer_lines(answer))
@@ -99,17 +91,11 @@ def test_what_peers_write_reaches_no_terminal() -> None:
 
 
 def test_a_peer_is_told_in_lines_that_fit_and_can_be_copied() -> None:
-    peer = {
-        "peer": "12D3KooWRc7eAkiJs59EQG9wpWkyEskEXiZWuhUTYH2TXhfWKQCB",
-        "state": "ok",
-        "note": "",
-        "last_seen": 1.2,
-        "round": 89,
-        "authored": 80,
-        "served": 86,
-        "faults": {"late": 2},
+    peer = stranger(note="") | {
+        "peer": "12D3KooWRc7eAkiJs59EQG9wpWkyEskEXiZWuhUTYH2TXhfWKQCB", "last_seen": 1.2, "round": 89,
+        "authored": 80, "served": 86, "faults": {"late": 2},
         "addresses": ["/ip4/172.18.0.4/tcp/60253", "/ip4/172.18.0.4/udp/60253/quic-v1"],
-    }
+    }  # fmt: skip
     assert peer_lines(node(peers=[peer])) == [
         peer["peer"],
         "  ok, last seen 1 s ago, round 89, gave 80, took 86, charged for late: 2",

@@ -59,14 +59,10 @@ def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None
     a, b = one.sample(AUTHOR, Round(0), 2), two.sample(AUTHOR, Round(0), 2)
     stray = Named("stray").sample(AUTHOR, Round(0), 1)[0]
     questions = [b[0], a[0], stray, a[1], b[1]]
-    assert mixture.prompts(questions) == ["two 0", "one 0", Skipped("unknown question"), "one 1", "two 1"]
-    assert mixture.score([(question, ["one", "two"]) for question in questions]) == [
-        (0.0, 1.0),
-        (1.0, 0.0),
-        Skipped("unknown question"),
-        (1.0, 0.0),
-        (0.0, 1.0),
-    ]
+    of_one, of_two, unknown = (1.0, 0.0), (0.0, 1.0), Skipped("unknown question")
+    assert mixture.prompts(questions) == ["two 0", "one 0", unknown, "one 1", "two 1"]
+    scores = mixture.score([(question, ["one", "two"]) for question in questions])
+    assert scores == [of_two, of_one, unknown, of_one, of_two]
     assert mixture.catalogue.knows(a[0]) and not mixture.catalogue.knows(stray)
     assert not mixture.catalogue.knows(a[0].model_copy(update={"version": "2"}))
 

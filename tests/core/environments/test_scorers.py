@@ -27,13 +27,8 @@ def near_answers(key: str) -> list[str]:
     joined = ["".join(map(str, row)) for row in rows]
     forms = [key, str(rows), str(tuple(map(tuple, rows))), str(joined), str(rows).replace(" ", ""), f"  {rows}"]
     forms += [str([dict.fromkeys(row) for row in rows]), str([set(row) for row in rows]), str([rows]), f"({rows})"]
-    forms += [
-        str(rows[:-1]),
-        str([*rows, [0]]),
-        str([[cell + 1 for cell in row] for row in rows]),
-        f"[{rows}",
-        key[:-1],
-    ]
+    forms += [str(rows[:-1]), str([*rows, [0]]), f"[{rows}", key[:-1]]
+    forms += [str([[cell + 1 for cell in row] for row in rows])]
     forms += [str([[kind(cell) for cell in row] for row in rows]) for kind in (float, bool)]
     forms += [key + "\n", f"{rows} # so", "", "0", "[]", "None", "[[]]", "{}", "'0'", "nan", "[1, 2]", "I do not know"]
     return forms

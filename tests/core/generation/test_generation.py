@@ -43,19 +43,33 @@ def log_probs_of(generated) -> list[float]:
     return [value for group in generated for tokens in group.tokens for value in tokens.log_probs]
 
 
-class Counting:
-    """Counts how often a decoder was compacted, so that a test can say that it was."""
+def counted(decoder: type, kept: list[int]) -> type:
+    """This decoder, which notes how many slots each compaction keeps."""
 
-    def __init__(self, base) -> None:
-        self.kept: list[int] = []
-        kept = self.kept
+    class Counted(decoder):
+        def keep(self, slots) -> None:
+            kept.append(slots.numel())
+            super().keep(slots)
 
-        class Watched(base):
-            def keep(self, slots) -> None:
-                kept.append(slots.numel())
-                super().keep(slots)
+    return Counted
 
-        self.type = Watched
+
+def rewarded(generated) -> list[ScoredGroup]:
+    """Groups of four completions to each of PROMPTS, with rewards that make them informative."""
+    groups = []
+    for prompt, group in zip(PROMPTS, generated, strict=True):
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
+        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
+    return groups
+
+
+def assert_log_probs_of(policy, groups: list[ScoredGroup], tolerance: float) -> None:
+    """The recorded log-probs are those of forwards of this policy that were never padded."""
+    for group in groups:
+        for tokens in group.tokens:
+            with torch.no_grad():
+                found = plain_log_probs(policy.model, policy.encode_prompt(group.prompt), tokens.ids)
+            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=tolerance, rtol=0)
 
 
 @pytest.mark.slow
@@ -65,10 +79,10 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
     policy = tiny_policy(family, eos=MANY_EOS)
     texts, log_probs = [], []
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
-        counting = Counting(base)
-        generated = generate(policy, counting.type, length=40, **rule)
-        assert len(counting.kept) >= 2
-        assert counting.kept == sorted(counting.kept, reverse=True)
+        kept: list[int] = []
+        generated = generate(policy, counted(base, kept), length=40, **rule)
+        assert len(kept) >= 2
+        assert kept == sorted(kept, reverse=True)
         texts.append(ids_of(generated))
         log_probs.append(log_probs_of(generated))
     assert texts[0] == texts[1] == texts[2]
@@ -78,6 +92,12 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
     assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
 
 
+LLAMA3_ROPE = {
+    "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 32,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("family", "overrides"),
     [
@@ -85,19 +105,7 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
         ("Llama", {"head_dim": 12, "num_key_value_heads": 1}),
         ("Llama", {"num_key_value_heads": 4, "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
         ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}}),
-        (
-            "Llama",
-            {
-                "rope_parameters": {
-                    "rope_type": "llama3",
-                    "factor": 8.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": 32,
-                    "rope_theta": 10000.0,
-                }
-            },
-        ),
+        ("Llama", {"rope_parameters": LLAMA3_ROPE}),
         ("Qwen3", {"attention_bias": True, "rope_theta": 500.0}),
     ],
     ids=["biases", "odd heads", "tied", "linear rope", "llama3 rope", "qwen3 bias"],
@@ -132,14 +140,8 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
     policy = tiny_policy(family, eos=MANY_EOS)
     generated = generate(policy, length=10)
     assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder, length=10))
-    groups = []
-    for prompt, group in zip(PROMPTS, generated, strict=True):
-        for tokens in group.tokens:  # against a forward that was never padded
-            with torch.no_grad():
-                found = plain_log_probs(policy.model, policy.encode_prompt(prompt), tokens.ids)
-            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
+    groups = rewarded(generated)
+    assert_log_probs_of(policy, groups, 1e-4)
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
     own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
@@ -156,12 +158,8 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     policy = tiny_policy(family, eos=MANY_EOS, sliding_window=window)
     generated = generate(policy)
     assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder))
-    groups = []
-    for prompt, group in zip(PROMPTS, generated, strict=True):
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
-    report = trainer.update(groups)
+    report = trainer.update(rewarded(generated))
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
     assert report.clip_fraction == 0.0
 
@@ -234,38 +232,20 @@ def test_every_id_of_a_list_of_end_tokens_ends() -> None:
     assert len(last & policy.eos_ids) > 5
 
 
-def test_a_model_without_any_end_token_generates_to_the_limit() -> None:
+@pytest.mark.parametrize("length", [1, 16])
+def test_a_model_without_any_end_token_generates_to_the_limit(length) -> None:
     policy = tiny_policy(eos=())
     policy.eos_ids = frozenset()
-    assert all(len(ids) == 16 for ids in ids_of(generate(policy)))
+    assert {len(ids) for ids in ids_of(generate(policy, length=length))} == {length}
 
 
 def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
     generated = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(generated))
-    received = text_group([0.0, 1.0, 1.0, 1.0], [c.text for c in generated[0].completions], PROMPTS[0])
-    group = ScoredGroup(received.group, PROMPTS[0], received.rewards, generated[0].tokens)
-    assert GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update([group]).trained_tokens == 4
-
-
-def test_an_end_token_that_comes_first_gives_an_empty_text_that_ended() -> None:
-    policy = tiny_policy()
-    with torch.no_grad():
-        policy.model.lm_head.weight.zero_()  # all tokens alike
-    generated = generate(policy, size=64, prompts=["1", "2", "3", "4", "5"])
-    empty = [
-        (completion, tokens)
-        for group in generated
-        for completion, tokens in zip(group.completions, group.tokens, strict=True)
-        if tokens.ids == (EOS,)
-    ]
-    assert empty
-    assert all(completion.text == "" and completion.ended for completion, _ in empty)
-
-
-def test_one_token_is_a_possible_length() -> None:
-    assert {len(ids) for ids in ids_of(generate(tiny_policy(), length=1))} == {1}
+    assert all(completion.text == "" and completion.ended for group in generated for completion in group.completions)
+    trainer = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
+    assert trainer.update(rewarded(generated)[:1]).trained_tokens == 4
 
 
 def test_a_prompt_longer_than_the_context_is_skipped_and_the_others_are_answered() -> None:
@@ -311,15 +291,19 @@ def lora_policy(path, family="Llama"):
     return load_policy(ModelConfig(name=str(path), device="cpu", lora_rank=4))
 
 
+def disturb_adapters(policy, size: float) -> None:
+    torch.manual_seed(0)
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data += size * torch.randn_like(weight)
+
+
 def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
     policy = lora_policy(tmp_path / "base")
     assert choose_decoder(policy, "auto") is LlamaDecoder  # which merges them
     generator = BatchGenerator(policy, GenerationConfig())
     before = generator.generate(PROMPTS, 4, "s")
-    torch.manual_seed(0)
-    for weight in policy.model.parameters():
-        if weight.requires_grad:
-            weight.data += 0.3 * torch.randn_like(weight)
+    disturb_adapters(policy, 0.3)
     after = generator.generate(PROMPTS, 4, "s")
     assert ids_of(before) != ids_of(after)
     assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
@@ -351,10 +335,7 @@ def test_adapters_that_are_no_sum_are_never_left_out(options, merged) -> None:
 
 def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
     policy, base = lora_policy(tmp_path / "base"), tiny_policy()
-    torch.manual_seed(0)
-    for weight in policy.model.parameters():
-        if weight.requires_grad:
-            weight.data += 0.1 * torch.randn_like(weight)
+    disturb_adapters(policy, 0.1)
     prompt, texts = "1+1=", ["12", "ab"]
     penalty = 0.0
     with torch.no_grad():
@@ -395,16 +376,8 @@ def test_an_update_is_seen_by_the_next_generation() -> None:
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])
 def test_bfloat16_products_generate_and_train(family) -> None:
     policy = tiny_policy(family, eos=MANY_EOS, autocast=torch.bfloat16, initializer_range=0.08)
-    generated = generate(policy)
-    exact = tiny_policy(family, eos=MANY_EOS, initializer_range=0.08)
-    groups = []
-    for prompt, group in zip(PROMPTS, generated, strict=True):
-        for tokens in group.tokens:
-            with torch.no_grad():
-                found = plain_log_probs(exact.model, exact.encode_prompt(prompt), tokens.ids)
-            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=0.1, rtol=0)
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
+    groups = rewarded(generate(policy))
+    assert_log_probs_of(tiny_policy(family, eos=MANY_EOS, initializer_range=0.08), groups, 0.1)
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
     assert report.optimizer_steps == 1
     assert report.ratio_mean == pytest.approx(1.0, abs=0.02)

@@ -11,21 +11,14 @@ from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
 from tests.launches import Launches
-from tests.models import MANY_EOS, VOCABULARY, tiny_policy
+from tests.models import MANY_EOS, VOCABULARY, tiny_policy, with_lora
 
 PROMPTS = [[5] * 20, [6] * 12, [7] * 9]
 
 
-def with_adapters(policy: Policy) -> Policy:
-    import peft
-
-    config = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
-    return Policy(peft.get_peft_model(policy.model, config), policy.tokenizer, policy.device, policy.autocast_dtype)
-
-
 def endless(lora: bool = False, **options) -> Policy:
     policy = tiny_policy("Qwen2", eos=(), **options)
-    policy = with_adapters(policy) if lora else policy
+    policy = with_lora(policy) if lora else policy
     policy.eos_ids = frozenset({VOCABULARY + 5})
     return policy
 

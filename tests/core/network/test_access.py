@@ -15,6 +15,7 @@ from swarm_node.network.process.keeper import Keeper
 from swarm_node.network.process.messages import Memory
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, Swarm, address, announced, identity, key_of, sealed_groups
+from tests.groups import KIND
 
 TAG = wire.swarm_tag(SWARM)
 
@@ -83,19 +84,12 @@ def test_a_blocked_network_is_refused_and_what_is_said_to_be_there_left() -> Non
 
 def test_groups_of_a_blocked_task_are_left_and_nobody_is_charged() -> None:
     swarm = Swarm(every=5.0).add_many(3)
-    task = f"{sealed_task()}"
-    swarm.exchanges[0].allow(Access(block_tasks=frozenset([task])))
+    swarm.exchanges[0].allow(Access(block_tasks=frozenset([f"{KIND['dataset']}/{KIND['config_id']}"])))
     swarm.run(60)
     assert swarm.pulled(swarm.members[0]) == []
     assert swarm.pulled(swarm.members[1])
     assert swarm.exchanges[0].counters()["groups left: task blocked"] > 0
     assert all(view.guilt == 0 for view in swarm.exchanges[0].peers(60.0))
-
-
-def sealed_task() -> str:
-    from tests.groups import KIND
-
-    return f"{KIND['dataset']}/{KIND['config_id']}"
 
 
 def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None:

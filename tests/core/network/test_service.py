@@ -9,33 +9,31 @@ from swarm_node.network.process.service import OTHERS, SampledTasks, reachabilit
 from tests.exchanges import Swarm
 
 
-def test_groups_that_are_looked_at_are_counted_by_task_and_held_for_nobody() -> None:
+def watched(nodes: int, looks: int) -> tuple[Swarm, SampledTasks]:
+    """A swarm after its first node has looked so often at a group of the others, and the tasks that it saw."""
     swarm, tasks = Swarm(), SampledTasks()
     watcher = swarm.add(want=0, groups=0)
-    swarm.add_many(3)
-    for _ in range(12):
+    swarm.add_many(nodes)
+    for _ in range(looks):
         swarm.run(15.0)
         swarm.world.perform(watcher, swarm.exchanges[0].look(1, swarm.world.now))
     swarm.run(15.0)
-    came = swarm.pulled(watcher)
-    assert 6 <= len(came) <= 12
-    assert len({group.author for group in came}) > 1
     for _, delivery in watcher.delivered:
         tasks.take(delivery)
+    return swarm, tasks
+
+
+def test_groups_that_are_looked_at_are_counted_by_task_and_held_for_nobody() -> None:
+    swarm, tasks = watched(nodes=3, looks=12)
+    came = swarm.pulled(swarm.members[0])
+    assert 6 <= len(came) <= 12
+    assert len({group.author for group in came}) > 1
     assert sum(tasks.counts().values()) == len(came)
-    held = swarm.exchanges[0]._knowledge.store
-    assert len(held) <= 1
+    assert len(swarm.exchanges[0]._knowledge.store) <= 1
 
 
 def test_a_task_that_one_node_names_is_not_shown_by_name() -> None:
-    swarm, tasks = Swarm(), SampledTasks()
-    watcher = swarm.add(want=0, groups=0)
-    swarm.add()
-    for _ in range(4):
-        swarm.run(15.0)
-        swarm.world.perform(watcher, swarm.exchanges[0].look(1, swarm.world.now))
-    for _, delivery in watcher.delivered:
-        tasks.take(delivery)
+    _, tasks = watched(nodes=1, looks=4)
     assert tasks.counts().keys() == {OTHERS}
 
 

@@ -10,7 +10,7 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node.round import score_external
+from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.pool import ScoringAhead
 from swarm_node.rollouts.sampler import InformativeSampler
@@ -27,6 +27,12 @@ from tests.models import (
     trainer_of,
     weights_of,
 )
+
+
+def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Node, Node]:
+    """Node 0, and node 1 with this environment and these options, in one swarm."""
+    swarm = MemorySwarm(Random(0))
+    return make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1), environment or Digits(), **options)
 
 
 def test_a_round_alone_asks_generates_scores_and_trains() -> None:
@@ -79,24 +85,25 @@ def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completi
     assert texts(0, 0) != texts(0, 1)
 
 
-def test_a_question_that_cannot_be_built_is_counted_and_the_others_are_asked() -> None:
-    report = make_node(environment=Digits(refuse_prompt=frozenset({1}))).run_round(Round(0))
-    assert report.skipped == {"prompt cannot be built": 1}
+class Wordy(Digits):
+    """The prompt of question 0 is longer than the context."""
+
+    def prompts(self, questions):
+        return ["x" * 500, *super().prompts(questions)[1:]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        (Digits(refuse_prompt=frozenset({1})), "prompt cannot be built"),
+        (Wordy(), "prompt longer than the context"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(environment, reason) -> None:
+    report = make_node(environment=environment).run_round(Round(0))
+    assert report.skipped == {reason: 1}
     assert report.rollouts == 2 * GENERATION.num_generations
     assert report.step.optimizer_steps == 1
-
-
-def test_a_prompt_longer_than_the_context_is_counted() -> None:
-    class Wordy(Digits):
-        def prompts(self, questions):
-            return [
-                prompt if asked.index or isinstance(prompt, Skipped) else "x" * 500
-                for asked, prompt in zip(questions, super().prompts(questions), strict=True)
-            ]
-
-    report = make_node(environment=Wordy()).run_round(Round(0))
-    assert report.skipped == {"prompt longer than the context": 1}
-    assert report.rollouts == 2 * GENERATION.num_generations
 
 
 def test_a_group_that_cannot_be_scored_is_counted_and_not_published() -> None:
@@ -120,8 +127,7 @@ def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
 
 
 def test_external_groups_are_scored_here_and_used_once() -> None:
-    swarm = MemorySwarm(Random(0))
-    writer, reader = make_swarm(swarm, 2, external=8)
+    writer, reader = writer_and_reader(external=8)
     writer.produce(Round(0))
     own = reader.produce(Round(0))
     assert isinstance(reader.environment, Digits)
@@ -157,11 +163,9 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
 
 
 def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -> None:
-    swarm = MemorySwarm(Random(0))
-    network, faults = join(swarm, 1), {}
-    network.verdict = lambda group, useful, fault: faults.update({group.question.index: fault})
-    writer = make_node(0, join(swarm, 0))
-    reader = make_node(1, network, Digits(refuse_score=frozenset({0})), external=5)
+    writer, reader = writer_and_reader(Digits(refuse_score=frozenset({0})), external=5)
+    faults = {}
+    reader.network.verdict = lambda group, useful, fault: faults.update({group.question.index: fault})
     writer.produce(Round(0))
     batch = considered(reader, reader.produce(Round(0)))
     assert faults.pop(0) == "scoring failed" and not any(faults.values()), "the network knows whose fault it was"
@@ -177,11 +181,7 @@ def test_external_groups_off_leaves_what_is_received_alone() -> None:
 
 
 def test_the_informative_sampler_trains_on_informative_groups_only() -> None:
-    import dataclasses
-
-    node = make_node(external=0, questions=6)
-    config = node.config.model_copy(update={"local_groups": 4})
-    node = dataclasses.replace(node, config=config, sampler=InformativeSampler())
+    node = replace(make_node(external=0, local=4, questions=6), sampler=InformativeSampler())
     batch = considered(node, node.produce(Round(0)))
     assert batch.local
     assert all(group.informative for group in batch.local)
@@ -245,9 +245,7 @@ def test_with_rescue_a_group_is_external_only_where_every_local_completion_did_w
 
 def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: 0.0)
-    swarm = MemorySwarm(Random(0))
-    writer = make_node(0, join(swarm, 0))
-    reader = make_node(1, join(swarm, 1), external=3, defence=("length",))
+    writer, reader = writer_and_reader(external=3, defence=("length",))
     writer.produce(Round(0))
     batch = considered(reader, reader.produce(Round(0)))
     assert batch.external == []
@@ -279,11 +277,9 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
                 for n, (asked, texts) in enumerate(completions)
             ]
 
-    swarm = MemorySwarm(Random(0))
-    network = join(swarm, 1)
+    writer, reader = writer_and_reader(Half(), external=8)
     told = []
-    network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
-    writer, reader = make_node(0, join(swarm, 0)), make_node(1, network, Half(), external=8)
+    reader.network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
     shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative}
     considered(reader, reader.produce(Round(0)))
     assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
@@ -291,8 +287,7 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
 
 
 def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> None:
-    swarm = MemorySwarm(Random(0))
-    writer, reader = make_swarm(swarm, 2, local=1, external=2)
+    writer, reader = writer_and_reader(local=1, external=2)
     assert len(considered(reader, reader.produce(Round(0))).local) == 3
     writer.network.publish([writer.produce(Round(1)).groups[0].group], Round(2))
     batch = considered(reader, reader.produce(Round(1)))
@@ -300,8 +295,7 @@ def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> N
 
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
-    node = make_node(local=1, external=2)
-    node = replace(node, fill_with_local=False)
+    node = replace(make_node(local=1, external=2), fill_with_local=False)
     assert len(considered(node, node.produce(Round(0))).local) == 1
 
 

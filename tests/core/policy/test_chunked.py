@@ -67,11 +67,6 @@ def test_a_chunk_has_one_row_at_least() -> None:
     assert chunks.chunk_rows(10**12) == 1
 
 
-def test_starters_are_never_worth_chunks() -> None:
-    assert not chunks.is_large(16_384, 99, 256)
-    assert chunks.is_large(2048, 151_936, 896)
-
-
-def test_a_head_whose_gradient_is_large_is_never_given_a_second_one() -> None:
-    assert chunks.is_large(1, 151_936, 896)
-    assert not chunks.is_large(64, 49_152, 576)
+def test_chunks_are_worth_it_for_a_head_whose_gradient_is_large_and_never_for_starters() -> None:
+    sizes = [(16_384, 99, 256), (64, 49_152, 576), (1, 151_936, 896), (2048, 151_936, 896)]
+    assert [chunks.is_large(*size) for size in sizes] == [False, False, True, True]

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-import peft
 import pytest
 import torch
 from torch import Tensor
@@ -11,17 +10,10 @@ from torch import Tensor
 from swarm_node.policy import recompute
 from swarm_node.policy.batch import build_rows
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.gradients import PACKED, TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
-from tests.models import text_group, tiny_policy
-
-
-def with_lora(policy: Policy) -> Policy:
-    torch.manual_seed(3)
-    adapters = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
-    return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device)
+from tests.models import LESSON, tiny_policy, with_lora
 
 
 def plain(policy: Policy) -> Policy:
@@ -81,24 +73,16 @@ def test_a_model_that_caps_its_logits_is_computed_directly(in_chunks) -> None:
     assert_alike(gradients(policy, None, 1.0), direct, tolerance=0.0)
 
 
-def group() -> ScoredGroup:
-    return text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
-
-
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("kind", ["plain", "LoRA"])
 def test_whole_updates_with_a_penalty_are_the_same(kind, layout, in_chunks) -> None:
     found = []
     for little in (False, True):
         in_chunks(little)
-        training = TrainingConfig(
-            learning_rate=1e-2,
-            beta=0.1,
-            num_iterations=2,
-        )
+        training = TrainingConfig(learning_rate=1e-2, beta=0.1, num_iterations=2)
         policy = KINDS[kind](tiny_policy())
         trainer = GrpoTrainer(policy, training, GenerationConfig(), layout=layout, recompute=little)
-        report = trainer.update([group()])
+        report = trainer.update([LESSON])
         assert report.optimizer_steps == 2
         found.append([p.detach() for p in policy.model.parameters()])
     assert_alike(found[1], found[0], tolerance=2e-4)  # Adam makes much of what is near zero

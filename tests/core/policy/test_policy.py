@@ -42,16 +42,10 @@ def test_a_good_folder_loads_with_the_weights_in_it(folder) -> None:
     assert (policy.eos_ids, policy.context_length) == (frozenset({EOS}), 128)
 
 
-def test_a_missing_folder_is_named(tmp_path) -> None:
+def test_where_there_is_no_model_the_place_is_named(tmp_path) -> None:
     assert "does not exist" in refusal(tmp_path / "nowhere")
-
-
-def test_a_folder_without_a_model_is_named(tmp_path) -> None:
     assert "no config.json" in refusal(tmp_path)
-
-
-def test_a_name_that_no_hub_knows_is_refused_offline() -> None:
-    assert "no-such-model" in refusal("someone/no-such-model-anywhere")
+    assert "no-such-model" in refusal("someone/no-such-model-anywhere")  # of the hub, which is offline
 
 
 @pytest.mark.parametrize("size", [0, 5, 2000, -100])

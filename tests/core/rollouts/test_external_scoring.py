@@ -52,7 +52,13 @@ def group(author: str, index: int = 0, text: str = "right") -> ExternalGroup:
     return external(text_group([0.0, 1.0], [text, "b"], author=author, index=index).group)
 
 
-def ahead(verifier: Verifier) -> ScoringAhead:
+@pytest.fixture
+def verifier() -> Verifier:
+    return Verifier()
+
+
+@pytest.fixture
+def scoring(verifier: Verifier) -> ScoringAhead:
     return ScoringAhead(verifier, lambda: verifier.now, Random(1))
 
 
@@ -85,9 +91,8 @@ def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_
     assert [type(result) for result in scoring.score(waiting[:1])] == [ScoredGroup] and verifier.scored == ["ann"]
 
 
-def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing() -> None:
-    verifier, waiting = Verifier(), [group("ann"), group("bob")]
-    scoring = ahead(verifier)
+def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, scoring) -> None:
+    waiting = [group("ann"), group("bob")]
     assert scoring.ready(waiting, 1, LOCAL)[0] == []
     verifier.now = 10.0
     scoring.ready(waiting, 1, LOCAL)
@@ -98,31 +103,28 @@ def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing() -> None:
     assert verifier.now == before
 
 
-def test_no_more_is_scored_than_a_round_needs() -> None:
-    verifier, waiting = Verifier(), [group("ann", index) for index in range(40)]
-    scoring = ahead(verifier)
+def test_no_more_is_scored_than_a_round_needs(verifier, scoring) -> None:
+    waiting = [group("ann", index) for index in range(40)]
     rounds(scoring, verifier, 20, lambda now: waiting, wanted=2)
     assert len(verifier.scored) == AHEAD * 2
 
 
-def test_uninformative_groups_do_not_count_as_ready() -> None:
-    verifier, waiting = Verifier(), [group("ann", index, "same") for index in range(40)]
-    rounds(ahead(verifier), verifier, 50, lambda now: waiting, wanted=2)
+def test_uninformative_groups_do_not_count_as_ready(verifier, scoring) -> None:
+    waiting = [group("ann", index, "same") for index in range(40)]
+    rounds(scoring, verifier, 50, lambda now: waiting, wanted=2)
     assert len(verifier.scored) == 40
 
 
-def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more() -> None:
-    verifier = Verifier()
-    scoring = ahead(verifier)
+def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more(verifier, scoring) -> None:
     rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
     allowed = STRANGERS * verifier.now + HANG  # the last one is known to be too much when it is over
     assert 0 < verifier.spent <= allowed
     assert verifier.spent < 0.05 * verifier.now
 
 
-def test_an_author_of_slow_questions_loses_no_reputation_and_gets_a_stranger_s_time_and_no_more() -> None:
-    verifier = Verifier()
-    scoring = ahead(verifier)
+def test_an_author_of_slow_questions_loses_no_reputation_and_gets_a_stranger_s_time_and_no_more(
+    verifier, scoring
+) -> None:
     rounds(scoring, verifier, 50, lambda now: [group("mallory", now)])
     assert scoring._known(group("mallory").author), "the best place to begin from"
     began, verifier.spent = verifier.now, 0.0
@@ -131,9 +133,7 @@ def test_an_author_of_slow_questions_loses_no_reputation_and_gets_a_stranger_s_t
     assert SLOW < verifier.spent <= STRANGERS * (verifier.now - began) + 2 * SLOW, "one as known, one overspent"
 
 
-def test_known_authors_are_scored_in_time_while_strangers_hang() -> None:
-    verifier = Verifier()
-    scoring = ahead(verifier)
+def test_known_authors_are_scored_in_time_while_strangers_hang(verifier, scoring) -> None:
     honest = [f"honest {k}" for k in range(4)]
     rounds(scoring, verifier, 50, lambda now: [group(author, now) for author in honest])
     verifier.scored.clear()
@@ -145,9 +145,8 @@ def test_known_authors_are_scored_in_time_while_strangers_hang() -> None:
     assert sum(author.startswith("more") for author in verifier.scored) <= 1
 
 
-def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told() -> None:
-    verifier, waiting = Verifier(), [group("mallory", index, "hang") for index in range(8)]
-    scoring = ahead(verifier)
+def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told(verifier, scoring) -> None:
+    waiting = [group("mallory", index, "hang") for index in range(8)]
     verifier.now = 1000.0
     scoring.ready(waiting, 2, LOCAL)
     work(scoring)
@@ -156,9 +155,7 @@ def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_faul
     assert ready == [] and [reason for _, reason in failed] == ["scoring timeout"]
 
 
-def test_an_author_that_is_slow_without_hanging_is_a_stranger_again() -> None:
-    verifier = Verifier()
-    scoring = ahead(verifier)
+def test_an_author_that_is_slow_without_hanging_is_a_stranger_again(verifier, scoring) -> None:
     verifier.now = 1.0
     scoring.ready([group("eve")], 2, LOCAL)
     work(scoring)
@@ -167,9 +164,7 @@ def test_an_author_that_is_slow_without_hanging_is_a_stranger_again() -> None:
     assert not scoring._known(group("eve").author)
 
 
-def test_known_authors_have_what_strangers_leave_and_are_scored_together() -> None:
-    verifier = Verifier()
-    scoring = ahead(verifier)
+def test_known_authors_have_what_strangers_leave_and_are_scored_together(verifier, scoring) -> None:
     authors = [f"honest {k}" for k in range(8)]
     rounds(scoring, verifier, 50, lambda now: [group(author) for author in authors], wanted=8)
     calls: list[list[str]] = []
@@ -198,9 +193,8 @@ def test_a_budget_is_a_share_of_time_at_least_an_honest_group_s_worth_and_is_not
     assert not budget.holds, "what was overspent is earned back first"
 
 
-def test_the_thread_scores_what_waits_and_ends() -> None:
-    verifier, waiting = Verifier(), [group("ann"), group("bob")]
-    scoring = ahead(verifier)
+def test_the_thread_scores_what_waits_and_ends(verifier, scoring) -> None:
+    waiting = [group("ann"), group("bob")]
     scoring.start()
     verifier.now += 10.0
     until(lambda: scoring.ready(waiting, 1, LOCAL)[0] == waiting)

@@ -22,22 +22,13 @@ def pool_of(**limits) -> RolloutPool:
     return RolloutPool(ME, **limits)
 
 
-def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer() -> None:
-    pool = pool_of(max_age=2)
-    pool.add([received(round=1_000_000)], Round(5))  # the sender's count does not matter
-    sizes = []
-    for now in (6, 7, 8):
-        pool.add([], Round(now))
-        sizes.append(len(pool))
-    assert sizes == [1, 1, 0]
-
-
-def test_an_age_of_nought_keeps_a_group_for_the_round_it_came_in() -> None:
-    pool = pool_of(max_age=0)
-    pool.add([received()], Round(3))
-    assert len(pool) == 1
-    pool.add([], Round(4))
-    assert len(pool) == 0
+@pytest.mark.parametrize(("max_age", "sizes"), [(2, [1, 1, 1, 0]), (0, [1, 0, 0, 0])])
+def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer(max_age, sizes) -> None:
+    pool, found = pool_of(max_age=max_age), []
+    for now in range(4):
+        pool.add([received(round=1_000_000)] if now == 0 else [], Round(5 + now))  # the sender's count does not matter
+        found.append(len(pool))
+    assert found == sizes
 
 
 def test_local_groups_do_not_enter() -> None:

@@ -89,6 +89,9 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
             super().take(event)
             raise self.error
 
+        def close(self) -> None:
+            raise self.error
+
     shown: list[str] = []
     broken = Broken([])
     register(broken=lambda folder, config, telemetry: broken)
@@ -102,6 +105,7 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
     telemetry.emit(Notice("c"))
     assert broken.taken == [Notice("a"), Notice("b")]
     assert shown == ["observer broken failed and is left out: ValueError: no"]
+    telemetry.close()
 
 
 @pytest.mark.parametrize(
@@ -121,16 +125,12 @@ def test_an_observer_that_cannot_begin_is_one_line_and_the_others_are_closed(
 
 
 def test_a_view_that_is_gone_may_be_told_twice(tmp_path: Path) -> None:
-    class Gone(Recorder):
-        def take(self, event: Event) -> None:
-            raise BrokenPipeError
-
     class Speaking(Recorder):
         def take(self, event: Event) -> None:
             if isinstance(event, RunFinished):
                 telemetry.emit(Notice("wait"))
 
-    telemetry = Telemetry([Speaking([]), Gone([]), view := Recorder([])])
+    telemetry = Telemetry([Speaking([]), BrokenPipe([]), view := Recorder([])])
     telemetry.emit(RunFinished("done"))
     assert view.taken == [Notice("wait"), RunFinished("done")]
 

@@ -12,9 +12,8 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import MANY_EOS, characters, text_group, tiny_model
+from tests.models import LESSON, MANY_EOS, characters, tiny_model
 
-LESSON = [text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])]
 INSTALLED = find_spec("bitsandbytes") is not None and find_spec("accelerate") is not None
 
 
@@ -48,12 +47,12 @@ def test_it_generates_trains_and_resumes(again, tmp_path) -> None:
     trainer = GrpoTrainer(policy, training, GenerationConfig(), recompute=again)
     assert len(BatchGenerator(policy, GenerationConfig()).generate(["1+1="], 4, "s")) == 1
     before = [p.detach().clone() for p in policy.model.parameters() if p.requires_grad]
-    assert trainer.update(LESSON).optimizer_steps == 1
+    assert trainer.update([LESSON]).optimizer_steps == 1
     trained = [p for p in policy.model.parameters() if p.requires_grad]
     assert not all(map(torch.equal, before, trained))
     kept = checkpoint.save(tmp_path / "checkpoints", 1, policy, trainer, {}, keep=1)
     resumed = GrpoTrainer(load_policy(made, kept), training, GenerationConfig(), recompute=again)
     checkpoint.restore_trainer(kept, resumed)
     for one in (trainer, resumed):
-        one.update(LESSON)
+        one.update([LESSON])
     assert all(map(torch.equal, trained, [p for p in resumed.policy.model.parameters() if p.requires_grad]))

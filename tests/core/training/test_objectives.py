@@ -47,10 +47,7 @@ def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[
     ],
 )
 def test_one_token_by_hand(name, theta, behaviour, proximal, advantage, loss, slope) -> None:
-    assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == (
-        pytest.approx(loss),
-        pytest.approx(slope),
-    )
+    assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == pytest.approx((loss, slope))
 
 
 def test_truncated_is_decoupled_with_a_lower_limit() -> None:
@@ -66,10 +63,7 @@ def test_beyond_the_limit_the_weight_of_a_token_is_held() -> None:
 def test_on_fresh_text_all_are_the_same(name) -> None:
     for advantage in (1.5, -0.5):
         given = terms(0.3, 0.3, 0.3, advantage, staleness=0.0, weight=0.25)
-        assert loss_and_slope(name, given) == (
-            pytest.approx(-0.25 * advantage),
-            pytest.approx(-0.25 * advantage),
-        )
+        assert loss_and_slope(name, given) == pytest.approx((-0.25 * advantage, -0.25 * advantage))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training import checkpoint
 from swarm_node.training.optimisers import build_optimizer, rounded_by_chance, take_step
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import text_group, tiny_policy, weights_of
+from tests.models import LESSON, tiny_policy, weights_of
 
 KINDS = ["adamw"] + (["adamw_8bit"] if find_spec("bitsandbytes") else [])
 SMALL = 1e-5  # less than half of what separates two bfloat16 numbers near 1
@@ -93,16 +93,15 @@ def test_a_resumed_run_takes_the_very_same_step(kind, dtype, tmp_path) -> None:
     def made(policy) -> GrpoTrainer:
         return GrpoTrainer(policy, TrainingConfig(learning_rate=1e-3, optimizer=kind), GenerationConfig())
 
-    group = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
     policy = tiny_policy()
     policy.model.to(dtype)
     trainer = made(policy)
-    trainer.update([group])
+    trainer.update([LESSON])
     kept = checkpoint.save(tmp_path / "checkpoints", 1, policy, trainer, {}, 1)
     again = tiny_policy(seed=1)
     again.model.to(dtype).load_state_dict(policy.model.state_dict())
     resumed = made(again)
     checkpoint.restore_trainer(kept, resumed)
     for one in (trainer, resumed):
-        one.update([group])
+        one.update([LESSON])
     assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))

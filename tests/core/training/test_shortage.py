@@ -17,7 +17,7 @@ from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, Train
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import MANY_EOS, characters, make_node, text_group, tiny_model, tiny_policy, weights_of
+from tests.models import LESSON, MANY_EOS, characters, make_node, tiny_model, tiny_policy, weights_of
 
 SAID = (
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 594.00 MiB"),
@@ -31,10 +31,6 @@ SAID = (
 
 def fail(*_args, **_options):
     raise SAID[0]
-
-
-def group():
-    return text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
 
 
 def trainer_of(policy, recompute=None, **training) -> GrpoTrainer:
@@ -113,7 +109,7 @@ def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:
             fail()
 
     policy.model.get_input_embeddings().register_forward_pre_hook(once)
-    report = trainer.update([group()])
+    report = trainer.update([LESSON])
     assert (report.optimizer_steps, report.halvings) == (1, 0)
     assert policy.checkpointing
     assert not all(map(torch.equal, before, weights_of(policy.model)))
@@ -127,7 +123,7 @@ def test_backward_takes_the_step_that_it_would_have_taken() -> None:
         if short:
             failures = iter([True])
             policy.model.model.norm.weight.register_hook(lambda g, f=failures: fail() if next(f, False) else g)
-        report = trainer.update([group()])
+        report = trainer.update([LESSON])
         assert report.halvings == short
         found.append(weights_of(policy.model))
     for roomy, tight in zip(*found, strict=True):
@@ -140,7 +136,7 @@ def test_where_not_even_one_micro_batch_fits_no_step_is_taken(iterations) -> Non
     policy = tiny_policy()
     before, trainer = weights_of(policy.model), trainer_of(policy, num_iterations=iterations)
     policy.model.get_input_embeddings().register_forward_pre_hook(fail)
-    report = trainer.update([group()])
+    report = trainer.update([LESSON])
     assert (report.optimizer_steps, report.skipped) == (0, {"out of device memory": 1})
     assert all(map(torch.equal, before, weights_of(policy.model)))
     assert not trainer.updating
@@ -151,7 +147,7 @@ def test_the_optimiser_stops_in_one_line_and_leaves_weights_as_they_were() -> No
     before, trainer = weights_of(policy.model), trainer_of(policy)
     trainer.optimizer.register_step_pre_hook(fail)  # as where Adam's state is made
     with pytest.raises(OutOfMemory, match="in the optimiser's step"):
-        trainer.update([group()])
+        trainer.update([LESSON])
     assert all(map(torch.equal, before, weights_of(policy.model)))
 
 
