@@ -21,6 +21,8 @@ import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from time import monotonic
 from xml.etree import ElementTree
@@ -151,20 +153,11 @@ def installed(tree: Path, home: Path) -> Path:
     metadata = packages / f"swarm_node-{version}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: swarm-node\nVersion: {version}\n")
-    lines = (f"[{group}]\n{name} = {value}\n" for group, name, value in registered(tree))
-    (metadata / "entry_points.txt").write_text(merged(lines))
+    with (metadata / "entry_points.txt").open("w") as file:
+        for group, points in groupby(registered(tree), itemgetter(0)):
+            file.writelines([f"[{group}]\n", *(f"{name} = {value}\n" for _, name, value in points)])
     shutil.copy(tree / "bin" / "swarm-node", home / "bin")
     return home / "bin" / "python"
-
-
-def merged(sections: Iterator[str]) -> str:
-    """These sections of one line each, sorted by their heads, each head once."""
-    text, last = "", ""
-    for section in sections:
-        head, _, rest = section.partition("\n")
-        text += rest if head == last else section
-        last = head
-    return text
 
 
 def run(copy: Copy, arguments: Sequence[str]) -> Result:

@@ -15,14 +15,8 @@ from swarm_node.settings.command_line import find_flag, flags_of, from_command_l
 
 ROOT = Path(__file__).parents[2]
 # Flags of hf, pip, torchrun and vllm.
-OTHERS = {
-    "--nnodes",
-    "--max-restarts",
-    "--local-dir",
-    "--force-reinstall",
-    "--logprobs-mode",
-    "--enable-prefix-caching",
-}
+OTHERS = {"--nnodes", "--max-restarts", "--local-dir", "--force-reinstall"}
+OTHERS |= {"--logprobs-mode", "--enable-prefix-caching"}
 PAGES = {"--help", "--help-all"}
 TRAINING = ("run", "check", "simulate")
 SIMULATIONS = ("simulate",)

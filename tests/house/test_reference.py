@@ -115,15 +115,8 @@ def test_a_bootstrap_node_has_the_network_of_the_page() -> None:
     memory = Memory()
     arguments = (Identity.create(), "public", NetworkConfig(), memory)
     service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
-    assert {"running", *service.view()} == rows("status.md", "network").keys() - {
-        "enabled",
-        "processes",
-        "confined",
-        "dropped",
-        "resting",
-        "leaving",
-        "sampled_tasks",
-    }
+    of_others = {"enabled", "processes", "confined", "dropped", "resting", "leaving", "sampled_tasks"}
+    assert {"running", *service.view()} == rows("status.md", "network").keys() - of_others
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:

@@ -20,13 +20,8 @@ SHARE = "share/swarm-node/"  # below the prefix of an environment
 
 
 def tracked(*folders: str) -> set[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", *folders],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["git", "ls-files", "-z", *folders]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
 
 

@@ -39,8 +39,7 @@ class LookConfig(DatasetConfig):
 
 def command(argv: list[str]) -> None:
     """Prints what there is to know. A first argument without dashes is the file."""
-    arguments = ["--file", *argv] if argv and not argv[0].startswith("-") else argv
-    config = from_command_line(LookConfig, arguments, "swarm-node task try", flags_only=True)
+    config = from_command_line(LookConfig, argv, "swarm-node task try", flags_only=True, first="file")
     asked = DatasetConfig.model_validate(config.model_dump(exclude={"json_output"}))
     facts = read(asked)
     if config.json_output:

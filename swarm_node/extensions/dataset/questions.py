@@ -74,8 +74,9 @@ def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -
             if max(prompt_chars, answer_chars) > MAX_CHARS:
                 raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
     if not found:
+        reasons = ", ".join(f"{count} rows: {reason}" for reason, count in questions.left_out.items())
         shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
-        raise UserError(f"no question in it: {_reasons(questions.left_out) or 'no rows'}; its columns are {shown}")
+        raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}")
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
 
@@ -175,7 +176,3 @@ def share(prompt: str) -> float:
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _reasons(left_out: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} rows: {reason}" for reason, count in left_out.items())

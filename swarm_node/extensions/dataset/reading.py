@@ -14,43 +14,31 @@ from typing import BinaryIO, NoReturn
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.private import open_to_read
-from swarm_node.extensions.dataset.bounds import (
-    MAX_COLUMNS,
-    MAX_FILE_BYTES,
-    MAX_ROW_BYTES,
-    MAX_ROWS,
-    NO_OBJECT,
-    SHOWN_COLUMNS,
-    TOO_LONG,
-    Read,
-    Row,
-    too_large,
-    too_many,
-)
+from swarm_node.extensions.dataset import bounds
 
 HUB = "hf:"
 
 
-def rows(file: str, wanted: Collection[str]) -> Iterator[Row | str]:
+def rows(file: str, wanted: Collection[str]) -> Iterator[bounds.Row | str]:
     """Each row by its columns, or the reason why it is left out. Columns that are not `wanted` may be None. UserError
     where the file cannot be read, or is larger than the bounds above."""
     found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
     for count, row in enumerate(found, 1):
-        if count > MAX_ROWS:
-            raise too_many(file)
+        if count > bounds.MAX_ROWS:
+            raise bounds.too_many(file)
         if row is not None:
             yield row
 
 
-def _file(file: str, wanted: Collection[str]) -> Iterator[Read]:
+def _file(file: str, wanted: Collection[str]) -> Iterator[bounds.Read]:
     path = Path(file).expanduser()
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}")
     try:
         with open_to_read(path) as content:
-            if os.fstat(content.fileno()).st_size > MAX_FILE_BYTES:
-                raise too_large(file)
+            if os.fstat(content.fileno()).st_size > bounds.MAX_FILE_BYTES:
+                raise bounds.too_large(file)
             yield from reader(content, wanted)
     except FileNotFoundError as error:
         raise UserError(f"data set {file} does not exist") from error
@@ -58,30 +46,30 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Read]:
         raise UserError(f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
-    while line := content.readline(MAX_ROW_BYTES + 1):
-        if len(line) > MAX_ROW_BYTES:
+def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+    while line := content.readline(bounds.MAX_ROW_BYTES + 1):
+        if len(line) > bounds.MAX_ROW_BYTES:
             while line and not line.endswith(b"\n"):
-                line = content.readline(MAX_ROW_BYTES)
-            yield TOO_LONG
+                line = content.readline(bounds.MAX_ROW_BYTES)
+            yield bounds.TOO_LONG
         else:
             yield _json_row(line) if line.strip() else None
 
 
-def _json_row(line: bytes) -> Row | str:
+def _json_row(line: bytes) -> bounds.Row | str:
     try:
         value = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return NO_OBJECT
-    return value if isinstance(value, dict) else NO_OBJECT
+        return bounds.NO_OBJECT
+    return value if isinstance(value, dict) else bounds.NO_OBJECT
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
-    text, left = io.TextIOWrapper(content, encoding="utf-8-sig", newline=""), MAX_ROW_BYTES
+def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+    text, left = io.TextIOWrapper(content, encoding="utf-8-sig", newline=""), bounds.MAX_ROW_BYTES
 
     def lines() -> Iterator[str]:
         """A row may be several of them, where a cell is in quotes."""
@@ -92,23 +80,23 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
                 raise csv.Error("a row is above 1 MB: it has no line break, or a quotation mark that is never closed")
             yield line
 
-    csv.field_size_limit(MAX_ROW_BYTES)
+    csv.field_size_limit(bounds.MAX_ROW_BYTES)
     header: list[str] = []
     for cells in csv.reader(lines()):
-        left = MAX_ROW_BYTES
-        if len(cells) > MAX_COLUMNS:
-            raise csv.Error(f"a row has {len(cells)} cells, and {MAX_COLUMNS} are the most")
+        left = bounds.MAX_ROW_BYTES
+        if len(cells) > bounds.MAX_COLUMNS:
+            raise csv.Error(f"a row has {len(cells)} cells, and {bounds.MAX_COLUMNS} are the most")
         if not cells:
             yield None
         elif not header:
             header = cells
             places = {name: place for place, name in enumerate(header) if name in wanted}
-            others = dict.fromkeys([name for name in header if name not in wanted][:SHOWN_COLUMNS])
+            others = dict.fromkeys([name for name in header if name not in wanted][: bounds.SHOWN_COLUMNS])
         else:
             yield {**others, **{name: cells[place] for name, place in places.items() if place < len(cells)}}
 
 
-def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
+def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
     try:
         from swarm_node.extensions.dataset import parquet
     except ImportError as error:
@@ -116,7 +104,7 @@ def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Read]:
     return parquet.rows(content, wanted)
 
 
-def _hub(name: str) -> Iterator[Read]:
+def _hub(name: str) -> Iterator[bounds.Read]:
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -133,7 +121,7 @@ def _missing(what: str) -> UserError:
     return UserError(f"{what} need the extra data: pip install 'swarm-node[data]'")
 
 
-READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[Read]]] = {
+READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[bounds.Read]]] = {
     ".jsonl": _json_lines,
     ".csv": _csv,
     ".parquet": _parquet,

@@ -68,8 +68,7 @@ def _family(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def _shape(writer: Any, config: Mapping[str, Any]) -> None:
-    heads = config["num_attention_heads"]
-    width = config.get("head_dim") or config["hidden_size"] // heads
+    heads, width = config["num_attention_heads"], _head_width(config)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -84,15 +83,16 @@ def _shape(writer: Any, config: Mapping[str, Any]) -> None:
     writer.add_vocab_size(config["vocab_size"])
 
 
+def _head_width(config: Mapping[str, Any]) -> int:
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+
+
 def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | None":
     """By what Llama 3.1 and its successors divide the frequencies of rotation, the slow ones by most; None for models
     that divide none. llama.cpp reads it as a tensor."""
     import numpy
 
-    about, width = (
-        config["rope_parameters"],
-        config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"],
-    )
+    about, width = config["rope_parameters"], _head_width(config)
     if about["rope_type"] == "default":
         return None
     waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens of a whole turn

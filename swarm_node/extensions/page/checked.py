@@ -112,10 +112,7 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
 
 def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     """By task what was right of held-out questions before and now, and answers that were wrong and are right."""
-    given = record.get("corrected", [])
-    if type(given) is not list:
-        raise Wrong("no list")
-    corrected = [table(each, text) for each in given[:REASONS]]
+    corrected = rows(record.get("corrected", []), lambda each: table(each, text), REASONS)
     return {
         "before": table(record.get("before", {}), number),
         "now": table(record.get("by_task", {}), number),

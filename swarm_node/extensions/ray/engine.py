@@ -17,17 +17,10 @@ from swarm_node.common.channel import Failed
 from swarm_node.common.children import usable_cores, without_secrets
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.extensions.ray.elsewhere import check_same, folder_of, origin
+from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.engines.engine import Engine, Launch, Worker
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.worker_messages import (
-    FromWorker,
-    Order,
-    node_environment,
-    said_by,
-    spawned,
-    write_order,
-)
 
 STORE = 100_000_000  # bytes of the object store of a cluster of our own: what crosses is text
 
@@ -49,9 +42,11 @@ class RayEngine(Engine):
         # No retries of Ray's: a cell that begins anew would repeat rounds that were passed on.
         options = {"num_cpus": config.threads or 1, "num_gpus": config.ray.gpus, "max_retries": 0}
         task = ray.remote(run_worker).options(num_returns="streaming", scheduling_strategy="SPREAD", **options)
+        environment = worker_messages.node_environment(config)
 
         def launch(cell: Cell) -> Worker:
-            return RayWorker(ray, task.remote(write_order(config, cell), command[1:], there, node_environment(config)))
+            order = worker_messages.write_order(config, cell)
+            return RayWorker(ray, task.remote(order, command[1:], there, environment))
 
         return launch
 
@@ -63,7 +58,7 @@ class RayWorker(Worker):
         self._ray, self._stream = ray, stream
         self._error: Exception | None = None
 
-    def messages(self) -> Iterator[FromWorker]:
+    def messages(self) -> Iterator[worker_messages.FromWorker]:
         """As the task passes them on."""
         try:
             for message in self._stream:
@@ -86,8 +81,8 @@ class RayWorker(Worker):
 
 
 def run_worker(
-    order: Order, words: Sequence[str], there: Mapping[str, Any], environment: dict[str, str]
-) -> Iterator[FromWorker]:
+    order: worker_messages.Order, words: Sequence[str], there: Mapping[str, Any], environment: dict[str, str]
+) -> Iterator[worker_messages.FromWorker]:
     """The task: messages of a worker process, which ends with the task, however that ends. `words` come behind the
     interpreter; `there` is the driver's origin."""
     try:
@@ -97,10 +92,10 @@ def run_worker(
         return
     with tempfile.TemporaryFile() as errors:
         variables = without_secrets({**environment, **there["environment"]})
-        process = spawned([sys.executable, *words], errors, variables, folder_of(there))
+        process = worker_messages.spawned([sys.executable, *words], errors, variables, folder_of(there))
         try:
             said = None
-            for said in said_by(process, order):
+            for said in worker_messages.said_by(process, order):
                 yield said
             if said is None:
                 errors.seek(max(0, errors.tell() - 2000))

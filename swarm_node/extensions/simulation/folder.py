@@ -46,7 +46,8 @@ class ReportFolder:
             if config.resume:
                 warning = self._check_same(earlier, config)
             elif config.overwrite or not (kept := self._worth()):
-                self._clear()
+                for file in (file for pattern in PATTERNS for file in self.path.glob(pattern)):
+                    file.unlink()
             else:
                 raise UserError(f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite")
         try:
@@ -110,8 +111,3 @@ class ReportFolder:
         if other:
             return f"finished cells were made with other {' and '.join(other)}: their curves may not compare"
         return None
-
-    def _clear(self) -> None:
-        for pattern in PATTERNS:
-            for file in self.path.glob(pattern):
-                file.unlink()

@@ -25,18 +25,7 @@ from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.tables import result
 from swarm_node.policy import named
-from swarm_node.telemetry.events import (
-    CellFailed,
-    CellFinished,
-    CellRound,
-    Event,
-    Notice,
-    RunFinished,
-    RunStarted,
-    Telemetry,
-    Warned,
-    observe,
-)
+from swarm_node.telemetry import events
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.terminal import say
 
@@ -57,8 +46,33 @@ def simulate(
     console = console or Console()
     cells = check(config)
     folder = ReportFolder(config.out)
+    warn = partial(say, console, style="yellow")
     try:
-        return _simulate(config, cells, folder, console=console, worker=worker, clock=clock)
+        warning = folder.prepare(config)
+        say(console, f"loading {config.model.name} ...")  # the first round of a large model may take minutes
+        for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
+            named.obtain(name, partial(say, console))  # once, before many workers want it
+        records = folder.load(cells, config.rounds) if config.resume else []
+        finished = {record.cell for record in records}
+        todo = [cell for cell in cells if cell not in finished]
+        with events.Telemetry(show=warn) as telemetry:
+            events.observe(telemetry, folder.path, config)
+            telemetry.add(JsonLines(folder.events, warn))
+            telemetry.add(SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock))
+            telemetry.add(EarlyFigure(config, folder.path))
+            telemetry.emit(events.RunStarted("simulation", str(folder.path), _facts(config)))
+            if warning:
+                telemetry.emit(events.Warned(warning))
+            if records:
+                telemetry.emit(events.Notice(f"going on: {len(records)} of {len(cells)} cells are finished"))
+            records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
+            report = build_report(config, records)
+            write_json(folder.report, asdict(report))
+            _draw(report, folder)
+            telemetry.emit(events.RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
+        console.print(result(report))
+        say(console, f"report: {folder.report}   plots: {folder.path}/*.png")
+        return folder.report
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
@@ -77,51 +91,13 @@ def check(config: SimulationConfig) -> list[Cell]:
     return all_cells(config)
 
 
-def _simulate(
-    config: SimulationConfig,
-    cells: Sequence[Cell],
-    folder: ReportFolder,
-    *,
-    console: Console,
-    worker: Sequence[str],
-    clock: Callable[[], float],
-) -> Path:
-    warning = folder.prepare(config)
-    say(console, f"loading {config.model.name} ...")  # the first round of a large model may take minutes
-    for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
-        named.obtain(name, partial(say, console))  # once, before many workers want it
-    records = folder.load(cells, config.rounds) if config.resume else []
-    finished = {record.cell for record in records}
-    todo = [cell for cell in cells if cell not in finished]
-    warn = partial(say, console, style="yellow")
-    terminal = SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock)
-    with Telemetry(show=warn) as telemetry:
-        observe(telemetry, folder.path, config)
-        telemetry.add(JsonLines(folder.events, warn))
-        telemetry.add(terminal)
-        telemetry.add(EarlyFigure(config, folder.path))
-        telemetry.emit(RunStarted("simulation", str(folder.path), _facts(config)))
-        if warning:
-            telemetry.emit(Warned(warning))
-        if records:
-            telemetry.emit(Notice(f"going on: {len(records)} of {len(cells)} cells are finished"))
-        records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
-        report = build_report(config, records)
-        write_json(folder.report, asdict(report))
-        _draw(report, folder)
-        telemetry.emit(RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
-    console.print(result(report))
-    say(console, f"report: {folder.report}   plots: {folder.path}/*.png")
-    return folder.report
-
-
 def _run(
     config: SimulationConfig,
     todo: Sequence[Cell],
     total: int,
     folder: ReportFolder,
     *,
-    telemetry: Telemetry,
+    telemetry: events.Telemetry,
     worker: Sequence[str],
 ) -> list[Record]:
     """Runs the cells, saving each as it ends. A cell that fails does not stop the others; a user's mistake does."""
@@ -141,16 +117,18 @@ def _run(
                 folder.save(outcome)
                 folder.log(cell).unlink(missing_ok=True)
                 total_reward = sum(done.reward for done in outcome.rounds)
-                telemetry.emit(CellFinished(str(cell.arm), cell.seed, total_reward))
+                telemetry.emit(events.CellFinished(str(cell.arm), cell.seed, total_reward))
             elif outcome.by_user:
                 folder.log(cell).unlink(missing_ok=True)
                 raise UserError(outcome.error)
             else:
                 failed.append((cell, outcome))
-                telemetry.emit(CellFailed(str(cell.arm), cell.seed, outcome.error))
+                telemetry.emit(events.CellFailed(str(cell.arm), cell.seed, outcome.error))
     except KeyboardInterrupt:
         done = total - len(todo) + len(records)
-        telemetry.emit(Notice(f"interrupted: {done} of {total} cells are finished and kept; go on with --resume"))
+        telemetry.emit(
+            events.Notice(f"interrupted: {done} of {total} cells are finished and kept; go on with --resume")
+        )
         raise
     finally:
         outcomes.close()
@@ -168,11 +146,11 @@ class EarlyFigure:
 
     def __init__(self, config: SimulationConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
-        self._rounds: dict[Cell, list[CellRound]] = {}
+        self._rounds: dict[Cell, list[events.CellRound]] = {}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: events.Event) -> None:
         """Takes a round in. A cell that begins anew replaces what there was of it."""
-        if isinstance(event, CellRound):
+        if isinstance(event, events.CellRound):
             cell = Cell(parse_arm(event.arm), event.seed)
             self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
             if event.accuracy:

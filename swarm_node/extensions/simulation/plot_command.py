@@ -59,7 +59,13 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
         raise UserError(f"{folder} is no folder: name the home of a node, or the report folder of a simulation")
     try:
         (out or folder).mkdir(parents=True, exist_ok=True)
-        figures = _report_figures(folder) if _is_simulation(folder) else {"node": _node_figure(folder)}
+        if _is_simulation(folder):
+            report = report_of(folder)
+            from swarm_node.extensions.simulation import plot
+
+            figures = plot.figures(report)
+        else:
+            figures = {"node": _node_figure(folder)}
         paths = []
         for name, figure in figures.items():
             for kind in ("png", "svg"):
@@ -87,13 +93,6 @@ def report_of(folder: Path) -> Report:
         raise UserError(f"{folder} has no report.json yet: its simulation is not finished") from None
     except (ValueError, RecursionError) as error:  # of msgspec all are ValueErrors
         raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
-
-
-def _report_figures(folder: Path) -> "dict[str, Figure]":
-    report = report_of(folder)
-    from swarm_node.extensions.simulation.plot import figures
-
-    return figures(report)
 
 
 def _node_figure(folder: Path) -> "Figure":

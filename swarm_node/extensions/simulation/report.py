@@ -97,7 +97,7 @@ def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
 
 
 def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> ArmSummary:
-    totals = tuple(_cumulative(record) for record in records)
+    totals = tuple(sum(done.reward for done in record.rounds) for record in records)
     rounds = [done for record in records for done in record.rounds]
     return ArmSummary(
         local_groups=arm.local,
@@ -110,7 +110,10 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
             mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions for record in records
         ),
         informative_share=tuple(tuple(done.informative_share for done in record.rounds) for record in records),
-        node_rewards=tuple(_node_totals(record, config.nodes) for record in records),
+        node_rewards=tuple(
+            tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(config.nodes))
+            for record in records
+        ),
         generated_tokens=sum(done.generated_tokens for done in rounds),
         trained_tokens=sum(done.trained_tokens for done in rounds),
         rollouts=sum(done.rollouts for done in rounds),
@@ -118,7 +121,10 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
         rejected=total([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
         held_out=held_out(records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]),
-        metrics={name: tuple(_metric(record, name) for record in records) for name in METRICS},
+        metrics={  # with six digits, so that a report of many seeds stays small
+            name: tuple(tuple(float(f"{r.metrics.get(name, 0.0):.6g}") for r in record.rounds) for record in records)
+            for name in METRICS
+        },
     )
 
 
@@ -156,16 +162,3 @@ def _cost(records: Sequence[Record]) -> ArmCost:
 def _running(record: Record, phase: str) -> tuple[float, ...]:
     """Seconds until the end of every round, with a tenth of a second."""
     return tuple(round(total, 1) for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds))
-
-
-def _cumulative(record: Record) -> float:
-    return sum(done.reward for done in record.rounds)
-
-
-def _node_totals(record: Record, nodes: int) -> tuple[float, ...]:
-    return tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(nodes))
-
-
-def _metric(record: Record, name: str) -> tuple[float, ...]:
-    """With six digits, so that a report of many seeds stays small."""
-    return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)

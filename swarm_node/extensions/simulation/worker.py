@@ -12,45 +12,37 @@ from collections.abc import Callable
 from contextlib import closing
 
 from swarm_node.common.channel import Channel, telling
+from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell, cell_config
 from swarm_node.extensions.simulation.engines.engine import Run, engine_of
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.worker_messages import (
-    BEGIN,
-    WORKER,
-    DoneMessage,
-    FromWorker,
-    Order,
-    RoundMessage,
-    read_order,
-)
 
 MEMORY_SAMPLES = 30  # per cell
 
 Begin = Callable[[SimulationConfig, Cell], Run]
-Ours = Channel[Order, FromWorker]
+Ours = Channel[worker_messages.Order, worker_messages.FromWorker]
 
 
 def serve(begin: Begin) -> None:
     """Runs a worker: one order, its rounds, the end. Never raises: an error is its last message."""
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints goes to stderr
-    pipe.write(BEGIN)
-    channel: Ours = Channel(sys.stdin.buffer, pipe, WORKER.down, WORKER.up)
+    pipe.write(worker_messages.BEGIN)
+    channel: Ours = Channel(sys.stdin.buffer, pipe, worker_messages.WORKER.down, worker_messages.WORKER.up)
     with telling(channel.send):
         order = channel.receive()
         threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
         if order is not None:
-            channel.send(DoneMessage(_run(order, begin, channel)))
+            channel.send(worker_messages.DoneMessage(_run(order, begin, channel)))
 
 
-def _run(order: Order, begin: Begin, channel: Ours) -> float:
+def _run(order: worker_messages.Order, begin: Begin, channel: Ours) -> float:
     """Sends every round. Returns the highest memory, in MB, of those measured now and then."""
-    config, cell = read_order(order)
+    config, cell = worker_messages.read_order(order)
     every, peak = max(1, config.rounds // MEMORY_SAMPLES), 0.0
     with closing(begin(cell_config(config, cell), cell)) as run:
         for done in run.rounds():
-            channel.send(RoundMessage(done))
+            channel.send(worker_messages.RoundMessage(done))
             if done.round % every == 0 or done.round == config.rounds - 1:
                 peak = max(peak, run.memory_mb())
     return peak

@@ -23,9 +23,8 @@ from swarm_node.extensions.contribute.start import take_key
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings.command_line import resolve
 from swarm_node.settings.secret import Secret, SecretUrl
-from tests.commands import killed_in_the_end, started
+from tests.commands import killed_in_the_end, resolve, started
 from tests.waiting import PATIENCE, until
 
 KEY = "sk-very-secret"

@@ -66,18 +66,13 @@ def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
         read(config.model_copy(update={"file": "hf:/nowhere/at/all"}))
 
 
-@pytest.mark.parametrize("change", ["row", "template", "verifier", "tolerance", "held_out"])
-def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path, change: str) -> None:
+def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path) -> None:
     config = write(tmp_path).model_copy(update={"verifier": "number"})
+    other = write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file
+    changes = {"file": other, "template": "So {prompt}", "verifier": "exact", "tolerance": 0.1, "held_out": 0.2}
     before = read(config).version
-    changed = {
-        "row": {"file": write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file},
-        "template": {"template": "How much is {prompt}"},
-        "verifier": {"verifier": "exact"},
-        "tolerance": {"tolerance": 0.1},
-        "held_out": {"held_out": 0.2},
-    }[change]
-    assert read(config.model_copy(update=changed)).version != before
+    for change in changes.items():
+        assert read(config.model_copy(update=dict([change]))).version != before, change
 
 
 def test_the_version_holds_the_file_of_a_function(tmp_path: Path) -> None:
@@ -112,15 +107,8 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
     facts = read(DatasetConfig(file=str(file)))
     assert facts.train + facts.held_out == 21
     assert facts.duplicates == 1
-    assert facts.left_out == {
-        "row above 1 MB": 1,
-        "prompt above 16 KB": 1,
-        "answer above 16 KB": 1,
-        "no Unicode text": 1,
-        "no JSON object": 2,
-        "no answer": 1,
-        "no prompt": 1,
-    }
+    once = ("row above 1 MB", "prompt above 16 KB", "answer above 16 KB", "no Unicode text", "no answer", "no prompt")
+    assert facts.left_out == {**dict.fromkeys(once, 1), "no JSON object": 2}
 
 
 @pytest.mark.slow

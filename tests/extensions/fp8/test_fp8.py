@@ -26,12 +26,7 @@ from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
 from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
-from tests.fp8_bound import (
-    HALF_STEP,
-    assert_alike_in_any_batch,
-    assert_kept_in_fp8,
-    assert_three_products_within_bound,
-)
+from tests.fp8_bound import HALF_STEP, assert_alike_in_any_batch, assert_kept_in_fp8, assert_three_products_within_bound
 from tests.models import (
     MANY_EOS,
     characters,

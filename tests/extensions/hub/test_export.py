@@ -44,10 +44,15 @@ def rounds(home: Path, *external: int, **fields: Any) -> None:
     (home / "events.jsonl").write_text("".join(map(line, done)))
 
 
-def test_the_card_of_adapters_says_what_they_need_and_how_they_were_trained(tmp_path: Path) -> None:
+def test_adapters_keep_the_name_of_a_model_of_the_hub_and_their_card_says_how_they_were_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     home = home_of(tmp_path, "org/model", 4, revision="0" * 40)
     rounds(home, 0, 3)
-    export(home, newest(home), tmp_path / "out")
+    assert not export(home, newest(home), tmp_path / "out").apart
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "org/model"
     card = (tmp_path / "out" / "README.md").read_text()
     for words in (
         "library_name: peft", "base_model: org/model", "base_model_relation: adapter", "learning rate 0.0002",
@@ -99,13 +104,3 @@ def test_an_export_has_no_path_of_this_machine(place: str, tmp_path: Path, monke
     assert exported["tokenizer.json"] == (newest(home) / "tokenizer.json").read_text(), "tokens are no paths"
     assert "base model: base;" in exported["README.md"] and "base_model:" not in exported["README.md"]
     assert "questions.jsonl" in exported["README.md"]
-
-
-def test_a_base_model_of_the_hub_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    home = home_of(tmp_path, "org/model", 4, revision="0" * 40)
-    told = export(home, newest(home), tmp_path / "out")
-    assert not told.apart
-    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
-    assert config["base_model_name_or_path"] == "org/model"
-    assert "base_model: org/model" in (tmp_path / "out" / "README.md").read_text()

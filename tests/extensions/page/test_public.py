@@ -26,13 +26,8 @@ def view(home: Path, named: frozenset[str], **network: Any) -> dict[str, Any]:
 
 
 def test_the_swarm_is_shown_in_numbers_without_an_address_or_the_name_of_a_node(tmp_path: Path) -> None:
-    there = {
-        "peer": "12D3KooWPeer",
-        "addresses": ["/ip4/192.0.2.1/tcp/1"],
-        "last_seen": 5.0,
-        "announced": None,
-        "note": "",
-    }
+    there = {"peer": "12D3KooWPeer", "addresses": ["/ip4/192.0.2.1/tcp/1"]}
+    there |= {"last_seen": 5.0, "announced": None, "note": ""}
     older = {**there, "note": "speaks protocol version 7, not 1", "announced": 9.0}
     gone = {**there, "last_seen": 1000.0}
     numbers = {"connected": 4, "relayed": 1, "protocol": 1, "swarm": "ours", "uptime": 9.0}

@@ -26,16 +26,8 @@ def fakes():
 
 
 def make_config(out, **changes):
-    fields = {
-        "nodes": 3,
-        "rounds": 5,
-        "arms": ("8/0", "4/4"),
-        "seeds": 2,
-        "out": out,
-        "workers": 2,
-        "round": RoundConfig(questions=9),
-    }
-    return SimulationConfig(**{**fields, **changes})
+    fields = {"nodes": 3, "rounds": 5, "arms": ("8/0", "4/4"), "seeds": 2, "workers": 2}
+    return SimulationConfig(**{**fields, "round": RoundConfig(questions=9), "out": out, **changes})
 
 
 def run_fakes(config):

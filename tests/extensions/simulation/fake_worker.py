@@ -20,26 +20,13 @@ from swarm_node.rollouts.reports import RoundReport, StepReport
 
 
 def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:
-    fields = {
-        "peer_id": PeerId(f"peer-{node}"),
-        "round": Round(number),
-        "reward": reward,
-        "reward_by_task": {"gcd/easy": reward},
-        "rollouts": 72,
-        "generated_tokens": 500,
-        "mean_length": 7.0,
-        "ended_share": 1.0,
-        "local_groups": 4,
-        "local_informative": 2,
-        "external_informative": external,
-        "informative_share": 0.5,
-        "pool_size": 3,
-        "skipped": {},
-        "rejected": {},
-        "step": StepReport(optimizer_steps=1, trained_tokens=100 + 10 * external),
-        "seconds": {"generate": 0.2, "train": 0.3},
-    }
-    return RoundReport(**{**fields, **changes})
+    who = {"peer_id": PeerId(f"peer-{node}"), "round": Round(number)}
+    earned = {"reward": reward, "reward_by_task": {"gcd/easy": reward}, "skipped": {}, "rejected": {}}
+    written = {"rollouts": 72, "generated_tokens": 500, "mean_length": 7.0, "ended_share": 1.0, "pool_size": 3}
+    groups = {"local_groups": 4, "local_informative": 2, "external_informative": external, "informative_share": 0.5}
+    step = StepReport(optimizer_steps=1, trained_tokens=100 + 10 * external)
+    spent = {"step": step, "seconds": {"generate": 0.2, "train": 0.3}}
+    return RoundReport(**{**who, **earned, **written, **groups, **spent, **changes})
 
 
 @dataclass

@@ -20,14 +20,10 @@ def test_area_is_the_mean_over_rounds_by_trapezoids():
 def rows(fakes, configure):
     """Three nodes, two evaluated rounds of 20: gcd is known to node 0, then to two of three; lcm to nobody."""
     config = configure(nodes=3, rounds=2, arms=("8/0",), seeds=1)
-    first = [{"gcd/tiny": 0.5, "lcm/tiny": 0.0}, {"gcd/tiny": 0.1, "lcm/tiny": 0.1}, None]
-    second = [
-        {"gcd/tiny": 0.9, "lcm/tiny": 0.1},
-        {"gcd/tiny": 0.7, "lcm/tiny": 0.3},
-        {"gcd/tiny": 0.2, "lcm/tiny": 0.2},
-    ]
+    first, second = [(0.5, 0.0), (0.1, 0.1), None], [(0.9, 0.1), (0.7, 0.3), (0.2, 0.2)]
     done = []
-    for number, by_node in enumerate((first, second)):
+    for number, accuracy in enumerate((first, second)):
+        by_node = [each and dict(zip(("gcd/tiny", "lcm/tiny"), each, strict=True)) for each in accuracy]
         reports = {node: fakes.report(node, number) for node in range(3)}
         one = summary(config, Cell(Arm(8, 0), 0), number, reports, rejected={}, wall=1.0)
         done.append(replace(one, round=10 * number + 9, accuracy=tuple(by_node)))

@@ -2,8 +2,9 @@
 
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.command_line import from_command_line, resolve
+from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
+from tests.commands import resolve
 
 
 def test_every_list_is_by_comma_or_space_alike_but_for_the_tasks_of_nodes():

@@ -39,7 +39,8 @@ class Some(vf.Taskset[One, vf.TasksetConfig]):
     def load(self):
         {load}
 """
-REWARD = "@vf.reward\n    async def right(self, trace): return float(trace.last_reply == self.data.answer)"
+REWARD_OF = "@vf.reward\n    async def "
+REWARD = f"{REWARD_OF}right(self, trace): return float(trace.last_reply == self.data.answer)"
 LOAD = "return [One(Data(prompt=f'Say {n}', answer=str(n)), self.config.task) for n in range(4)]"
 
 
@@ -70,7 +71,7 @@ def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path:
     file = written(tmp_path, "of_chance", load=chance)
     with pytest.raises(UserError, match="question 0 of two processes differs"):
         compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
-    file = written(tmp_path, "of_mood", task="@vf.reward\n    async def right(self, trace): return random.random()")
+    file = written(tmp_path, "of_mood", task=f"{REWARD_OF}right(self, trace): return random.random()")
     with pytest.raises(UserError, match=r"scores 0\.\d+ in one process and 0\.\d+ in another process"):
         compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
 
@@ -78,12 +79,7 @@ def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path:
 @pytest.mark.parametrize(
     ("name", "task", "load", "reason"),
     [
-        (
-            "of_runtime",
-            "@vf.reward\n    async def ran(self, trace, runtime): return 1.0",
-            LOAD,
-            "needs a runtime (ran)",
-        ),
+        ("of_runtime", f"{REWARD_OF}ran(self, trace, runtime): return 1.0", LOAD, "needs a runtime (ran)"),
         ("of_nothing", "pass", LOAD, "it has no reward"),
         ("of_boxes", f"NEEDS_CONTAINER = True\n    {REWARD}", LOAD, "need a container"),
         ("of_setup", f"async def setup(self, trace, runtime): ...\n    {REWARD}", LOAD, "prepare a runtime (setup)"),
@@ -167,7 +163,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
 
 
 def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) -> None:
-    dying = "@vf.reward\n    async def right(self, trace):\n        import os; os._exit(1)"
+    dying = f"{REWARD_OF}right(self, trace):\n        import os; os._exit(1)"
     file = written(tmp_path, "of_ends", task=dying)
     found = facts(file, tmp_path / "a.json", alone=True)
     alone = AloneScoring(tmp_path / "a.json", found.version)

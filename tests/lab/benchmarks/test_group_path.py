@@ -15,13 +15,8 @@ from lab.benchmarks.group_path import ROOT, path_of_a_group
 @pytest.mark.timeout(1800)
 def test_the_way_of_an_external_group_is_traced_from_the_wire_to_the_update() -> None:
     path = path_of_a_group(ROOT)
-    for passed in (
-        "protocol/codec.py",
-        "swarm_node/node/round.py",
-        "swarm_node/rollouts/pool.py",
-        "swarm_node/training/trainer.py",
-    ):
-        assert passed in path
+    rooms = ("node/round", "rollouts/pool", "training/trainer")
+    assert {"protocol/codec.py", *(f"swarm_node/{each}.py" for each in rooms)} <= path
     assert not {file for file in path if file.startswith(("tests/", "lab/"))}
 
 

@@ -7,22 +7,17 @@ pytest.importorskip("scipy", reason="extra studies")
 from lab.studies.statistics import chosen, compare, exact_p, family, holm, interval
 
 
-def test_the_exact_p_of_three_seeds_that_all_rise_is_a_quarter():
-    # of 8 exchanges of signs, +++ and --- give a sum as large as 1 + 2 + 3
-    assert exact_p([2.0, 4.0, 6.0], [1.0, 2.0, 3.0]) == 2 / 8
-
-
-def test_the_exact_p_counts_every_exchange_that_is_as_large():
-    # differences 3, -1, 2: |sum| 4 is reached by 3-1+2, 3+1+2 and their mirrors
-    assert exact_p([3.0, 0.0, 2.0], [0.0, 1.0, 0.0]) == 4 / 8
-
-
-def test_no_difference_is_always_as_large():
-    assert exact_p([1.0, 2.0], [1.0, 2.0]) == 1.0
-
-
-def test_eight_seeds_can_show_two_in_256():
-    assert exact_p([1.0 + k for k in range(8)], [0.0] * 8) == 2 / 256
+@pytest.mark.parametrize(
+    ("values", "base", "p"),
+    [
+        ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0], 2 / 8),  # of 8 exchanges of signs, +++ and --- give a sum as large
+        ([3.0, 0.0, 2.0], [0.0, 1.0, 0.0], 4 / 8),  # |sum| 4 is reached by 3-1+2, 3+1+2 and their mirrors
+        ([1.0, 2.0], [1.0, 2.0], 1.0),
+        ([1.0 + k for k in range(8)], [0.0] * 8, 2 / 256),
+    ],
+)
+def test_the_exact_p_counts_every_exchange_that_is_as_large(values, base, p):
+    assert exact_p(values, base) == p
 
 
 def test_many_seeds_take_a_sample_of_exchanges():

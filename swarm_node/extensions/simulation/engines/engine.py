@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING
 from swarm_node.common import plugins
 from swarm_node.common.children import ending, usable_cores, without_secrets
 from swarm_node.common.loading import quickly
+from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.worker_messages import (
-    FromWorker,
-    Order,
-    node_environment,
-    said_by,
-    spawned,
-    write_order,
-)
 from swarm_node.telemetry.events import CellRound
 
 if TYPE_CHECKING:
@@ -52,12 +45,12 @@ class Run:
 class Worker:
     """A worker at its cell: a process of this machine, unless an engine has another kind."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", order: Order) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", order: worker_messages.Order) -> None:
         self._process, self._order = process, order
 
-    def messages(self) -> Iterator[FromWorker]:
+    def messages(self) -> Iterator[worker_messages.FromWorker]:
         """Gives it its order, and waits for what it says, until it ends."""
-        return said_by(self._process, self._order)
+        return worker_messages.said_by(self._process, self._order)
 
     def last_words(self) -> str:
         """How it ended, if its last message does not say so."""
@@ -104,11 +97,12 @@ class Engine:
 
     def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
         """What starts a worker for a cell. `command` is that of a process, and `log` names the file for its stderr."""
+        environment = without_secrets(worker_messages.node_environment(config))
 
         def launch(cell: Cell) -> Worker:
             with log(cell).open("wb") as stderr:
-                process = spawned(command, stderr, without_secrets(node_environment(config)))
-            return Worker(process, write_order(config, cell))
+                process = worker_messages.spawned(command, stderr, environment)
+            return Worker(process, worker_messages.write_order(config, cell))
 
         return launch
 
