@@ -18,13 +18,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
-from swarm_node.policy import hub, models, named, soundness
+from swarm_node.policy import hub, models, soundness
 from swarm_node.policy.device import attempt
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tried import Tried
-from swarm_node.policy.weights import map_base
 from swarm_node.settings import EvaluationConfig, LearningConfig, ModelConfig
 from swarm_node.settings.model import NO_TEMPLATE
 
@@ -94,8 +93,6 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
-    if config.lora_rank and isinstance(source, Path) and source.parent == named.cache():
-        _share(model, source)
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
@@ -109,16 +106,6 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
         policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
-
-
-def _share(model: Any, place: Path) -> None:
-    """The base of adapters on a CPU, and of its copies in other processes, is one; says where it cannot be."""
-    if model.device.type == "cpu" and model.dtype == torch.float32:
-        file = place.with_name(f"{place.name}.float32")
-        try:
-            map_base(model, file, partial(named.alone, place))
-        except OSError as error:
-            named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
 
 
 def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:

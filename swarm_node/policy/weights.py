@@ -1,15 +1,9 @@
-"""Weights that processes share: in memory those that are trained, in a file those that are not.
-
-In memory the trainer publishes a snapshot after every update, and the generator copies the newest. Neither ever sees
-the other's live parameters, nor a snapshot half of which is older than the rest.
+"""Weights in memory that two processes share: the trainer publishes a snapshot after every update, the generator copies
+the newest. Neither ever sees the other's live parameters, nor a snapshot half of which is older than the rest.
 
 A record lock of the system is held while a snapshot is written or read: it waits for one copy at most, and goes away
 with its process however that ends, so nobody waits for the dead. Only trained parameters are in it (under LoRA: the
 adapters), in the trainer's types.
-
-The file has the frozen base of LoRA in float32, which a CPU computes in, where the model itself lies in bfloat16. It is
-mapped, so that all nodes of a machine hold one copy. Each compares every weight with the model's own before it takes it
-from the file, so the file is as good as the model, whoever wrote it.
 """
 
 import fcntl
@@ -17,13 +11,12 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from swarm_node.policy.device import finish, pin
 from swarm_node.policy.policy import Policy
@@ -48,7 +41,7 @@ class SharedWeights:
     @classmethod
     def create(cls, policy: Policy) -> "SharedWeights":
         """Memory for the parameters of `policy`, with nothing in it. Gone when the last process has closed it."""
-        layout = _layout(_trained(policy))
+        layout = [(name, tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in _trained(policy).items()]
         descriptor = _anonymous_file()
         os.ftruncate(descriptor, _places(layout)[-1])
         weights = cls.attach(descriptor, layout)
@@ -59,8 +52,14 @@ class SharedWeights:
     def attach(cls, descriptor: int, layout: Sequence[Sequence[object]]) -> "SharedWeights":
         """The memory behind an inherited descriptor; `layout` is that of its creator, as it comes out of JSON."""
         known: Layout = [(str(n), tuple(int(d) for d in s), str(t)) for n, s, t in layout]  # type: ignore[attr-defined]
-        memory = mmap.mmap(descriptor, _places(known)[-1])
-        return cls(descriptor, known, memory, _views(memory, known))
+        places = _places(known)
+        memory = mmap.mmap(descriptor, places[-1])
+        tensors = {}
+        for (name, shape, kind), place in zip(known, places, strict=False):
+            dtype = getattr(torch, kind)
+            count = torch.Size(shape).numel()
+            tensors[name] = torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(shape)
+        return cls(descriptor, known, memory, tensors)
 
     def publish(self, policy: Policy) -> None:
         """Make the policy's present weights, and their version, what `take` finds."""
@@ -116,63 +115,6 @@ class SharedWeights:
 
 def _trained(policy: Policy) -> dict[str, Tensor]:
     return {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
-
-
-def map_base(model: nn.Module, file: Path, alone: Callable[[], AbstractContextManager[None]]) -> None:
-    """Takes the weights of a model, which nobody trains, from this file. It is written first where it is missing or
-    has other weights, by one process at a time, which is `alone`. OSError where it cannot be written or read: the
-    weights that are not in the file stay where they are."""
-    weights = dict(model.named_parameters())
-    if not _taken(weights, file):
-        with alone():
-            if not _taken(weights, file):  # another process may have written it meanwhile
-                _write(weights, file)
-                _taken(weights, file)
-
-
-def _taken(weights: Mapping[str, nn.Parameter], file: Path) -> bool:
-    """Whether all weights are in this file. Those that are there bit for bit are taken from it. A change to one of them
-    would be this process's own, in a page that is copied for it."""
-    layout = _layout(weights)
-    try:
-        with file.open("rb") as opened:
-            memory = mmap.mmap(opened.fileno(), _places(layout)[-1], access=mmap.ACCESS_COPY)
-    except (FileNotFoundError, ValueError):  # it is too short
-        return False
-    whole = True
-    for name, mapped in _views(memory, layout).items():
-        weight = weights[name]
-        if same := torch.equal(weight.detach().view(torch.int32), mapped.view(torch.int32)):
-            weight.data = mapped
-        whole &= same
-    return whole
-
-
-def _write(weights: Mapping[str, Tensor], file: Path) -> None:
-    """The file appears whole, or not at all."""
-    part = file.with_name(f".{file.name}.part")
-    try:
-        with part.open("wb") as opened:
-            for weight, place in zip(weights.values(), _places(_layout(weights)), strict=False):
-                opened.seek(place)
-                opened.write(weight.detach().numpy().data)
-            opened.truncate(_places(_layout(weights))[-1])
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _layout(parameters: Mapping[str, Tensor]) -> Layout:
-    return [(name, tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in parameters.items()]
-
-
-def _views(memory: mmap.mmap, layout: Layout) -> dict[str, Tensor]:
-    """Each parameter where it lies in this memory."""
-    views = {}
-    for (name, shape, kind), place in zip(layout, _places(layout), strict=False):
-        count = torch.Size(shape).numel()
-        views[name] = torch.frombuffer(memory, dtype=getattr(torch, kind), count=count, offset=place).view(shape)
-    return views
 
 
 def _places(layout: Layout) -> list[int]:
