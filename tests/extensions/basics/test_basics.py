@@ -1,5 +1,7 @@
 """The small few-shot questions of `basics`."""
 
+from contextlib import closing
+
 import pytest
 
 from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, is_held_out, question_seed
@@ -45,8 +47,7 @@ def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
     ("task", "shots", "shown"), [("larger/few", 0, 4), ("larger/more", 0, 8), ("larger/few", 2, 2)]
 )
 def test_a_node_shows_shots_and_reads_the_first_line(task: str, shots: int, shown: int) -> None:
-    environment = KIND.start([task], LearningConfig(environment=EnvironmentConfig(shots=shots)))
-    try:
+    with closing(KIND.start([task], LearningConfig(environment=EnvironmentConfig(shots=shots)))) as environment:
         (question,) = environment.sample(PeerId("somebody"), Round(0), 1)
         (prompt,) = environment.prompts([question])
         assert isinstance(prompt, str)
@@ -54,5 +55,3 @@ def test_a_node_shows_shots_and_reads_the_first_line(task: str, shots: int, show
         assert len(lines) == shown + 1 and all(line.startswith("larger of ") for line in lines)
         right = KIND.answer(question)
         assert environment.score([(question, [right, f" {right}\nlarger of 1", "7"])]) == [(1.0, 1.0, 0.0)]
-    finally:
-        environment.close()

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +199,7 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
     config = settings(write(tmp_path), verifier="number")
     assert tasks_of(config) == ("dataset/train",)
     assert "sums.jsonl: they leave this machine" in leaving(config)
-    environment = KIND.start(["dataset/train"], config)
-    try:
+    with closing(KIND.start(["dataset/train"], config)) as environment:
         asked = environment.sample(PeerId("peer"), Round(3), 32)
         prompts = environment.prompts(asked)
         assert len(set(prompts)) == 32
@@ -211,8 +211,6 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
         assert not set(environment.prompts(kept)) & set(prompts)
         assert all(environment.catalogue.knows(question) for question in asked)
         assert not any(environment.catalogue.knows(question) for question in kept), "a peer's would be trained on"
-    finally:
-        environment.close()
 
 
 HOSTILE = """
@@ -226,12 +224,9 @@ def score(completion, answer):
 
 
 def scored(config: LearningConfig, completions: Sequence[Sequence[str]]) -> list[tuple[float, ...] | Skipped]:
-    environment = build_environment(config)
-    try:
+    with closing(build_environment(config)) as environment:
         asked = environment.sample(PeerId("peer"), Round(0), len(completions))
         return environment.score(list(zip(asked, completions, strict=True)))
-    finally:
-        environment.close()
 
 
 @pytest.mark.slow

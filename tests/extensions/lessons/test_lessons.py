@@ -13,17 +13,7 @@ from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection
 from swarm_node.settings import EnvironmentConfig, NodeConfig
 from swarm_node.telemetry.events import Notice, Telemetry, Trained, Validated
 from tests import groups
-
-
-class Kept:
-    def __init__(self) -> None:
-        self.events: list[object] = []
-
-    def take(self, event: object) -> None:
-        self.events.append(event)
-
-    def close(self) -> None:
-        pass
+from tests.core.telemetry.test_observers import Recorder
 
 
 @pytest.fixture
@@ -61,9 +51,9 @@ def trained(*rewards: float, author: str = "me") -> Trained:
     return Trained(Selection(Generated(Round(0), [group], {}, {}), [group], [], [], {}, {}, Random(0)))
 
 
-def watched(home: Path) -> tuple[Telemetry, Kept, list[str]]:
+def watched(home: Path) -> tuple[Telemetry, Recorder, list[str]]:
     said: list[str] = []
-    telemetry, kept = Telemetry(show=said.append), Kept()
+    telemetry, kept = Telemetry(show=said.append), Recorder([])
     telemetry.add(Lessons(home, NodeConfig(home=home), telemetry))
     telemetry.add(kept)
     return telemetry, kept, said
@@ -73,7 +63,7 @@ def test_ten_rounds_without_a_right_answer_show_one_beside_what_was_wanted(tmp_p
     telemetry, kept, _ = watched(tmp_path)
     for right in (0, 0, 1, *[0] * ROUNDS, *[0] * ROUNDS):
         telemetry.emit(trained(float(right), 0.0))
-    (notice,) = [event for event in kept.events if isinstance(event, Notice)]
+    (notice,) = [event for event in kept.taken if isinstance(event, Notice)]
     said = ("no answer was right for 10 rounds", "second of 1, 2:", "it says ' 0'", "is wanted", "Try easier tasks")
     assert [words for words in said if words not in notice.text] == []
 

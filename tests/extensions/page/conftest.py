@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from swarm_node.extensions.page.node import NodeWatch
 from tests.commands import killed_in_the_end, started
 from tests.waiting import PATIENCE
 
@@ -40,6 +41,12 @@ def serving(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Itera
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2 if "--public" in options else 1)]
         yield Served(process, [line.split(": ", 1)[1].strip() for line in lines])
+
+
+def read_all(watched: NodeWatch) -> None:
+    """Takes in all portions of what there is."""
+    while watched.read():
+        pass
 
 
 @pytest.fixture

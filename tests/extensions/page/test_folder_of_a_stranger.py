@@ -15,6 +15,7 @@ from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
 from swarm_node.extensions.page.start import token_of
+from tests.extensions.page.conftest import read_all
 from tests.runs import line, round_done, sampled
 
 ODD: tuple[Any, ...] = (
@@ -22,11 +23,6 @@ ODD: tuple[Any, ...] = (
     "0.5", "null", "true", "false", '""', '"1"', '"x"', '"\\ud800"', '"\\u0000"', "[]", "[1]", "[null]", "[[1, 2]]",
     "{}", '{"a": 1}', '{"a": null}', '{"": []}', '{"a": 1e999}', "[" * 200 + "]" * 200,
 )  # fmt: skip
-
-
-def read(watched: NodeWatch) -> None:
-    while watched.read():
-        pass
 
 
 def lines_with(record: dict[str, Any]) -> list[str]:
@@ -64,20 +60,14 @@ NODE = (
         overlap={"wall": 1.0, "generating": 0.5, "training": 0.5, "waiting": 1},
     ),
     {
-        "event": "Validated",
-        "time": 1.0,
-        "round": 1,
-        "reward": 0.5,
-        "questions": 4,
-        "best": True,
-        "by_task": {"a/b": 0.5},
-        "before": {"a/b": 0.25},
+        "event": "Validated", "time": 1.0, "round": 1, "reward": 0.5, "questions": 4, "best": True,
+        "by_task": {"a/b": 0.5}, "before": {"a/b": 0.25},
         "corrected": [{"task": "a/b", "question": "q", "before": "w", "now": "r"}],
     },
     {"event": "CheckpointSaved", "time": 1.0, "round": 1, "path": "x"},
     {"event": "RunStarted", "time": 1.0, "title": "node", "folder": "", "facts": {"model": "m"}, "rounds": 0},
     {"event": "Warned", "time": 1.0, "text": "look"},
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("event", NODE, ids=lambda event: event["event"])
@@ -88,7 +78,7 @@ def test_a_bad_line_of_a_node_costs_itself(tmp_path: Path, event: dict[str, Any]
     events.write_text(line(round_done(1)) + "".join(bad) + line(round_done(2**40)) + line(NODE[1]))
     page = Page(tmp_path, lambda _: {}, monotonic)
     watched = page.node
-    read(watched)
+    read_all(watched)
     state = watched.state()
     shown(state)
     assert state["whole"]["rounds"][-1] * state["whole"]["width"] <= 2**40
@@ -126,7 +116,7 @@ def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
             file.write(line({"event": "RunStarted", "time": 1.0, "title": "y" * 10**6, "facts": facts}))
             file.write(line({"event": "Warned", "time": 1.0, "text": "x" * 10**6}))
     watched = NodeWatch(tmp_path)
-    read(watched)
+    read_all(watched)
     assert len(answer(watched.state()).body) < 3_000_000
     assert all(len(json.dumps(piece)) < 400_000 for _, piece in watched.news.after(watched.news.serial - 50) or [])
 
@@ -148,7 +138,7 @@ def test_what_is_no_plain_file_keeps_nobody_waiting(tmp_path: Path, kind: str) -
     for name in ("events.jsonl", "events.1.jsonl", "rollouts.jsonl", "page.token"):
         put_at(tmp_path / name)
     watched = NodeWatch(tmp_path)
-    read(watched)
+    read_all(watched)
     assert watched.state()["whole"]["rounds"] == []
     SamplesWatch(tmp_path).read()
     assert len(token_of(tmp_path)) > 20

@@ -16,14 +16,10 @@ from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.rollouts import SamplesWatch
 from swarm_node.extensions.page.tail import Tail
+from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done, sampled
 
 DATA = Path(__file__).parents[2] / "data"
-
-
-def read(watched: NodeWatch) -> None:
-    while watched.read():
-        pass
 
 
 def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
@@ -55,13 +51,13 @@ def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp
     older.write_text(line(round_done(0)))
     path.write_text(line(round_done(1)))
     watched = NodeWatch(tmp_path)
-    read(watched)
+    read_all(watched)
     with path.open("a") as file:
         file.write(line(round_done(2)))
     path.replace(older)
     path.write_text(line(round_done(3)))
-    read(watched)
-    read(watched)
+    read_all(watched)
+    read_all(watched)
     assert watched.state()["whole"]["rounds"] == [0, 1, 2, 3]
 
 
@@ -125,7 +121,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
 
 def test_a_node_is_read_from_its_home() -> None:
     watched = NodeWatch(DATA / "home")
-    read(watched)
+    read_all(watched)
     state = watched.state()
     assert state["whole"]["rounds"] == list(range(45))
     assert {"reward", "task:gcd/easy", "phase:score", "phase:train", "tokens_per_second"} <= state["whole"][
@@ -148,7 +144,7 @@ def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: 
     events = [*broken, round_done(0), *broken, round_done(1)]
     (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
     watched = NodeWatch(tmp_path)
-    read(watched)
+    read_all(watched)
     assert watched.state()["whole"]["rounds"] == [0, 1]
 
 
@@ -156,12 +152,12 @@ def test_rounds_that_come_are_news(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(line(round_done(0)))
     watched = NodeWatch(tmp_path)
-    read(watched)
+    read_all(watched)
     serial = watched.state()["serial"]
     with path.open("a") as file:
         file.write(line(round_done(1, external_by_peer={"eve": {"scored": 2, "informative": 1}})))
         file.write(line({"event": "Warned", "time": 1.0, "text": "look"}))
-    read(watched)
+    read_all(watched)
     (_, first), (_, second) = watched.news.after(serial) or []
     assert first["round"][0] == 1
     assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}

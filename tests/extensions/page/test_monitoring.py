@@ -14,32 +14,18 @@ import pytest
 from swarm_node.extensions.page.metrics import COUNTERS, exposition
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
+from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done
 
 MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
 PROMTOOL = shutil.which("promtool")
-STATUS: dict[str, Any] = {
-    "healthy": True,
-    "problems": [],
-    "role": "node",
-    "peer_id": "12D3x",
-    "training": {"round": 3, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}},
-    "network": {
-        "enabled": True,
-        "running": True,
-        "dropped": 0,
-        "swarm": "s",
-        "protocol": 1,
-        "backend": "hivemind",
-        "reachability": "public",
-        "connected": 2,
-        "relayed": 1,
-        "uptime": 9.0,
-        "restarts": 0,
-        "peers": [{"state": "ok"}, {"state": "banned"}],
-        "counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3},
-    },
-}
+TRAINING = {"round": 3, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}}
+NETWORK: dict[str, Any] = {"enabled": True, "running": True, "uptime": 9.0, "restarts": 0, "dropped": 0}
+NETWORK |= {"swarm": "s", "protocol": 1, "backend": "hivemind", "reachability": "public", "connected": 2, "relayed": 1}
+NETWORK |= {"peers": [{"state": "ok"}, {"state": "banned"}]}
+NETWORK |= {"counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3}}
+STATUS: dict[str, Any] = {"healthy": True, "problems": [], "role": "node", "peer_id": "12D3x"}
+STATUS |= {"training": TRAINING, "network": NETWORK}
 
 
 def text_of(tmp_path: Path) -> str:
@@ -47,8 +33,7 @@ def text_of(tmp_path: Path) -> str:
     with (home / "events.jsonl").open("a") as file:
         file.write(line({"event": "Validated", "time": 1.0, "round": 3, "reward": 0.5, "questions": 4, "best": True}))
     page = Page(home, lambda _: STATUS, monotonic)
-    while page.node.read():
-        pass
+    read_all(page.node)
     return exposition(page, STATUS).decode()
 
 
@@ -73,8 +58,7 @@ def test_a_round_without_a_reward_or_a_step_has_no_such_metric_and_no_point_in_a
     with (home / "events.jsonl").open("a") as file:
         file.write(line(round_done(2, **none, reward_by_task={}, step={**none, "optimizer_steps": 0})))
     page = Page(home, lambda _: STATUS, monotonic)
-    while page.node.read():
-        pass
+    read_all(page.node)
     text = exposition(page, STATUS).decode()
     assert not re.findall(r"^swarm_node_(reward|entropy|loss|grad_norm|external_reward) ", text, re.MULTILINE)
     assert "swarm_node_rounds_total 3.0" in text
@@ -88,8 +72,7 @@ def test_no_counter_of_events_stands_still(tmp_path: Path) -> None:
     with (home / "events.jsonl").open("a") as file:
         file.writelines(line({"event": event, "time": 1.0, "round": 3, **about}) for event, about in done.items())
     node = NodeWatch(home)
-    while node.read():
-        pass
+    read_all(node)
     assert [name for name in (*COUNTERS, *SUMMED) if not node.totals[name]] == []
 
 

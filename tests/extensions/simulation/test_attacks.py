@@ -1,6 +1,7 @@
 """Hostile nodes: each kind sends what its name promises, and the effect is counted."""
 
 from collections import Counter
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -92,16 +93,14 @@ def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> No
 
     from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
-    tasks = ("chain_sum", "complex_arithmetic", "countdown", "lcm", "number_sorting", "polynomial_multiplication")
-    environment = ReasoningGym([f"{name}/default" for name in (*tasks, "spiral_matrix")], scoring="graded")
-    try:
+    names = ("chain_sum", "complex_arithmetic", "countdown", "lcm", "number_sorting", "polynomial_multiplication")
+    tasks = [f"{name}/default" for name in (*names, "spiral_matrix")]
+    with closing(ReasoningGym(tasks, scoring="graded")) as environment:
         asked = environment.sample(EVE.peer_id, Round(0), 7)
         rewards = environment.score([(each, FORGERIES) for each in asked])
         assert [len(scored) for scored in rewards] == [len(FORGERIES)] * 7
         assert max(reward for scored in rewards for reward in scored) < 0.5
         assert environment.scoring.restarts == 0
-    finally:
-        environment.close()
 
 
 def test_a_flood_is_many_groups_and_sybils_are_many_names_new_in_every_round(under) -> None:
@@ -121,16 +120,13 @@ def test_lies_are_refused_for_many_reasons_and_only_a_replayed_truth_comes_in(un
 def test_the_key_is_that_of_the_environment() -> None:
     from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
-    environment = ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))
-    try:
+    with closing(ReasoningGym(("chain_sum/tiny", "fraction_simplification/tiny"))) as environment:
         questions = environment.sample(EVE.peer_id, Round(3), 6)
         keys = [right_answer(LearningConfig(), asked) for asked in questions]
         rewards = environment.score(
             [(asked, [key, wrong(key, Random(0))]) for asked, key in zip(questions, keys, strict=True)]
         )
         assert rewards == [(1.0, 0.0)] * 6
-    finally:
-        environment.close()
     with pytest.raises(UserError, match="digits"):
         right_answer(LearningConfig(), question())
 

@@ -1,5 +1,7 @@
 """Simulated staleness: text that is so many updates old when it is trained on."""
 
+from contextlib import closing
+
 import pytest
 import torch
 
@@ -17,9 +19,8 @@ def reports_of(member, rounds: int = 8):
 @pytest.mark.slow
 @pytest.mark.parametrize("staleness", [1, 3])
 def test_text_is_as_old_as_allowed_and_every_round_is_trained_on_once(staleness) -> None:
-    reports = reports_of(
-        LaggedNode(make_node(external=0, questions=4, local=4), lambda updates: updates + staleness + 1)
-    )
+    node = make_node(external=0, questions=4, local=4)
+    reports = reports_of(LaggedNode(node, lambda updates: updates + staleness + 1))
     assert [report.round for report in reports] == list(range(8))
     expected = [float(min(number, staleness)) for number in range(8)]
     assert [r.step.staleness for r in reports if r.step.optimizer_steps] == [
@@ -40,8 +41,6 @@ def test_simulate_takes_the_asynchronous_options() -> None:
     from swarm_node.extensions.simulation.engines.population import LivePopulation
 
     how = AsynchronousConfig(enabled=True, max_staleness=2)
-    population = LivePopulation(SimulationConfig(nodes=1, model=ModelConfig(name="dense"), asynchronous=how))
-    try:
+    config = SimulationConfig(nodes=1, model=ModelConfig(name="dense"), asynchronous=how)
+    with closing(LivePopulation(config)) as population:
         assert isinstance(population.join(0), LaggedNode)
-    finally:
-        population.close()

@@ -27,9 +27,8 @@ SCRIPT = Path(__file__).with_name("fake_worker.py")
 def test_a_worker_whose_parent_is_gone_ends_at_once(configure, tmp_path):
     config = configure(rounds=1_000_000)
     with (tmp_path / "log").open("wb") as log, spawned((sys.executable, str(SCRIPT)), log, dict(os.environ)) as worker:
-        assert isinstance(
-            next(said_by(worker, write_order(config, all_cells(config)[0]))), RoundMessage
-        )  # it is at work
+        order = write_order(config, all_cells(config)[0])
+        assert isinstance(next(said_by(worker, order)), RoundMessage)  # it is at work
         worker.stdin.close()  # as when the parent ends, however it ends
         assert worker.wait(timeout=PATIENCE) != 0
 

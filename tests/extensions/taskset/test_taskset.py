@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -146,8 +146,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
             sandbox.close()
             alone.close()
     config = TasksetConfig(name=str(file), alone=True)
-    environment = TasksetEnvironment(["taskset/train"], config, EnvironmentConfig())
-    try:
+    with closing(TasksetEnvironment(["taskset/train"], config, EnvironmentConfig())) as environment:
         assert isinstance(environment, SplitEnvironment) and not environment.catalogue.environments
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
         said = (Completion(text="1", ended=True), Completion(text="2", ended=True))
@@ -158,20 +157,15 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         )  # not started: nothing is sent
         network.publish([group], Round(0))
         assert network.rejections() == {ALONE: 1}
-    finally:
-        environment.close()
 
 
 def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) -> None:
     dying = f"{REWARD_OF}right(self, trace):\n        import os; os._exit(1)"
     file = written(tmp_path, "of_ends", task=dying)
     found = facts(file, tmp_path / "a.json", alone=True)
-    alone = AloneScoring(tmp_path / "a.json", found.version)
-    try:
+    with closing(AloneScoring(tmp_path / "a.json", found.version)) as alone:
         assert alone.ask([(NAME, TRAIN, 0, 0, ("x",))]) == [Skipped("scoring crashed")]
         assert alone.restarts == 2 and alone.pid is None  # it is asked once more of a fresh process
-    finally:
-        alone.close()
 
 
 def test_the_folder_of_a_task_set_that_is_refused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

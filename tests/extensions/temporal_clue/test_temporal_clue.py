@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -256,11 +257,6 @@ def test_solve_prints_the_solution_of_ours_and_of_published_ones(capsys: pytest.
 
 
 def test_a_puzzle_shows_no_answer_and_so_takes_no_shots() -> None:
-    environment = build_environment(
-        LearningConfig(environment=EnvironmentConfig(tasks=("temporal_clue/tiny",), shots=1))
-    )
-    try:
-        with pytest.raises(UserError, match="show no answers"):
-            environment.prompts(environment.sample(ALICE, Round(0), 1))
-    finally:
-        environment.close()
+    config = LearningConfig(environment=EnvironmentConfig(tasks=("temporal_clue/tiny",), shots=1))
+    with closing(build_environment(config)) as environment, pytest.raises(UserError, match="show no answers"):
+        environment.prompts(environment.sample(ALICE, Round(0), 1))

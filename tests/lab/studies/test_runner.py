@@ -23,13 +23,9 @@ def write(run, folder, **changes):
     path.write_text(json.dumps({"arms": {"4/4": {**arm, **changes}}, "cost": {"4/4": cost}}))
 
 
-HERE = {"engine": "memory", "ray_address": ""}
-
-
 def options(folder, **changes):
-    return argparse.Namespace(
-        **{"runs": folder, "cores": 2, "at_most": None, "report": False, "cost": False, **HERE, **changes}
-    )
+    plain = {"cores": 2, "at_most": None, "report": False, "cost": False, "engine": "memory", "ray_address": ""}
+    return argparse.Namespace(**{"runs": folder, **plain, **changes})
 
 
 def test_a_run_has_one_arm_one_seed_and_a_folder_of_its_own(run, tmp_path):
