@@ -44,7 +44,7 @@ OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
   --human                    you answer, in a browser, in place of a server
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
-  --samples N                completions per prompt (8); also --temperature, --stop
+  --samples N                per prompt (8); also --temperature, --stop
   --environment.system TEXT  what the model is told before each prompt
   --no-thinking              ask a model that thinks not to; also --extra-body
   --requests-per-minute N    budget (60); also --tokens-per-minute (200000)
