@@ -309,9 +309,11 @@ def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:
 def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
     """The end token behind an answer in the chat template, by which a chat model ends its turn; `otherwise` where no
     template says. Gemma, Phi and Llama 3 have several, and EOS may be another."""
+    if not tokenizer.chat_template:
+        return otherwise
     chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
     try:
-        behind = rendered(tokenizer, chat).rpartition(SAID)[2] if tokenizer.chat_template else ""
+        behind = rendered(tokenizer, chat).rpartition(SAID)[2]
     except Damaged:  # a template that takes no answers
         return otherwise
     return next((i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids), otherwise)

@@ -56,7 +56,7 @@ def test_what_a_round_has_no_figure_of_is_left_out_and_not_0() -> None:
     """A round whose groups were all lost, and that took no step."""
     nothing = {"reward": None, "reward_by_task": {}, "informative_share": None, "mean_length": None, "rollouts": 0}
     lost = RoundDone(replace(report(), step=StepReport(), **nothing))
-    assert plain_line(lost) == "round 0  external 8  0.0 rollouts/s"
+    assert plain_line(lost) == "round 0  external 8 (11 heard)  0.0 rollouts/s"
     view, recent = LiveNode(Console(width=200, force_terminal=True)), RecentRounds(lambda: 0.0)
     for sink in (view, recent):
         sink.take(RoundDone(report()))

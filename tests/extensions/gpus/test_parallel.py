@@ -32,10 +32,8 @@ def steps(home: Path) -> dict[int, dict[str, float]]:
     if not (home / "events.jsonl").exists():
         return {}
     reports = [event["report"] for event in read_jsonlines(home / "events.jsonl") if event["event"] == "RoundDone"]
-    return {
-        report["round"]: {"reward": report["reward"], **{name: report["step"][name] for name in names}}
-        for report in reports
-    }
+    found = {report["round"]: {"reward": report["reward"], **report["step"]} for report in reports}
+    return {now: {k: step[k] for k in ("reward", *names) if step[k] is not None} for now, step in found.items()}
 
 
 def marked(mark: str) -> list[psutil.Process]:
