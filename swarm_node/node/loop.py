@@ -59,8 +59,7 @@ class Session:
             except Interrupted:
                 self._give_up(start)
                 return
-            heard = report.external_considered or report.external_informative
-            alone = "" if heard else self.network.why_alone()
+            alone = "" if report.external_considered + report.external_informative else self.network.why_alone()
             self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
             if self.validation.due(self.done):

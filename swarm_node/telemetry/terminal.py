@@ -107,8 +107,7 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
         f"round {report.round}",
         _written("reward {:.3f}", report.reward),
         _written("informative {:.0%}", report.informative_share),
-        f"external {report.external_informative}"
-        + (f" ({report.external_considered} heard)" if report.external_considered else ""),
+        f"external {report.external_informative}" + _written(" ({} heard)", report.external_considered or None),
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
     if alone:
