@@ -1,4 +1,4 @@
-"""Everything that wants a card, one command after the other, in ten minutes: whoever has one runs it first.
+"""Everything that wants a card, one command after the other, in ten minutes. Who has a card runs this first.
 
 Each part is a command of its own. One that fails, or takes longer than its share of what is left, does not stop the
 others. The table says what became of each. Without a card the parts that need one say so, and the others run.

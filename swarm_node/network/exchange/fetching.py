@@ -29,8 +29,8 @@ class Fetching:
     """Pulls groups: which, from whom, and from whom next if that fails.
 
     Of any origin a round gets an even share of what it wants: one group where as many origins are known as groups are
-    wanted, all of them where only one is. So nobody can fill another's training set while others are there. Rounds too
-    short to ask for one by one are asked for together, and then it is so many groups of any origin.
+    wanted, all of them where only one is. So no origin can fill another's training set while others are there. Rounds
+    too short to ask for one by one are asked for together, and then an origin may give one group for each of them.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
@@ -38,7 +38,7 @@ class Fetching:
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wanted = 0  # groups, in this round
         self._missing = 0  # of those, groups for which nobody has been asked yet
-        self._each = 1  # groups of one origin, at most
+        self._each = 1  # rounds asked for together, each of which an origin may give a group
         self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
         self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
