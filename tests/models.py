@@ -245,7 +245,7 @@ def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
 
 def considered(node: Node, generated: Generated) -> Selection:
     """The groups that the node would train on."""
-    return node.rescue(node.select(generated))
+    return node.select(generated)
 
 
 def select(

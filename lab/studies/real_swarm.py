@@ -3,8 +3,9 @@
     python -m lab.studies.real_swarm --minutes 30 --json
 
 Two nodes use p2pd and two py-libp2p. Before and after, the model answers held-out questions of all four tasks, one
-sampled answer each, with 95 % intervals. A round counts where it heard a group of another node; `trained` is the share
-of those that trained on completions of others. Groups that were heard and not used are counted by reason.
+sampled answer each, with 95 % intervals. A round selects groups of others, and the next one trains on them beside local
+answers to the same questions. So a round counts as offered where the one before scored an informative group; `trained`
+is the share of those that trained on completions of others. Groups that were not used are counted by reason.
 """
 
 import json
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +57,19 @@ def shared(home: Path, authors: dict[str, str]) -> dict[str, Any]:
     """What a node heard, used and skipped, and what that cost."""
     reports = guests.reports(home)
     seconds = sum((Counter(report["seconds"]) for report in reports), Counter[str]())
-    heard = [report for report in reports if report["external_considered"]]
+    offered = [
+        report
+        for before, report in pairwise(reports)
+        if any(each.get("informative") for each in before["external_by_peer"].values())
+    ]
     trained: Counter[str] = Counter()
     for report in reports:
         trained.update({authors[peer]: each.get("trained", 0) for peer, each in report["external_by_peer"].items()})
     return {
         "rounds": len(reports),
-        "heard": len(heard),
-        "trained": sum(report["external_informative"] > 0 for report in heard) / max(1, len(heard)),
-        "checking": (seconds["rescue"] + seconds["score"]) / max(1e-9, seconds.total()),
+        "offered": len(offered),
+        "trained": sum(report["external_informative"] > 0 for report in offered) / max(1, len(offered)),
+        "scoring": seconds["score"] / max(1e-9, seconds.total()),
         "skipped": dict(sum((Counter(report["skipped"]) for report in reports), Counter[str]())),
         "authors": dict(trained),
     }
@@ -115,9 +121,9 @@ def main() -> None:
         others = [(before[task], node["after"][task]) for task in TASKS if task != own]
         old, new = map(sum, zip(*others, strict=True))
         accuracy = (before[own], asked), (node["after"][own], asked), (old, 3 * asked), (new, 3 * asked)
-        shares = f"{node['heard']}/{node['rounds']}", f"{node['trained']:.0%}", f"{node['checking']:.0%}"
+        shares = f"{node['offered']}/{node['rounds']}", f"{node['trained']:.0%}", f"{node['scoring']:.0%}"
         lines.append([name, *(cell(*each) for each in accuracy), *shares])
-    heads = ("node asks", "own before", "own after", "others' before", "others' after", "heard", "trained", "checking")
+    heads = ("node asks", "own before", "own after", "others' before", "others' after", "offered", "trained", "scoring")
     command.show(heads, lines)
     draw(found["nodes"], command.out(options) / "real_swarm.png")
     command.finish(options, {**found, "settings": command.versions("torch", "transformers")})

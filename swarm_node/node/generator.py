@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from socket import socket
 
-from protocol.messages import PeerId, Round
+from protocol.messages import PeerId, Question, Round
 from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk, inherited, telling
 from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
@@ -56,6 +56,7 @@ class Generate(Message, frozen=True):
     """Generate this round, after those ordered before."""
 
     round: Round
+    others: tuple[Question, ...]  # questions of other nodes, to answer beside its own
 
 
 class GeneratedMessage(Message, frozen=True):
@@ -101,9 +102,9 @@ class GeneratorProcess:
         threading.Thread(target=_read, args=(connection, self._channel, self._messages), daemon=True).start()
         self._send(self._order)
 
-    def generate(self, now: Round) -> None:
+    def generate(self, now: Round, others: Sequence[Question]) -> None:
         """Order this round, to be generated after the rounds ordered before."""
-        self._send(Generate(now))
+        self._send(Generate(now, tuple(others)))
 
     def take(self, block: bool) -> FromGenerator | None:
         """Its next message; None when it has ended. Without `block`, raises `queue.Empty` if there is none yet."""
@@ -170,12 +171,12 @@ def serve(build: Build) -> None:
     with telling(channel.send):
         order = channel.receive()
         if isinstance(order, Order):
-            rounds: SimpleQueue[Round] = SimpleQueue()
-            threading.Thread(target=_read_orders, args=(channel, rounds), daemon=True).start()
-            _generate_rounds(order, build, rounds, channel)
+            orders: SimpleQueue[Generate] = SimpleQueue()
+            threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
+            _generate_rounds(order, build, orders, channel)
 
 
-def _generate_rounds(order: Order, build: Build, rounds: "SimpleQueue[Round]", channel: Ours) -> None:
+def _generate_rounds(order: Order, build: Build, orders: "SimpleQueue[Generate]", channel: Ours) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
     if order.tried:
@@ -184,16 +185,16 @@ def _generate_rounds(order: Order, build: Build, rounds: "SimpleQueue[Round]", c
     node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer())
     while True:
         began = time.monotonic()
-        now = rounds.get()
+        asked = orders.get()
         idle = time.monotonic() - began
         weights.take(policy)
-        channel.send(GeneratedMessage(node.generate(now), idle))
+        channel.send(GeneratedMessage(node.generate(asked.round, asked.others), idle))
 
 
-def _read_orders(channel: Ours, rounds: "SimpleQueue[Round]") -> None:
+def _read_orders(channel: Ours, orders: "SimpleQueue[Generate]") -> None:
     try:
         while isinstance(order := channel.receive(), Generate):
-            rounds.put(order.round)
+            orders.put(order)
     finally:
         os._exit(1)  # the trainer has gone; the scoring process ends when our end of its pipe closes
 

@@ -1,4 +1,4 @@
-"""One node of the swarm. A round is train(rescue(select(publish(generate(round))))): values pass one way.
+"""One node of the swarm. A round is train(select(publish(generate(round)))): values pass one way.
 
 Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
 the simulation does this with many nodes, asynchronous/ with the two halves of one node. Nothing here waits for peers:
@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import (
     HUNG,
+    NO_BETTER,
     Counts,
     ExternalGroup,
     Generated,
@@ -29,13 +30,12 @@ from swarm_node.rollouts.groups import (
     Skipped,
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep
+from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
 from swarm_node.rollouts.reports import PHASES, RoundReport
 from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 
 WITHOUT_SIGNAL = "without signal"  # an external group whose completions score alike here
-NO_BETTER = "no better than local"  # one of which the defence left nothing: local completions did as well
 
 _GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 
@@ -60,27 +60,31 @@ class Node:
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
     external: ExternalScoring | None = None  # None: as they are selected, in step
     fill_with_local: bool = True  # local groups take the places of external ones that are not there
+    unanswered: Unanswered = field(default_factory=Unanswered)
 
     def run_round(self, now: Round) -> RoundReport:
-        return self.train(self.rescue(self.select(self.publish(self.generate(now)))))
+        return self.train(self.select(self.publish(self.generate(now, self.unanswered.ask()))))
 
     def produce(self, now: Round) -> Generated:
-        return self.publish(self.generate(now))
+        return self.publish(self.generate(now, self.unanswered.ask()))
 
     def consume(self, produced: Generated) -> RoundReport:
-        return self.train(self.rescue(self.select(produced)))
+        return self.train(self.select(produced))
 
     def waiting(self) -> list[str]:
         """See interfaces.Runner. Always empty: a round is generated and trained on in the same call."""
         return []
 
-    def generate(self, now: Round) -> Generated:
-        """Local groups: completions of this round's prompts, scored here."""
-        questions = self.environment.sample(self.peer_id, now, self.config.questions)
-        prompts = self.environment.prompts(questions)
-        stream = f"{self.seed}/{self.peer_id}/{now}"
-        groups, skipped, seconds = self._complete(questions, prompts, self.group_size, stream, now)
-        return Generated(now, groups, skipped, seconds)
+    def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
+        """Local groups: completions of this round's prompts, scored here. `others`: questions of other nodes, answered
+        in place of some of its own, so that comparing costs no time. A node asks at least as many questions of its
+        own as it trains on."""
+        least = max(1, min(self.config.local_groups, self.config.questions))
+        own = self.environment.sample(self.peer_id, now, max(least, self.config.questions - len(others)))
+        groups, skipped, seconds = self._complete([*own, *others], now)
+        asked = set(others)
+        answers = [group for group in groups if group.question in asked]
+        return Generated(now, [group for group in groups if group.question not in asked], skipped, seconds, answers)
 
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
@@ -128,29 +132,14 @@ class Node:
         self._settle(spent, passed, chosen, faults, hung, generated.round)
         again = self.reuse.select(wanted - len(chosen), self.clock(), rng)
         self.reuse.add(chosen, self.clock())
+        compared = self._compared(chosen + again, generated.answers, rng)
         if self.fill_with_local:
-            local += others[: max(0, wanted - len(chosen + again))]
+            local += others[: max(0, wanted - len(compared))]
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         skipped.update(WITHOUT_SIGNAL for scored in considered if not scored.informative)
+        skipped.update(NO_BETTER for group in compared if not group.from_others)
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
-        return Selection(generated, local, chosen + again, refused, skipped, seconds, rng, considered)
-
-    def rescue(self, selection: Selection) -> Selection:
-        """Compare external completions with local ones of the same prompts, where the defence asks for it."""
-        now, lost = selection.generated.round, Counter[str]()
-
-        def generate_local(external: Sequence[ScoredGroup], size: int) -> list[ScoredGroup]:
-            stream = f"{self.seed}/{self.peer_id}/{now}/attempt"  # as in 0.1.0: the name decides the random numbers
-            questions, prompts = [each.question for each in external], [each.prompt for each in external]
-            groups, skipped, _ = self._complete(questions, prompts, size, stream, now)
-            lost.update(skipped)
-            return groups
-
-        with _timed(self.clock, "rescue") as seconds:
-            external = self.defence.regroup(selection.external, generate_local, selection.random)
-        lost.update(NO_BETTER for group in external if not group.from_others)
-        skipped = Counter(selection.skipped) + lost
-        return replace(selection, external=external, skipped=skipped, seconds=_sum(selection.seconds, seconds))
+        return Selection(generated, local, compared, refused, skipped, seconds, considered)
 
     def train(self, selection: Selection) -> RoundReport:
         """One update of the policy, and the report of the round."""
@@ -159,7 +148,8 @@ class Node:
         if self.watch is not None:
             self.watch(selection)
         groups = selection.generated.groups
-        lengths = [len(tokens.ids) for group in groups for tokens in group.tokens or () if tokens]
+        written = groups + selection.generated.answers
+        lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in groups for completion in group.group.completions]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
@@ -184,6 +174,16 @@ class Node:
             external_by_peer=_by_peer(selection),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
+
+    def _compared(
+        self, chosen: Sequence[ScoredGroup], answers: Sequence[ScoredGroup], rng: Random
+    ) -> list[ScoredGroup]:
+        """The external groups that a round trains on: those chosen now or, where the defence compares them with local
+        completions, those chosen before whose questions this round has answered."""
+        if not self.defence.compares:
+            return list(chosen)
+        self.unanswered.add(chosen)
+        return [self.defence.mix(local, external, rng) for local, external in self.unanswered.take(answers)]
 
     def _settle(
         self,
@@ -214,19 +214,13 @@ class Node:
         chosen, others = choose_local(groups, local, external, self.sampler.only_informative, rng)
         return chosen, others, self.sampler.wanted(external, others)
 
-    def _complete(
-        self,
-        questions: Sequence[Question],
-        prompts: Sequence[str | Skipped],
-        size: int,
-        stream: str,
-        now: Round,
-    ) -> tuple[list[ScoredGroup], Counts, Seconds]:
+    def _complete(self, questions: Sequence[Question], now: Round) -> tuple[list[ScoredGroup], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""
+        prompts, stream = self.environment.prompts(questions), f"{self.seed}/{self.peer_id}/{now}"
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
-            generated = self.generator.generate([prompt for _, prompt in asked], size, stream)
+            generated = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
         groups, kept, written = [], [], []
         for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):

@@ -9,7 +9,7 @@ The defence does not test what is right (scoring does), nor who may publish (adm
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from statistics import fmean
@@ -29,23 +29,22 @@ SPREAD = 0.5  # share of the data sets met in which a suspect string must be
 
 _DIGITS = re.compile(r"\d")
 
-GenerateLocal = Callable[[Sequence[ScoredGroup], int], Sequence[ScoredGroup]]
-"""Generates and scores this many local completions for each group's prompt. Leaves out what cannot be scored."""
-
 
 class Layer(Protocol):
     """One layer of the defence. A class of your own inherits from this one; it is made without arguments."""
 
     reason: str = ""  # of a refusal: short and stable, a key for counting
+    compares: bool = False  # whether `mix` reads local completions, which the node then generates
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         """Positions of the completions that may be trained on, for each external group: all, unless a layer says
         otherwise. `local`: all groups that this node generated this round."""
         return [list(range(len(group.rewards))) for group in groups]
 
-    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
-        """The selected groups as they are trained on: as they are, unless a layer changes them."""
-        return list(external)
+    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+        """A selected group as it is trained on, where a layer `compares`. `local`: completions of the same prompt by
+        this node."""
+        return external
 
     def snapshot(self) -> Mapping[str, list[str]]:
         """What must survive a restart, as plain data for a checkpoint."""
@@ -95,17 +94,16 @@ class NgramsLayer(Layer):
 
 
 class RescueLayer(Layer):
-    """Keeps external completions only where every local completion of the same prompt scored lower."""
+    """Adds external completions to local ones of the same prompt, which they are compared with."""
 
-    def __init__(self, local: int = 6, most: int = 2) -> None:
-        """`local` completions are generated for each external prompt; up to `most` distinct external ones are added."""
-        self._local, self._most = local, most
+    compares = True
 
-    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
-        if not external:
-            return []
-        local = {group.question: group for group in generate_local(external, self._local)}
-        return [mixed(local[group.question], group, self._most, rng) for group in external if group.question in local]
+    def __init__(self, most: int = 2) -> None:
+        """Up to `most` distinct external completions are added."""
+        self._most = most
+
+    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+        return mixed(local, external, self._most, rng)
 
 
 class LayeredDefence:
@@ -125,12 +123,16 @@ class LayeredDefence:
             groups = [rest for rest in rests if rest.informative]
         return groups, refused
 
-    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
+    @property
+    def compares(self) -> bool:
         """See interfaces.Defence."""
-        groups = list(external)
+        return any(layer.compares for layer in self._layers)
+
+    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+        """See interfaces.Defence."""
         for layer in self._layers:
-            groups = layer.regroup(groups, generate_local, rng)
-        return groups
+            external = layer.mix(local, external, rng)
+        return external
 
     def snapshot(self) -> Mapping[str, list[str]]:
         """What must survive a restart, as plain data for a checkpoint."""
@@ -169,13 +171,14 @@ def longest(local: Sequence[ScoredGroup], factor: float) -> float:
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `most` distinct external completions better than all of its own.
+    """A local group of a prompt with up to `most` distinct external completions better than more than half of its own.
 
-    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with.
-    The group carries the peer's name, since the question is the peer's.
+    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with,
+    and none where this node does as well more often than not. The group carries the peer's name, since the question is
+    the peer's.
     """
-    best = max(local.rewards)
-    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > best}
+    usual = sorted(local.rewards)[len(local.rewards) // 2]
+    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > usual}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.completions + added.group.completions
     return ScoredGroup(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
 
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 
@@ -18,6 +17,7 @@ class Skipped:
 
 
 HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+NO_BETTER = "no better than local"  # a group of which the defence left nothing: most local completions did as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ class Generated:
     groups: list[ScoredGroup]
     skipped: Counts
     seconds: Seconds
+    answers: list[ScoredGroup] = field(default_factory=list)  # local completions of questions of other nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,8 @@ class Selection:
     local: list[ScoredGroup]
     external: list[ScoredGroup]
     refused: list[Refused]  # external groups, by the defence
-    skipped: Counts  # in selecting and rescuing
+    skipped: Counts  # in selecting
     seconds: Seconds  # of all phases so far
-    random: Random  # the round's stream, as selecting left it
     considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
 

@@ -5,7 +5,6 @@ from random import Random
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.defence import GenerateLocal
 from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
 
@@ -89,8 +88,13 @@ class Defence(Protocol):
         `local`: all groups that this node generated this round."""
         ...
 
-    def regroup(self, external: Sequence[ScoredGroup], generate_local: GenerateLocal, rng: Random) -> list[ScoredGroup]:
-        """The selected groups as they are trained on. `generate_local` generates and scores, which takes time."""
+    @property
+    def compares(self) -> bool:
+        """Whether selected groups are compared with local completions of the same prompts."""
+        ...
+
+    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+        """A selected group as it is trained on. `local`: completions of the same prompt by this node."""
         ...
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -110,7 +114,7 @@ class Participant(Protocol):
         ...
 
     def consume(self, produced: Any) -> RoundReport:
-        """Select, rescue, train."""
+        """Select, train."""
         ...
 
 

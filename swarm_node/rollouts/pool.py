@@ -30,6 +30,7 @@ QUICK = 10  # times what an honest group takes: an author whose group took more 
 MEASURED = 16  # rounds from one measurement of an honest group to the next
 NEWEST = 0.3  # weight of the newest measurement
 KEPT_AUTHORS = 1024
+MAX_ASKED = 64  # groups whose questions were asked and not answered
 TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
 Key = tuple[PeerId, Question]  # author and what it answered
@@ -145,6 +146,30 @@ class Reuse:
         """They serve their first round."""
         if self._rounds > 1:
             self._used += [(group, now, 1) for group in groups]
+
+
+class Unanswered:
+    """External groups that were selected, until this node has completed their prompts, too: it does so in its next
+    round, together with prompts of its own."""
+
+    def __init__(self) -> None:
+        self._new: list[ScoredGroup] = []
+        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)  # a round that is lost brings no answer
+
+    def add(self, groups: Sequence[ScoredGroup]) -> None:
+        """Groups whose questions the next round asks."""
+        self._new += groups
+
+    def ask(self) -> list[Question]:
+        """Questions to answer in the round that begins. Each is returned once."""
+        new, self._new = {group.question: group for group in self._new}, []
+        for question, group in new.items():
+            self._asked[question] = group
+        return list(new)
+
+    def take(self, answers: Sequence[ScoredGroup]) -> list[tuple[ScoredGroup, ScoredGroup]]:
+        """Each local group that answers a question of another node, with that node's group."""
+        return [(local, self._asked.pop(local.question)) for local in answers if local.question in self._asked]
 
 
 class ExternalScoring(Protocol):

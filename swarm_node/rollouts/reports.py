@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_type_hints
 from protocol.messages import PeerId, Round
 
 Figure = float | None  # None where a round has nothing that it could be of, as its groups were lost
-PHASES = ("generate", "score", "publish", "collect", "rescue", "train")  # of a round, keys of `RoundReport.seconds`
+PHASES = ("generate", "score", "publish", "collect", "train")  # of a round, keys of `RoundReport.seconds`
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,9 +78,9 @@ class DefenceConfig(Section):
         "rescue",
     )
     """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer than local ones.
-    ngrams: drop completions with strings that better external completions share and local ones lack. rescue: put
-    external completions into a group with local completions of the same prompt, where every local one scored lower,
-    without the rest of the external group."""
+    ngrams: drop completions with strings that better external completions share and local ones lack. rescue: complete
+    the prompt here, too, and add external completions that score higher than more than half of the local ones, without
+    the rest of the external group."""
 
 
 class AsynchronousConfig(Section):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common import plugins
-from swarm_node.rollouts.groups import ScoredGroup, Selection
+from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained, Warned
 from swarm_node.telemetry.lines import Lines
@@ -61,12 +61,13 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
         why = "not selected" if group.informative else "uninformative"
         trained = group.informative and id(group) in chosen
         yield sample_of(group, advantages, local=True, why="" if trained else why)
-    taken = {(group.author, group.question) for group in selection.external}
+    for group in selection.external:
+        yield sample_of(group, advantages, local=False, why="" if group.from_others else NO_BETTER)
     refused = {(each.author, each.question): each.reason for each in selection.refused}
-    for group in selection.considered:
-        name = (group.author, group.question)
-        why = refused.get(name, "not selected" if group.informative else "uninformative")
-        yield sample_of(group, advantages, local=False, why="" if name in taken else why)
+    for group in selection.considered:  # the others of them are trained on, now or later
+        why = refused.get((group.author, group.question), "" if group.informative else "uninformative")
+        if why:
+            yield sample_of(group, advantages, local=False, why=why)
 
 
 def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:

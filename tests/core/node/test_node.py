@@ -35,6 +35,10 @@ def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Nod
     return make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1), environment or Digits(), **options)
 
 
+def texts_of(scored) -> list[str]:
+    return [completion.text for completion in scored.group.completions]
+
+
 def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     node = make_node(external=0)
     before = weights_of(model_of(node))
@@ -47,7 +51,7 @@ def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     assert (report.local_groups, report.external_informative) == (2, 0)
     assert report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
-    assert set(report.seconds) == {"generate", "score", "publish", "collect", "rescue", "train"}
+    assert set(report.seconds) == {"generate", "score", "publish", "collect", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
     assert not all(map(torch.equal, before, weights_of(model_of(node))))
 
@@ -207,40 +211,45 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     assert informative > 0
 
 
-def test_with_rescue_a_group_is_external_only_where_every_local_completion_did_worse() -> None:
+def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_better_answers() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
     written = {scored.question: scored for scored in writer.produce(Round(0)).groups if scored.informative}
     hard = min(written, key=lambda asked: asked.index)
 
     class Hard(Digits):
-        """One of the writer's questions is beyond the reader."""
+        """One of the writer's questions is beyond the reader, who knows the others."""
 
         def score(self, completions):
-            texts = [completion.text for completion in written[hard].group.completions]
             results = super().score(completions)
             return [
-                result if asked != hard or list(said) == texts else tuple(0.0 for _ in said)
+                result
+                if asked.seed != hard.seed or list(said) == texts_of(written[asked])
+                else (float(asked != hard),) * 4
                 for (asked, said), result in zip(completions, results, strict=True)
             ]
 
-    reader = make_node(1, join(swarm, 1), Hard(), external=3, defence=("rescue",), seed=1)
+    reader = make_node(1, join(swarm, 1), Hard(), external=3, questions=5, defence=("rescue",), seed=1)
     writer.network.publish([scored.group for scored in written.values()], Round(0))
-    own = reader.produce(Round(0))
+    first = considered(reader, reader.produce(Round(0)))
+    assert (first.external, len(first.considered), len(first.generated.groups)) == ([], len(written), 5)
+    assert len(first.local) == 5, "local groups take the places of groups that have no local answers yet"
+    own = reader.produce(Round(1))
+    assert {group.question for group in own.answers} == set(written)
+    assert len(own.groups) == 5 - len(written), "answers take the places of own questions"
     batch = considered(reader, own)
     assert {group.question for group in batch.external} == set(written)
     for group in batch.external:
         external = [tokens is None for tokens in group.tokens]
-        assert external[:6] == [False] * 6 and all(external[6:]) and len(external) <= 8
-        assert (len(external) > 6) == group.from_others == (group.question == hard)
-        assert all(reward == 1.0 for reward in group.rewards[6:])
+        assert external[:4] == [False] * 4 and all(external[4:]) and len(external) <= 6
+        assert (len(external) > 4) == group.from_others == (group.question == hard)
+        assert all(reward == 1.0 for reward in group.rewards[4:])
         assert group.author == writer.peer_id
     assert batch.skipped == {"no better than local": len(written) - 1}
-    assert batch.seconds["rescue"] > 0.0 and batch.seconds["generate"] == own.seconds["generate"]
     report = reader.train(batch)
-    assert (report.external_informative, report.external_considered) == (1, len(written))
-    assert report.external_by_peer[writer.peer_id]["trained"] == 1
-    assert report.rollouts == 3 * GENERATION.num_generations  # local completions of external prompts do not count
+    assert (report.external_informative, report.external_by_peer[writer.peer_id]["trained"]) == (1, 1)
+    assert report.rollouts == 5 * GENERATION.num_generations, "answers to others' questions are generated, too"
+    assert reader.produce(Round(2)).answers == [], "a question is answered once"
 
 
 def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:

@@ -2,14 +2,16 @@
 
 import sys
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from queue import Empty
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.messages import Completion, Round
+from protocol.messages import Completion, Question, Round
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import Alone
@@ -17,13 +19,13 @@ from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, Generator
 from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProcess, Order
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
-from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.defence import LayeredDefence, RescueLayer
 from swarm_node.rollouts.groups import GeneratedGroup, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.reports import StepReport
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import RoundConfig
-from tests.models import IDENTITIES, Digits, tiny_policy
+from tests.models import IDENTITIES, Digits, text_group, tiny_policy
 
 POLICY = tiny_policy()
 
@@ -86,7 +88,7 @@ class ScriptedProcess:
 
     def __init__(self, script: str, weights: SharedWeights) -> None:
         self._script, self._weights = deque(script), weights
-        self._orders: deque[Round] = deque()
+        self._orders: deque[tuple[Round, Sequence[Question]]] = deque()
         self._writer = node_of(Counter())
         self.starts = 0
 
@@ -94,8 +96,8 @@ class ScriptedProcess:
         self.starts += 1
         self._orders.clear()
 
-    def generate(self, now: Round) -> None:
-        self._orders.append(now)
+    def generate(self, now: Round, others: Sequence[Question]) -> None:
+        self._orders.append((now, others))
 
     def take(self, block: bool):
         while True:
@@ -104,7 +106,7 @@ class ScriptedProcess:
                 return None
             if step == "w" and self._orders:
                 self._writer.generator.version = self._weights.version
-                message = GeneratedMessage(self._writer.generate(self._orders.popleft()), idle=0.0)
+                message = GeneratedMessage(self._writer.generate(*self._orders.popleft()), idle=0.0)
                 return GENERATOR.up.decode(GENERATOR.up.encode(message)[4:])
             if not block:
                 raise Empty
@@ -169,6 +171,18 @@ def test_with_staleness_allowed_the_next_round_is_ordered_before_this_one_is_tra
             driver.run_round(Round(now))
         assert max(staleness for _, staleness in trainer.seen) == most
         driver.close()
+
+
+def test_questions_of_others_are_answered_by_the_generator_process_once() -> None:
+    driver, _ = driver_of("", 0)
+    external, trained = text_group([0.0, 1.0], ["a", "b"]), []
+    driver.node = replace(driver.node, defence=LayeredDefence([RescueLayer()]), watch=trained.append)
+    driver.node.unanswered.add([external])
+    driver.start(Round(0), ())
+    for now in range(2):
+        driver.run_round(Round(now))
+    driver.close()
+    assert [[group.question for group in each.external] for each in trained] == [[external.question], []]
 
 
 def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from swarm_node.node.learner import build_defence
-from swarm_node.rollouts.defence import EnrichmentAlarm, RescueLayer, longest, mixed, strings_of
+from swarm_node.rollouts.defence import EnrichmentAlarm, longest, mixed, strings_of
 from swarm_node.rollouts.groups import Refused, ScoredGroup, Tokens
 from swarm_node.settings import DefenceConfig
 from tests.models import text_group
@@ -21,22 +23,14 @@ def texts_of(group) -> list[str]:
     return [completion.text for completion in group.group.completions]
 
 
-def nobody(received, size):
-    raise AssertionError("only rescue asks for local completions")
-
-
 def screen(use, received, own=()) -> tuple[list[ScoredGroup], list[Refused]]:
     return build_defence(DefenceConfig(layers=use)).screen(own, received, Random(0))
 
 
-def regroup(use, received, generate_local):
-    return build_defence(DefenceConfig(layers=use)).regroup(received, generate_local, Random(0))
-
-
 def test_without_layers_everything_passes_as_it_is() -> None:
-    received = [text_group([1.0, 0.0], ["12", "5"])]
-    assert screen((), received) == (received, [])
-    assert regroup((), received, nobody) == received
+    received, defence = text_group([1.0, 0.0], ["12", "5"]), build_defence(DefenceConfig(layers=()))
+    assert screen((), [received]) == ([received], [])
+    assert not defence.compares and defence.mix(received, received, Random(0)) is received
 
 
 def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
@@ -62,14 +56,9 @@ def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
 
 def test_rescue_compares_right_external_completions_with_local_ones_only() -> None:
     received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
-    asked = []
-
-    def generate_local(groups, size):
-        asked.append((groups, size))
-        return [local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve")]
-
-    (group,) = RescueLayer(local=3).regroup([received], generate_local, Random(0))
-    assert asked == [([received], 3)]
+    own, defence = local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve"), build_defence(DefenceConfig())
+    assert defence.compares
+    group = defence.mix(own, received, Random(0))
     assert texts_of(group)[:3] == ["3", "11", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
     assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0)
@@ -77,12 +66,13 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
     assert group.author == "eve"
 
 
-def test_rescue_keeps_right_external_completions_only_where_every_local_one_failed() -> None:
-    received = [text_group([1.0, 0.0], ["12", "9"], index=k) for k in range(2)]
-    own = [local_group([0.0, 1.0], ["3", "12"]), local_group([0.0, 0.0], ["3", "4"], index=1)]
-    groups = regroup(("rescue",), received, lambda groups, size: own)
-    assert [texts_of(group) for group in groups] == [["3", "12"], ["3", "4", "12"]]
-    assert groups[0].informative  # its own contrast is trained on either way
+@pytest.mark.parametrize(("right", "added"), [(0, 1), (1, 1), (2, 0), (3, 0)])
+def test_rescue_adds_external_completions_where_most_local_ones_failed(right, added) -> None:
+    received = text_group([1.0, 0.0], ["12", "9"])
+    own = local_group([1.0] * right + [0.0] * (4 - right), ["12"] * right + ["3"] * (4 - right))
+    group = mixed(own, received, 2, Random(0))
+    assert texts_of(group)[4:] == ["12"] * added
+    assert group.informative == bool(right or added)  # its own contrast is trained on either way
 
 
 def test_local_completions_that_are_all_wrong_and_two_right_external_ones_are_informative() -> None:
@@ -97,17 +87,9 @@ def test_local_completions_that_are_all_right_leave_no_external_one_to_train_on(
     assert not group.informative
 
 
-def test_with_graded_rewards_better_than_the_best_of_its_own_is_what_counts() -> None:
-    own, received = local_group([0.3, 0.1], ["a", "b"]), text_group([0.3, 0.4, 0.0], ["c", "d", "e"])
-    assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "d"]
-
-
-def test_a_question_the_node_could_not_attempt_is_left_out() -> None:
-    assert regroup(("rescue",), [text_group([1.0, 0.0], ["12", "5"])], lambda received, size: []) == []
-
-
-def test_nothing_received_costs_no_generation() -> None:
-    assert regroup(("rescue",), [], nobody) == []
+def test_with_graded_rewards_better_than_most_of_its_own_is_what_counts() -> None:
+    own, received = local_group([0.3, 0.1, 0.9], ["a", "b", "c"]), text_group([0.3, 0.4, 0.0], ["d", "e", "f"])
+    assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "c", "e"]
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import PeerId, Round
-from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.pool import RolloutPool, Unanswered
 from tests.groups import external
 from tests.models import text_group
 
@@ -125,3 +125,16 @@ def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they
         pool.add([received("mallory", index=10 + now)], Round(now))
         sizes.append(sum(external.author == "mallory" for external in pool.candidates()))
     assert sizes == [0, 0, 1]
+
+
+def test_a_question_of_another_node_is_asked_once_and_its_answer_finds_the_group() -> None:
+    first, second, unanswered = (
+        text_group([0.0, 1.0], ["a", "b"]),
+        text_group([0.0, 1.0], ["c", "d"], index=1),
+        Unanswered(),
+    )
+    unanswered.add([first, second, first])
+    assert (unanswered.ask(), unanswered.ask()) == ([first.question, second.question], [])
+    local = text_group([1.0, 0.0], ["e", "f"], index=1)
+    assert unanswered.take([local, text_group([1.0, 0.0], ["e", "f"], index=2)]) == [(local, second)]
+    assert unanswered.take([local]) == []

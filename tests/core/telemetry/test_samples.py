@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection
+from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection, Tokens
 from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
 from swarm_node.training.objectives import group_advantages
 from tests.groups import group
@@ -106,16 +107,16 @@ def test_a_disk_that_cannot_be_written_costs_one_warning(tmp_path: Path) -> None
 
 
 def test_what_became_of_each_group_of_a_round_is_told() -> None:
+    tokens = (Tokens((1,), (-1.0,)),) * 2
     local, spare, dull = scored("me", 0), scored("me", 1), scored("me", 2, rewards=(1.0, 1.0))
     kept, refused, flat = scored("eve", 0), scored("eve", 1), scored("bob", 0, rewards=(0.0, 0.0))
     selection = Selection(
         generated=Generated(0, [local, spare, dull], {}, {}),  # type: ignore[arg-type]
         local=[local, dull],
-        external=[kept],
+        external=[kept, replace(scored("eve", 2), tokens=tokens)],
         refused=[Refused("eve", "near-duplicates", refused.question)],  # type: ignore[arg-type]
         skipped={},
         seconds={},
-        random=None,  # type: ignore[arg-type]
         considered=[kept, refused, flat],
     )
     fates = [(sample["local"], sample["trained"], sample["why"]) for sample in samples_of(selection, group_advantages)]
@@ -124,6 +125,7 @@ def test_what_became_of_each_group_of_a_round_is_told() -> None:
         (True, False, "not selected"),
         (True, False, "uninformative"),
         (False, True, ""),
+        (False, False, "no better than local"),
         (False, False, "near-duplicates"),
         (False, False, "uninformative"),
     ]

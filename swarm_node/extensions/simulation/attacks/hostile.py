@@ -130,7 +130,7 @@ class Victim:
         return self.node.produce(now)
 
     def consume(self, produced: Generated) -> VictimReport:
-        selection = self.node.rescue(self.node.select(produced))
+        selection = self.node.select(produced)
         report = self.node.train(selection)
         values: dict[str, Any] = {entry.name: getattr(report, entry.name) for entry in fields(RoundReport)}
         return VictimReport(**values, attack=self._counts(selection))
