@@ -119,7 +119,9 @@ def main() -> None:
     runner.listed(wanted, options.runs, out / "real_specialists.csv")
     reports = {(each.name, each.seed): found for each in wanted if (found := each.report(options.runs)) is not None}
     compared = comparisons(reports)
-    command.show(("sharing against", *COMPARED[1:2], "that", "sharing", *COMPARED[4:]), map(compared_line, compared))
+    command.show(
+        ("sharing against", *COMPARED[1:2], "that", "sharing", *COMPARED[4:]), list(map(compared_line, compared))
+    )
     draw(reports, out / "real_specialists.png")
     content = {"rounds": ROUNDS, "rate": RATE, "seeds": list(SEEDS), "comparisons": list(map(asdict, compared))}
     (out / "real_specialists.json").write_text(json.dumps(content) + "\n")

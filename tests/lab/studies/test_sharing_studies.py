@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies import equal_compute, samplers, specialists
+from lab.studies import real_specialists, samplers, specialists
 from swarm_node.extensions.simulation.main import check
 from swarm_node.extensions.simulation.node_options import all_tasks, local_tasks
 
@@ -34,31 +34,36 @@ OPTIONS = argparse.Namespace(
 def runs():
     yield from (specialists.run(case, arm, 0, 3e-4) for case in specialists.CASES for arm in specialists.ARMS)
     yield from (samplers.run(OPTIONS, name, 0) for name in samplers.CANDIDATES)
-    yield from (
-        equal_compute.run(OPTIONS, starter, way, 0) for starter in equal_compute.STARTERS for way in equal_compute.WAYS
-    )
+    yield from (real_specialists.run(name, 3000) for name in real_specialists.NAMES)
 
 
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path):
     every = list(runs())
     folders = {run.folder(tmp_path) for run in every}
-    assert len(folders) == len(every) == 9 + len(samplers.CANDIDATES) + 20
+    assert len(folders) == len(every) == 9 + len(samplers.CANDIDATES) + 4
     for run in every:
         assert len(check(run.config)) == 1
     hostile = samplers.run(OPTIONS, "uniform", 0).config
     assert hostile.attack.share == 0.25 and "rescue" in hostile.defence.layers
 
 
-def report(rewards, tokens):
-    arm = {"rewards": [rewards], "metrics": {"trained_tokens": [tokens]}}
-    return {"rounds": len(rewards), "questions": 9, "arms": {"a": arm}, "cost": {"a": {"cpu_seconds": [tokens]}}}
+def report(nodes, rounds, every):
+    """Accuracy goes up by 0.01 a round, half as fast on others' tasks; a round costs each node a second."""
+    at = list(range(every, rounds + 1, every))
+    kinds = {"all_tasks": 0.01, "local_tasks": 0.01, "other_tasks": 0.005}
+    held_out = {"rounds": at, **{kind: [[speed * each for each in at]] for kind, speed in kinds.items()}}
+    seconds = [float(nodes * (number + 1)) for number in range(rounds)]
+    return {"arms": {"a": {"held_out": held_out}}, "cost": {"a": {"cpu_seconds": [seconds]}}}
 
 
-def test_equal_compute_stops_the_dearer_where_the_cheaper_ends():
-    cheap, dear = report([0.9, 1.8, 2.7, 3.6], [10, 10, 10, 10]), report([1.8, 3.6, 5.4, 7.2], [20, 20, 20, 20])
-    # 40 tokens: four rounds of the one, mean 2.25 of 9; two of the other, mean 2.7 of 9
-    assert equal_compute.at_equal(cheap, dear, "trained_tokens") == pytest.approx((0.25, 0.3))
-    assert equal_compute.at_equal(cheap, dear, "rounds") == pytest.approx((0.25, 0.5))
+def test_a_generalist_is_compared_after_equal_tokens_and_after_equal_time_of_a_node():
+    shared, generalist = report(4, 12, 4), report(1, 20, 4)
+    shared["cost"]["a"]["cpu_seconds"][0][-1] = 4 * 18.0  # a node that shares spends 18 seconds on its 12 rounds
+    found = real_specialists.comparisons({("sharing, 2/2", 3000): shared, ("generalist, 2/0:all", 3000): generalist})
+    assert [(each.name, each.mean, each.base) for each in found] == [
+        ("generalist: equal tokens", pytest.approx(0.12), pytest.approx(0.12)),
+        ("generalist: equal CPU", pytest.approx(0.12), pytest.approx(0.18)),
+    ]
 
 
 def row(name, seed, value):
