@@ -6,7 +6,7 @@ figures go there too, unless `--out` names another folder, such as docs/results/
 extra `studies`.
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
-sharing      sharing, specialists (nodes that ask different tasks), real_specialists (with a pre-trained model), samplers;
+sharing      sharing, specialists (nodes that ask different tasks), real_specialists (pre-trained models), samplers;
              parts: runner, statistics, rates, figures, objectives
 learning     staleness (old text), first_minutes (when a real model has learned each task of basics), real_swarm (who
              learns from whom)
