@@ -171,13 +171,13 @@ def longest(local: Sequence[ScoredGroup], factor: float) -> float:
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `most` distinct external completions better than more than half of its own.
+    """A local group of a prompt with up to `most` distinct external completions better than at least half of its own.
 
     Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with,
-    and none where this node does as well more often than not. The group carries the peer's name, since the question is
-    the peer's.
+    and nothing where this node usually does as well. The group carries the peer's name, since the question is the
+    peer's.
     """
-    usual = sorted(local.rewards)[len(local.rewards) // 2]
+    usual = sorted(local.rewards)[(len(local.rewards) - 1) // 2]
     found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > usual}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.completions + added.group.completions

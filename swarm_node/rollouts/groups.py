@@ -17,7 +17,7 @@ class Skipped:
 
 
 HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
-NO_BETTER = "no better than local"  # a group of which the defence left nothing: most local completions did as well
+NO_BETTER = "no better than local"  # a group of which the defence left nothing: local completions did as well
 
 
 @dataclass(frozen=True, slots=True)
