@@ -42,11 +42,14 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
 
 
 def first_tasks(config: Asking) -> tuple[str, ...]:
-    """Of a pre-trained model, where a configuration names no tasks, environments or questions of the user's own."""
-    known = kinds(config.environment.use)
-    if config.environment.tasks or config.environment.use or any(kind.brought(config) for kind in known):
+    """Of a pre-trained model, where a configuration names no tasks or questions of the user's own. Where it names no
+    environment either, they are of those whose prompts are texts to go on with."""
+    settings = config.environment
+    known = kinds(settings.use)
+    if settings.tasks or any(kind.brought(config) for kind in known):
         return ()
-    return tuple(task for kind in known for task in kind.first_tasks)
+    asked = known[: len(settings.use)] if settings.use else [kind for kind in known if kind.continued]
+    return tuple(task for kind in asked for task in kind.first_tasks)
 
 
 def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:

@@ -21,7 +21,7 @@ from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"
 NEEDED = 2.5e9  # bytes that the processes of a node with that model take: 2.4e9 were measured
-AT_ONCE = 4  # of the first tasks
+AT_ONCE, SHOTS = 4, 4  # of the first tasks, and for those that do not bring some
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
@@ -78,7 +78,10 @@ def suited(config: C, base: object = "") -> C:
     first = first_tasks(config)
     if first:
         config = _filled(with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}})
-    continued = config.environment.shots > 0 or all(kind.continued for kind, _ in by_kind(config))
+    continued = all(kind.continued for kind, _ in by_kind(config))
+    if first and not continued:
+        config = _filled(config, {"environment": {"shots": SHOTS}})
+    continued = continued or config.environment.shots > 0
     lora = config.model.lora_rank if "lora_rank" in config.model.model_fields_set else 1
     return _filled(config, of_pretrained(lora=lora > 0, continued=continued))
 

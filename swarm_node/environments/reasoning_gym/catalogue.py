@@ -76,5 +76,9 @@ def _without_any_level() -> dict[str, str]:
 
 EXCLUDED: Mapping[str, str] = {**REFUSED, **_without_any_level()}  # datasets without any level -> why
 
+PRETRAINED_TASKS: tuple[str, ...] = (  # of smollm2-135m with 4 shots: docs/results/real_models.md
+    *("chain_sum/tiny", "letter_counting/easy", "lcm/tiny", "count_bits/tiny", "prime_factorization/tiny"),
+    *("aiw/easy", "products/easy", "calendar_arithmetic/easy", "fraction_simplification/tiny"),
+)
 STARTER_TASKS: tuple[str, ...] = tuple(f"{name}/tiny" for name in STARTER)
 PAPER_TASKS: tuple[str, ...] = tuple(f"{name}/paper" for name in PAPER)

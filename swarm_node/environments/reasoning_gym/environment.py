@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from protocol.messages import Question
 from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
-from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, STARTER_TASKS, TASKS, VERSION
+from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, PRETRAINED_TASKS, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
@@ -44,6 +44,7 @@ class ReasoningGymKind(EnvironmentKind):
     name = NAME
     tasks: Tasks = TASKS
     default_tasks = STARTER_TASKS
+    first_tasks = PRETRAINED_TASKS
 
     def why_not(self, task: str) -> str | None:
         dataset, _ = split_task(task)

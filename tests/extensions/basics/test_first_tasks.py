@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from swarm_node.environments.reasoning_gym.catalogue import PRETRAINED_TASKS
 from swarm_node.node.defaults import resolved, suited
 from swarm_node.policy import named
 from swarm_node.settings import NodeConfig, with_sections
@@ -31,3 +32,13 @@ def test_questions_of_ones_own_with_shots_are_texts_to_go_on_with(tmp_path) -> N
 def test_without_shots_they_are_turns_of_a_chat(tmp_path) -> None:
     found = suited(config(tmp_path, model={"name": "smollm2-135m"}, **BRINGS))
     assert not found.model.template_arguments and not found.generation.stop and not found.validation.every
+
+
+def test_one_who_names_reasoning_gym_gets_what_such_a_model_answers_with_shots(tmp_path) -> None:
+    asked = config(tmp_path, model={"name": "smollm2-135m"}, environment={"use": ["reasoning_gym"]})
+    found = suited(asked)
+    assert found.environment.tasks == PRETRAINED_TASKS and (found.environment.shots, found.environment.at_once) == (
+        4,
+        4,
+    )
+    assert found.model.template_arguments == "none" and found.generation.stop == ("\n",)
