@@ -50,17 +50,12 @@ def test_permitted_spellings_are_those_that_were_rewarded_before() -> None:
         assert {text.strip() for text in spellings.spellings(answer)} <= known
 
 
-def _boxnet(answer: str) -> str:
-    return json.dumps([*json.loads(answer), {"Agent[0.5, 0.5]": "move(box_payload, target_payload)"}])
-
-
 def _detour(answer: str) -> str:
     first, second, *_ = answer.split(",")
     return ",".join([first, second] * 9 + [answer])
 
 
 CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
-    "boxnet": _boxnet,
     "coin_flip": lambda answer: answer + LONG,
     "complex_arithmetic": lambda answer: answer.replace("i", f"000{LONG}i"),
     "game_of_life": lambda answer: answer.replace("0", f"0e{LONG}", 1),
@@ -70,7 +65,6 @@ CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
     "number_format": lambda answer: f"{answer}000{LONG}",
     "pool_matrix": lambda answer: f"{answer[0]}.00{LONG}{answer[1:]}",
     "power_function": lambda answer: f"{answer}{LONG}",
-    "rubiks_cube": lambda answer: f"{answer} {'L L R R F F ' * 5}{'F F R R L L ' * 5}",
     "rush_hour": lambda answer: f"Z+3 Y-1 X+4 {answer} Z+1 Z+5 Z+9",
     "simple_integration": lambda answer: f"{answer} + {LONG}",
     "word_ladder": _detour,

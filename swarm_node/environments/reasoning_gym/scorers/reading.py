@@ -110,11 +110,6 @@ def bounded_json(text: str) -> Any:
         raise Unreadable("no JSON") from error
 
 
-def words(text: str, separators: str = ",") -> list[str]:
-    """What stands between the separators and white space."""
-    return bounded(text).translate(dict.fromkeys(map(ord, separators), " ")).split()
-
-
 def bounded(text: str) -> str:
     """The text, if it is not too long to be looked at."""
     if len(text) > MAX_CHARS:
@@ -125,7 +120,7 @@ def bounded(text: str) -> str:
 def _rows(text: str) -> list[list[str]]:
     if _IDLE.search(bounded(text)):
         raise Unreadable("separators between nothing")
-    rows = [words(bare(line.strip(" \t\r,"))) for line in text.split("\n") if line.strip()]
+    rows = [bare(line.strip(" \t\r,")).replace(",", " ").split() for line in text.split("\n") if line.strip()]
     if not all(rows):
         raise Unreadable("a row of nothing")
     if sum(map(len, rows)) > MAX_ITEMS:

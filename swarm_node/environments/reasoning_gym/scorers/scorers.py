@@ -12,15 +12,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from swarm_node.environments.reasoning_gym.scorers import (
-    boxnet,
-    cube,
-    expressions,
-    grids,
-    logic,
-    moves,
-    values,
-)
+from swarm_node.environments.reasoning_gym.scorers import expressions, grids, logic, moves, values
 from swarm_node.environments.reasoning_gym.scorers.reading import (
     amount,
     bare,
@@ -28,7 +20,6 @@ from swarm_node.environments.reasoning_gym.scorers.reading import (
     rational,
     ungrouped,
     whole_rows,
-    words,
 )
 from swarm_node.environments.reasoning_gym.scorers.spellings import accounted
 from swarm_node.environments.reasoning_gym.scorers.values import Entry, Score, close, equal, in_place, literal, lower
@@ -64,7 +55,6 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "advanced_geometry": Scorer(values.advanced_geometry, ("task_type", "ortho")),
     "binary_matrix": Scorer(literal(lambda rows: "\n".join(map(values.spaced, rows))), parses=True),
     "bitwise_arithmetic": Scorer(equal(values.based_integer)),
-    "boxnet": Scorer(boxnet.boxnet, ("initial_state",), boxnet.written, parses=True),
     "calendar_arithmetic": Scorer(values.calendar_arithmetic, ("task",)),
     "chain_sum": Scorer(values.same_decimal),
     "circuit_logic": Scorer(equal(str)),
@@ -139,9 +129,6 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
         lambda answer, entry: " → ".join(moves.pressed_buttons(answer)),
     ),
     "rectangle_count": Scorer(values.rectangle_count),
-    "rubiks_cube": Scorer(
-        cube.rubiks_cube, ("cube_size", "scramble_moves"), lambda answer, entry: " ".join(words(answer, ""))
-    ),
     "rush_hour": Scorer(moves.rush_hour, ("board_config",), lambda answer, entry: " ".join(moves.car_moves(answer))),
     "self_reference": Scorer(equal(str)),
     "sentence_reordering": Scorer(in_place(values.lower_words, wrong=0.05)),
