@@ -3,7 +3,6 @@ write it."""
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
 
 def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[LibraryItem, str]]:
-    """Of the first `most` questions of a configuration those that can be built, with an answer that is soon found."""
+    """Of the first `most` questions of a configuration those that can be built and have an answer."""
     for index in range(most):
         try:
             item = LibraryItem(name, config, seed, index)
@@ -26,7 +25,7 @@ def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[Lib
 
 
 def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
-    """The key, or else one that is worked out from the metadata; None where that would take too long."""
+    """The key, or else one that is worked out from the metadata; None where there is none."""
     facts = entry["metadata"]
     match name:
         case "graph_color":
@@ -34,39 +33,8 @@ def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
         case "propositional_logic":
             tried = [facts["example_answer"], *(f"({premise} ∧ {premise})" for premise in facts["premises"])]
             return next((text for text in tried if dataset.score_answer(text, entry) == 1.0), None)
-        case "rush_hour":
-            return rush_hour(facts["board_config"]) if facts["min_moves"] <= 12 else None
     key: str = entry["answer"]
     return key.strip() or None
-
-
-def rush_hour(board: str) -> str:
-    """The fewest moves of one square each. Cars are named in the order of their letters."""
-    names = sorted({*board} - {"o", "x"})
-    walls = frozenset(i for i, sign in enumerate(board) if sign == "x")
-    cars = tuple(tuple(i for i, sign in enumerate(board) if sign == name) for name in names)
-    before: dict[Any, tuple[Any, str] | None] = {cars: None}
-    waiting = deque([cars])
-    while waiting:
-        state = waiting.popleft()
-        if state[0][0] == 16:
-            moves, at = [], before[state]
-            while at is not None:
-                moves.append(at[1])
-                at = before[at[0]]
-            return " ".join(reversed(moves))
-        taken = walls.union(*state)
-        for number, car in enumerate(state):
-            step = car[1] - car[0]
-            for sign, front in (("+", car[-1] + step), ("-", car[0] - step)):
-                inside = 0 <= front < 36 and (step != 1 or front // 6 == car[0] // 6)
-                if inside and front not in taken:
-                    by = step if sign == "+" else -step
-                    after = (*state[:number], tuple(cell + by for cell in car), *state[number + 1 :])
-                    if after not in before:
-                        before[after] = state, f"{chr(ord('A') + number)}{sign}1"
-                        waiting.append(after)
-    raise ValueError("no way out")
 
 
 def spellings(answer: str) -> dict[str, str]:

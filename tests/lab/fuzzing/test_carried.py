@@ -60,19 +60,16 @@ CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
     "complex_arithmetic": lambda answer: answer.replace("i", f"000{LONG}i"),
     "game_of_life": lambda answer: answer.replace("0", f"0e{LONG}", 1),
     "gsm_symbolic": lambda answer: f"{'$' * 40}{answer}",
-    "jugs": lambda answer: json.dumps(["fill A", "empty A"] * 9 + json.loads(answer)),
     "knights_knaves": lambda answer: answer.replace(" is ", " is is a an is an an a ", 1),
     "number_format": lambda answer: f"{answer}000{LONG}",
     "pool_matrix": lambda answer: f"{answer[0]}.00{LONG}{answer[1:]}",
     "power_function": lambda answer: f"{answer}{LONG}",
-    "rush_hour": lambda answer: f"Z+3 Y-1 X+4 {answer} Z+1 Z+5 Z+9",
     "simple_integration": lambda answer: f"{answer} + {LONG}",
     "word_ladder": _detour,
     # and some of those that were paid in part
     "advanced_geometry": lambda answer: answer.replace(".", f".000{LONG}"),
     "decimal_arithmetic": lambda answer: f"{answer}000000000000{LONG}",
     "palindrome_partitioning": lambda answer: json.dumps(json.loads(answer) * 3),
-    "sokoban": lambda answer: f"{answer}{'LRUD' * 20}",
     "tower_of_hanoi": lambda answer: answer.replace("\n", "\x1c\x1d\u2028\x85\u2029"),
     "spell_backward": lambda answer: f"{answer}payload",
     "letter_jumble": lambda answer: f"{answer} buy at example.com",
@@ -95,10 +92,3 @@ def test_pages_of_white_space_around_an_answer_are_not_overlooked() -> None:
         said = scorers.answer_of(text)
         assert scorers.score(scorers.SCORERS["gcd"], said, entry) == reward, text
         assert scorers.score(scorers.SCORERS["chain_sum"], said, entry) == reward, text
-
-
-@pytest.mark.parametrize("between", [" ", ", ", " , ", "→", " → "])
-def test_a_long_row_of_buttons_with_a_wrong_sign_behind_it_is_read_once(between: str) -> None:
-    """A pattern that may split white space in two ways at each button tries 2 to the power of their number."""
-    item, _ = question("quantum_lock")
-    assert item.score(between.join("ABC" * 300) + "!") == 0.0

@@ -91,12 +91,6 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
         grids.graph_color, ("puzzle",), lambda answer, entry: json.dumps(bounded_json(answer)), parses=True
     ),
     "gsm_symbolic": Scorer(equal(amount, wrong=0.01)),  # the library takes the first number it finds
-    "jugs": Scorer(
-        moves.jugs,
-        ("puzzle",),
-        lambda answer, entry: json.dumps([" ".join(move) for move in moves.jug_moves(answer)]),
-        parses=True,
-    ),
     "kakurasu": Scorer(grids.kakurasu, ("row_sums", "col_sums", "n_rows", "n_cols")),
     "knights_knaves": Scorer(values.knights_knaves, ("knight_knave_terms",)),
     "letter_jumble": Scorer(values.unjumbled),
@@ -123,18 +117,11 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
         logic.conclusion, ("variables", "premises"), lambda answer, entry: logic.written(answer)
     ),
     "puzzle24": Scorer(expressions.puzzle24, ("numbers",), expressions.written, parses=True),
-    "quantum_lock": Scorer(
-        moves.quantum_lock,
-        ("buttons", "initial_state", "initial_value", "target_value"),
-        lambda answer, entry: " → ".join(moves.pressed_buttons(answer)),
-    ),
     "rectangle_count": Scorer(values.rectangle_count),
-    "rush_hour": Scorer(moves.rush_hour, ("board_config",), lambda answer, entry: " ".join(moves.car_moves(answer))),
     "self_reference": Scorer(equal(str)),
     "sentence_reordering": Scorer(in_place(values.lower_words, wrong=0.05)),
     "shortest_path": Scorer(moves.shortest_path, ("matrix",), lambda answer, entry: " ".join(answer.split())),
     "simple_integration": Scorer(expressions.antiderivative, ("variable", "integrand"), parses=True),
-    "sokoban": Scorer(moves.sokoban, ("gamestr",), lambda answer, entry: moves.steps(answer)),
     "spell_backward": Scorer(values.backward),
     "spiral_matrix": Scorer(lambda answer, entry: literal(values.spaced)(answer.strip(), entry), parses=True),
     "string_insertion": Scorer(literal("".join), parses=True),
