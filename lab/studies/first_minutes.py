@@ -49,7 +49,7 @@ def learned(task: str, options: argparse.Namespace) -> dict[str, Any]:
         accuracy: dict[int, float] = {}
         for now in range(options.rounds + 1):
             if now % options.every == 0:
-                scores = answer(node.generator, environment, {"": environment}, held_out, "held out").scores[""]
+                scores = answer(node.generator, environment, held_out, "held out").scores
                 accuracy[now] = sum(score or 0.0 for score in scores) / len(scores)
                 print(f"{task} {now:3} rounds {seconds:5.0f} CPU s {accuracy[now]:.2f}", flush=True)
                 if accuracy[now] >= LEARNED:

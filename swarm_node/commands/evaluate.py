@@ -1,4 +1,4 @@
-"""`swarm-node model eval`: accuracy per task on held-out questions, with Wilson intervals. Puzzles by both scorers."""
+"""`swarm-node model eval`: accuracy per task on held-out questions, with Wilson intervals."""
 
 import json
 import sys
@@ -19,7 +19,6 @@ from swarm_node.environments.kinds import AskingEnvironment, Repeated, held_out,
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
-from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 
@@ -80,21 +79,20 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
         asked = _environments(asking, stack)  # before the model: a wrong task is told at once
         generator = BatchGenerator(configured_policy(config), config.generation)
-        for environment, scorers in asked:
+        for environment in asked:
             questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
             for number, batch in enumerate(_batches(questions)):
                 status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
-                answers = answer(generator, environment, scorers, batch, f"evaluation/{number}")
+                answers = answer(generator, environment, batch, f"evaluation/{number}")
                 example = example or next(
                     ((q, said) for q, said in zip(batch, answers.texts, strict=True) if said), None
                 )
-                for suffix, scored in answers.scores.items():
-                    for question, score in zip(batch, scored, strict=True):
-                        scores.setdefault(f"{question.dataset}/{question.config_id}{suffix}", []).append(score)
+                for question, score in zip(batch, answers.scores, strict=True):
+                    scores.setdefault(f"{question.dataset}/{question.config_id}", []).append(score)
             status.update("looking for these questions in training")
             seen |= {"/".join(task): found for task, found in repeated(environment, questions).items()}
-    rows = [_row(task, found, seen.get(task.partition(" ")[0])) for task, found in scores.items()]
-    every = [score for task, found in scores.items() if not task.endswith(")") for score in found]  # as in training
+    rows = [_row(task, found, seen.get(task)) for task, found in scores.items()]
+    every = [score for found in scores.values() for score in found]
     if example and not any(every):
         console.print(nothing_right(*example, asking), markup=False)
     return [*rows, _row("all", every, _over_all(rows))]
@@ -119,15 +117,12 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     return suited(with_sections(LearningConfig).model_validate(parts), base)
 
 
-def _environments(asking: LearningConfig, stack: ExitStack) -> list[tuple[AskingEnvironment, dict[str, Environment]]]:
-    """Each with its scorers by the suffix of their rows: puzzles have two, which score the same completions."""
-    found: list[tuple[AskingEnvironment, dict[str, Environment]]] = []
+def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnvironment]:
+    """Those of the tasks that are asked, each with the scoring that suits evaluation."""
+    found: list[AskingEnvironment] = []
     for kind, tasks in by_kind(asking):
-        own = with_environment(asking, scoring=kind.evaluated)
-        started = {scorer and f" ({scorer})": kind.start(tasks, own, scorer) for scorer in kind.scorers}
-        for environment in started.values():
-            stack.callback(environment.close)
-        found.append((started[""], dict(started)))
+        found.append(kind.start(tasks, with_environment(asking, scoring=kind.evaluated)))
+        stack.callback(found[-1].close)
     return found
 
 
@@ -170,7 +165,7 @@ def _row(task: str, scores: Sequence[float | None], seen: Repeated | None) -> Ta
 
 def _over_all(rows: Sequence[TaskAccuracy]) -> Repeated | None:
     """Of the rows where it is known; a task counts by its questions."""
-    known = [row for row in rows if row.in_training is not None and not row.task.endswith(")")]
+    known = [row for row in rows if row.in_training is not None]
     questions = sum(row.questions for row in known)
     if not questions:
         return None

@@ -90,11 +90,6 @@ class EnvironmentKind(Protocol):
         return ""
 
     @property
-    def scorers(self) -> Sequence[str]:
-        """Names of the scorers that `eval` compares; the first, "", is the one that trains."""
-        return ("",)
-
-    @property
     def evaluated(self) -> Scoring:
         """The rule from scores to rewards in `eval`."""
         return "exact"
@@ -103,7 +98,7 @@ class EnvironmentKind(Protocol):
         """The reason why an expected task is not offered, if there is one."""
         return None
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> AskingEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> AskingEnvironment:
         """An environment that uses these tasks and rebuilds all of them. UserError if the options do not allow it."""
         ...
 

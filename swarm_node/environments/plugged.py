@@ -80,7 +80,7 @@ class PluggedKind(EnvironmentKind):
             where = ".".join(str(part) for part in first["loc"] if part != "[key]")
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings = config.environment
         facts = self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())

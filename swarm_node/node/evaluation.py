@@ -2,7 +2,7 @@
 which checkpoint answered them best.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -27,33 +27,24 @@ SHOWN = 200  # characters of a question or an answer that are kept
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One sampled completion of each question, None where it could not be asked or answered; and its score by scorer,
-    None where it could not be scored either."""
+    """One sampled completion of each question, None where it could not be asked or answered; and its score, None where
+    it could not be scored either."""
 
     texts: list[str | None]
-    scores: dict[str, list[float | None]]
+    scores: list[float | None]
 
 
-def answer(
-    generator: Generator,
-    environment: Environment,
-    scorers: Mapping[str, Environment],
-    batch: Sequence[Question],
-    stream: str,
-) -> Answers:
+def answer(generator: Generator, environment: Environment, batch: Sequence[Question], stream: str) -> Answers:
     """What the model says to these questions. `stream` names the random stream."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
     written = generator.generate([prompt for _, prompt in asked], 1, stream)
-    answers = Answers([None] * len(batch), {})
+    answers = Answers([None] * len(batch), [None] * len(batch))
     for (i, _), group in zip(asked, written, strict=True):
         answers.texts[i] = None if isinstance(group, Skipped) else group.completions[0].text
     answered = [(i, text) for i, text in enumerate(answers.texts) if text is not None]
-    for suffix, scorer in scorers.items():
-        scores: list[float | None] = [None] * len(batch)
-        rewards = scorer.score([(batch[i], [text]) for i, text in answered])
-        for (i, _), reward in zip(answered, rewards, strict=True):
-            scores[i] = None if isinstance(reward, Skipped) else reward[0]
-        answers.scores[suffix] = scores
+    rewards = environment.score([(batch[i], [text]) for i, text in answered])
+    for (i, _), reward in zip(answered, rewards, strict=True):
+        answers.scores[i] = None if isinstance(reward, Skipped) else reward[0]
     return answers
 
 
@@ -112,10 +103,10 @@ class Validation:
 
     def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
         """Asks these questions, and notes what was found: by task in `rewards`, which it adds to."""
-        answers = answer(self._generator, self._environment, {"": self._environment}, asked, "validation")
+        answers = answer(self._generator, self._environment, asked, "validation")
         prompts, corrected, known = self._environment.prompts(asked), dict[str, Corrected](), set(self.measured.before)
         found: dict[str, list[float]] = {}
-        for question, prompt, text, score in zip(asked, prompts, answers.texts, answers.scores[""], strict=True):
+        for question, prompt, text, score in zip(asked, prompts, answers.texts, answers.scores, strict=True):
             if text is None or score is None:
                 continue
             task, name = task_of(question), f"{task_of(question)}/{question.index}"

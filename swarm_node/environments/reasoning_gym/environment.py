@@ -50,7 +50,7 @@ class ReasoningGymKind(EnvironmentKind):
         dataset, _ = split_task(task)
         return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ReasoningGym:
+    def start(self, tasks: Sequence[str], config: Asking) -> ReasoningGym:
         settings = config.environment
         return ReasoningGym(tasks, settings.scoring, settings.time_limit, Answers.configured(settings))
 

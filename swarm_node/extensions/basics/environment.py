@@ -26,7 +26,7 @@ class BasicsKind(EnvironmentKind):
     )
     tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in TASKS})
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
         rule, answers = RewardRule(settings.scoring), Answers.configured(settings, "first_line", source.SHOTS)

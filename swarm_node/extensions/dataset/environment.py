@@ -77,7 +77,7 @@ class DatasetKind(EnvironmentKind):
     def leaves(self, config: Asking) -> str:
         return f"the questions of {section_of(config, DatasetConfig).file}"
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> DatasetEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> DatasetEnvironment:
         return DatasetEnvironment(tasks, section_of(config, DatasetConfig), config.environment)
 
 

@@ -144,7 +144,7 @@ class TasksetKind(EnvironmentKind):
         own = section_of(config, TasksetConfig)
         return "" if own.alone else f"the questions of {own.name}"
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> TasksetEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> TasksetEnvironment:
         return TasksetEnvironment(tasks, section_of(config, TasksetConfig), config.environment)
 
 

@@ -7,16 +7,15 @@ ahead, by `python -m swarm_node.extensions.temporal_clue.make`, into a file like
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from protocol.messages import Question
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
-from swarm_node.extensions.temporal_clue.puzzle_file import COMPAT, FILE_NAME, read_puzzles, version_of
+from swarm_node.extensions.temporal_clue.puzzle_file import FILE_NAME, read_puzzles, version_of
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.groups import Tasks
-from swarm_node.scoring.client import Item, ScoringClient
+from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import section_of
 
 NAME = "temporal_clue"  # of the environment in questions
@@ -26,41 +25,19 @@ FILE_SOURCE = "swarm_node.extensions.temporal_clue.puzzle_file:PuzzleFile"
 ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if size.shared)}
 
 
-class Puzzles(ScoredEnvironment):
-    """Puzzles, of which `graded` rewards the share of questions answered rightly, and `exact` only all of them. The
-    published scorer is for evaluation."""
-
-    published_scorer = False
-
-    def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
-        dataset = COMPAT if self.published_scorer else NAME
-        return dataset, question.config_id, question.seed, question.index, texts
-
-
-PUBLISHED_SCORER = "published scorer"
-
-
 class _Kind(EnvironmentKind):
-    """What both kinds have in common."""
+    """What both kinds have in common. `graded` rewards the share of questions answered rightly, `exact` only all of
+    them."""
 
-    scorers = ("", PUBLISHED_SCORER)
     evaluated: Scoring = "graded"
 
     def puzzles(
-        self,
-        source: str,
-        version: str,
-        tasks: Sequence[str],
-        config: Asking,
-        scorer: str,
-        answers: Answers = WHOLE,
-    ) -> Puzzles:
+        self, source: str, version: str, tasks: Sequence[str], config: Asking, answers: Answers = WHOLE
+    ) -> ScoredEnvironment:
         """Those of a source."""
         client = ScoringClient(source, version, config.environment.time_limit)
         rule = RewardRule(config.environment.scoring)
-        environment = Puzzles(self.name, version, self.tasks, tasks, client, rule, answers)
-        environment.published_scorer = scorer == PUBLISHED_SCORER
-        return environment
+        return ScoredEnvironment(self.name, version, self.tasks, tasks, client, rule, answers)
 
 
 class TemporalClueKind(_Kind):
@@ -78,9 +55,9 @@ class TemporalClueKind(_Kind):
             f"{config_id}, name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> Puzzles:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         answers = Answers.configured(config.environment)
-        return self.puzzles(SOURCE, VERSION, tasks, config, scorer, answers)
+        return self.puzzles(SOURCE, VERSION, tasks, config, answers)
 
 
 class PuzzleFileKind(_Kind):
@@ -90,12 +67,12 @@ class PuzzleFileKind(_Kind):
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
-    def start(self, tasks: Sequence[str], config: Asking, scorer: str = "") -> Puzzles:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         file = section_of(config, TemporalClueConfig).puzzles
         if file is None:
             raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles")
         count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
-        environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config, scorer)
+        environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config)
         environment.count = count
         return environment
 

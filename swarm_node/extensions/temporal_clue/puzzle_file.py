@@ -3,7 +3,7 @@ process (`scoring/contract.py`). No solver is needed."""
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -12,7 +12,6 @@ from swarm_node.extensions.temporal_clue import scoring
 from swarm_node.extensions.temporal_clue.published import read_options
 
 FILE_NAME = "temporal_clue_file"  # of the environment in questions
-COMPAT = "compat"  # data set of a source: the same puzzles under the published scorer
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,8 @@ class PuzzleItem:
     prompt: str
     key: dict[str, str]  # letter -> right answer
     options: tuple[str, ...]  # names that an answer may be
-    published_scorer: bool = False
 
     def score(self, text: str) -> float:
-        if self.published_scorer:
-            return scoring.compat(text, self.key)
         return scoring.score(text, self.key, self.options)
 
 
@@ -40,7 +36,7 @@ class PuzzleFile:
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
         order = list(range(len(self._puzzles)))
         Random(f"{FILE_NAME}/{seed}").shuffle(order)
-        return replace(self._puzzles[order[index % len(order)]], published_scorer=dataset == COMPAT)
+        return self._puzzles[order[index % len(order)]]
 
 
 def version_of(file: Path) -> str:

@@ -41,18 +41,6 @@ def _given(text: str) -> str:
     return text[:LONGEST].rstrip(" \t,;|")
 
 
-def compat(text: str, key: Mapping[str, str]) -> float:
-    """The score of the published scorer, for comparison with published figures.
-
-    Its pattern has no digits, so a time is never right.
-    """
-    right = 0
-    for letter, answer in key.items():
-        found = re.findall(rf"{re.escape(letter)}\. ([A-Za-z \.:-]+)", text)
-        right += bool(found) and found[-1].strip().lower() == answer.lower()
-    return right / len(key)
-
-
 def _meant(line: str, known: Collection[str]) -> str | None:
     plain = _plain(line)
     if plain in known:

@@ -2,7 +2,7 @@
 the solver."""
 
 from swarm_node.extensions.temporal_clue import generate, sizes, text
-from swarm_node.extensions.temporal_clue.puzzle_file import COMPAT, PuzzleItem
+from swarm_node.extensions.temporal_clue.puzzle_file import PuzzleItem
 
 version = sizes.VERSION
 
@@ -10,4 +10,4 @@ version = sizes.VERSION
 def build(dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
     """The puzzle at this address. KeyError for an unknown config id."""
     puzzle = generate.generate(config_id, seed, index)
-    return PuzzleItem(text.prompt(puzzle), text.key(puzzle), puzzle.setting.names, dataset == COMPAT)
+    return PuzzleItem(text.prompt(puzzle), text.key(puzzle), puzzle.setting.names)

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +19,10 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.registry import build_environment
+from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue import make, published, scoring, text
-from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND, Puzzles
+from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND
 from swarm_node.extensions.temporal_clue.generate import generate
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.solve import solve
@@ -130,18 +130,15 @@ def test_a_sentence_that_is_not_understood_is_named() -> None:
         published.read(prompt)
 
 
-def test_right_answers_score_1_and_0_918_by_the_published_scorer() -> None:
+def test_right_answers_to_published_puzzles_score_1() -> None:
     keys = {entry["prompt"]: entry["solution"] for entry in PUBLISHED}
-    for scorer, expected in zip(FILE_KIND.scorers, (1.0, 0.918), strict=True):
-        file = FILE_KIND.start([], graded(FILE), scorer)
-        asked = held_out(file, file.count)
-        prompts = dict(zip(asked, file.prompts(asked), strict=True))
-        assert len(set(prompts.values())) == 64
-        rewards = file.score([(q, [answers(keys[str(prompts[q])])]) for q in asked])
-        file.close()
-        assert fmean(reward[0] for reward in rewards if not isinstance(reward, Skipped)) == pytest.approx(
-            expected, abs=5e-4
-        )
+    file = FILE_KIND.start([], graded(FILE))
+    asked = held_out(file, file.count)
+    prompts = dict(zip(asked, file.prompts(asked), strict=True))
+    assert len(set(prompts.values())) == 64
+    rewards = file.score([(q, [answers(keys[str(prompts[q])])]) for q in asked])
+    file.close()
+    assert rewards == [(1.0,)] * 64
 
 
 KEY = {"A": "Miss Peach", "B": "knife", "C": "11:30 PM", "D": "Billiard Room"}
@@ -183,19 +180,15 @@ def test_what_an_answer_is_worth(answer: str, share: float) -> None:
     assert scoring.score(answer, KEY, OPTIONS) == share
 
 
-def test_the_published_scorer_knows_no_digits() -> None:
-    assert scoring.compat(answers(KEY), KEY) == 0.75
-
-
 @pytest.fixture(scope="module")
-def puzzles() -> Iterator[Puzzles]:
+def puzzles() -> Iterator[ScoredEnvironment]:
     environment = KIND.start(["temporal_clue/tiny", "temporal_clue/medium"], graded())
     yield environment
     environment.close()
 
 
 @pytest.mark.slow
-def test_a_node_asks_and_scores_puzzles(puzzles: Puzzles) -> None:
+def test_a_node_asks_and_scores_puzzles(puzzles: ScoredEnvironment) -> None:
     asked = puzzles.sample(ALICE, Round(0), 4)
     made = [generate(q.config_id, q.seed, q.index) for q in asked]
     assert puzzles.prompts(asked) == [text.prompt(puzzle) for puzzle in made]
@@ -204,7 +197,7 @@ def test_a_node_asks_and_scores_puzzles(puzzles: Puzzles) -> None:
     assert all(map(puzzles.catalogue.knows, asked))
 
 
-def test_what_takes_too_long_to_make_is_not_asked(puzzles: Puzzles) -> None:
+def test_what_takes_too_long_to_make_is_not_asked(puzzles: ScoredEnvironment) -> None:
     large = Question.model_validate({**puzzles.sample(ALICE, Round(0), 1)[0].model_dump(), "config_id": "full"})
     assert not puzzles.catalogue.knows(large)
     assert isinstance(puzzles.prompts([large])[0], Skipped)
