@@ -14,7 +14,7 @@ from typing import Any
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
-from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained, Warned
+from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained
 from swarm_node.telemetry.lines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
@@ -31,15 +31,15 @@ def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter 
     """None where the option is off, and for commands that train nothing."""
     if not isinstance(config, NodeConfig) or "samples" not in config.observers:
         return None
-    return SampleWriter(home, config, telemetry)
+    return SampleWriter(home, config)
 
 
 class SampleWriter:
     """An observer that keeps samples of what a node trains on."""
 
-    def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
+    def __init__(self, home: Path, config: NodeConfig) -> None:
         self._config = config
-        self._ring = SampleRing(home, MOST_BYTES, lambda text: telemetry.emit(Warned(text)))
+        self._ring = SampleRing(home, MOST_BYTES)
         self._advantages: Advantages | None = None
 
     def take(self, event: Event) -> None:
@@ -94,44 +94,35 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
 
 
 class SampleRing:
-    """Appends to `rollouts.jsonl`; when that is half the bound, it becomes the older half. A disk that is full costs
-    samples and one warning, nothing else."""
+    """Appends to `rollouts.jsonl`; when that is half the bound, it becomes the older half."""
 
     def __init__(
         self,
         folder: Path,
         most_bytes: int,
-        warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`clock` decides when a sample is due; `now` is the time of day that is written."""
         self._path, self._older = folder / FILE, folder / OLDER
         self._half = most_bytes // 2
-        self._warn, self._clock, self._now = warn, clock, now
+        self._clock, self._now = clock, now
         self._since = clock() - 1.0  # the first round has one
         self._turn = 0
-        self._warned = False
 
     def due(self) -> int:
         """Samples that may be taken now: whole seconds since the last ones, to a limit."""
         return min(int(self._clock() - self._since), MOST_AT_ONCE)
 
     def take(self, number: int, samples: Sequence[Sample]) -> None:
-        """Of what a round had, as many as are due, from each kind in turn."""
+        """Of what a round had, as many as are due, from each kind in turn. OSError where a disk is full."""
         due = self.due()
         if not due or not samples:
             return
         self._since = self._clock()
         for sample in self._chosen(samples, due):
-            try:
-                record = {"time": round(self._now(), 3), "round": number, **sample}
-                self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
-            except OSError as error:
-                if not self._warned:
-                    self._warn(f"cannot write {self._path}: {error.strerror}; the run goes on without samples")
-                self._warned = True
-                return
+            record = {"time": round(self._now(), 3), "round": number, **sample}
+            self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
 
     def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
         """Local, trained external and left-out external ones in turn; which of each kind, a counter says: what is

@@ -31,9 +31,8 @@ class Clock:
         return self.now
 
 
-def ring(folder: Path, clock: Clock, most: int = 100_000, warnings: list[str] | None = None) -> SampleRing:
-    said = [] if warnings is None else warnings
-    return SampleRing(folder, most, said.append, clock=clock, now=lambda: 1.0)
+def ring(folder: Path, clock: Clock, most: int = 100_000) -> SampleRing:
+    return SampleRing(folder, most, clock=clock, now=lambda: 1.0)
 
 
 def lines(path: Path) -> list[dict]:
@@ -96,14 +95,15 @@ def test_long_text_of_a_stranger_is_cut(tmp_path: Path) -> None:
     assert found["completions"][0]["text"].endswith("… (12000 more characters)")
 
 
-def test_a_disk_that_cannot_be_written_costs_one_warning(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    clock = Clock()
-    samples = ring(tmp_path / "missing", clock, warnings=warnings)
-    for number in range(3):
-        samples.take(number, [sample(scored())])
-        clock.now += 1.0
-    assert len(warnings) == 1 and "goes on without samples" in warnings[0]
+def test_a_disk_that_cannot_be_written_costs_the_samples_of_that_time_alone(tmp_path: Path) -> None:
+    clock, folder = Clock(), tmp_path / "missing"
+    samples = ring(folder, clock)
+    with pytest.raises(OSError, match="No such file"):
+        samples.take(0, [sample(scored())])
+    folder.mkdir()
+    clock.now += 1.0
+    samples.take(1, [sample(scored())])
+    assert [line["round"] for line in lines(folder / FILE)] == [1]
 
 
 def test_what_became_of_each_group_of_a_round_is_told() -> None:

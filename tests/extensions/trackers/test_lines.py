@@ -106,7 +106,7 @@ def test_other_trackers_are_told_after_how_many_rounds_the_run_began(tmp_path: P
 
 
 def test_a_cut_off_sample_spoils_no_later_one(tmp_path: Path) -> None:
-    ring = SampleRing(tmp_path, 10_000, lambda text: None, iter(range(99)).__next__)
+    ring = SampleRing(tmp_path, 10_000, iter(range(99)).__next__)
     (tmp_path / "rollouts.jsonl").write_bytes(b'{"time": 1, "pro')
     ring.take(0, [sample_of(ScoredGroup(group("me", texts=("!", "?")), "?", (1.0, 0.0)), list, local=True)])
     assert (tmp_path / "rollouts.jsonl").read_bytes().startswith(b'{"time"')
