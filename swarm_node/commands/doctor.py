@@ -4,13 +4,10 @@ Where a node runs in this home it is asked; where none does, a network that does
 see whether it can listen and whether the bootstrap nodes answer.
 """
 
-import ctypes
-import datetime
 import os
 import shutil
 import sys
 import sysconfig
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,6 @@ from swarm_node.settings import DoctorConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
-NOT_SYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 
 PAGE = """\
 usage: swarm-node doctor [CONFIG.toml] [--flags]
@@ -54,7 +50,6 @@ Exit code 0: trains and shares, 1: trains alone, 3: does not train.
 def diagnose(config: NodeConfig) -> Iterator[Finding]:
     """Findings as they are made, the quick ones first. Never raises for what is wrong with the machine."""
     home = config.home.expanduser()
-    yield _clock(home)
     yield _disk(home)
     yield _sandbox()
     yield _confinement()
@@ -84,19 +79,6 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
     return 0, "this node can train and share"
 
 
-def _clock(home: Path) -> Finding:
-    """Compared with what needs no network: this program's age, the files of this home, and what the kernel knows."""
-    now = time.time()
-    shown = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(" ", "seconds")
-    newest = max((path.stat().st_mtime for path in (Path(__file__), *home.glob("*"))), default=0.0)
-    if newest > now + 60.0:
-        text = f"{shown} is before files were written here; set it right (nothing in the swarm depends on it, logs do)"
-        return Finding("clock", Level.NOTE, text)
-    if _clock_state() == NOT_SYNCHRONISED:
-        return Finding("clock", Level.NOTE, f"{shown}, not synchronised by NTP; the swarm does not mind")
-    return Finding("clock", Level.OK, shown)
-
-
 def _sandbox() -> Finding:
     """Completions of strangers are scored with whatever layers there are; fewer than all are worth knowing."""
     found = sandbox.layers()
@@ -113,14 +95,6 @@ def _confinement() -> Finding:
         text += f"; it could reach the container engine at {engines[0]}, which nothing here can refuse: run the node as"
         text += " a user who may not open that socket"
     return Finding("network confinement", Level.NOTE if found.missing or engines else Level.OK, text)
-
-
-def _clock_state() -> int:
-    """Of the kernel; -1 where it does not say."""
-    try:
-        return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)))
-    except (OSError, AttributeError):
-        return -1
 
 
 def _disk(home: Path) -> Finding:
@@ -251,15 +225,15 @@ def command(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
     config = from_command_line(DoctorConfig, argv, "swarm-node doctor")
 
-    findings = []
+    findings, lines = [], []
     for finding in diagnose(config):
         findings.append(finding)
-        print(f"{finding.level:5}  {finding.subject}: {finding.text}", flush=True)
+        lines.append(f"{finding.level:5}  {finding.subject}: {finding.text}")
+        print(lines[-1], flush=True)
     code, text = verdict(findings)
     print(text)
     if config.bundle is not None:
         home, file = config.home.expanduser(), config.bundle.expanduser()
-        lines = [f"{finding.level:5}  {finding.subject}: {finding.text}" for finding in findings]
         names = write_bundle(file, config, control.ask(home) if in_use(home) else None, [*lines, text])
         print(f"{file}: {', '.join(names)}; read it before you send it")
     sys.exit(code)
