@@ -41,7 +41,7 @@ def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_
             )  # a pipe that nobody reads would fill
             until(lambda home=home: (home / "addresses").exists(), 300.0, "an address")
             peers = [(homes[0] / "addresses").read_text().splitlines()[0]]
-        until(lambda: all(len(shares(home)) >= 40 for home in homes), 600.0, "forty rounds of each")
+        until(lambda: all(len(shares(home)) >= 20 for home in homes), 600.0, "twenty rounds of each")
         until(lambda: all(ask(home)["healthy"] for home in homes), what="healthy nodes")
         answers = [ask(home) for home in homes]
     finally:

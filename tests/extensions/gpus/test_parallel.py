@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +17,13 @@ from swarm_node.extensions.gpus.ranks import JoinedRanks
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints
 from swarm_node.training.optimisers import state_tensors
+from tests import preloaded
 from tests.commands import ENDS_SECONDS
 from tests.waiting import until
 
 FLAGS = ["--model.name", "dense", "--threads", "1", "--network.no-enabled", "--round.questions", "4"]
-FLAGS += ["--checkpoint.every", "2", "--training.num-iterations", "2"]
-NODE = Path(__file__).with_name("keeping_all.py")
+FLAGS += ["--checkpoint.every", "1", "--training.num-iterations", "2"]
+NODE = ["-m", "tests.extensions.gpus.keeping_all", "run", *FLAGS, "--home"]
 
 
 def steps(home: Path) -> dict[int, dict[str, float]]:
@@ -82,15 +82,15 @@ def difference(one: Path, other: Path, rounds: int) -> float:
 
 def run(home: Path, rounds: str) -> subprocess.CompletedProcess[str]:
     """One process, to its end."""
-    command = [sys.executable, NODE, "run", "--home", home, *FLAGS, "--max-rounds", rounds]
+    command = [*preloaded.python(), *NODE, home, "--max-rounds", rounds]
     return subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS)
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of one process, after four rounds."""
+    """The home of one process, after two rounds."""
     home = tmp_path_factory.mktemp("alone") / "one"
-    begun = run(home, "4")
+    begun = run(home, "2")
     assert begun.returncode == 0, begun.stdout + begun.stderr
     return home
 
@@ -99,33 +99,32 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("options", [(), ("--gpus.shard-optimizer",)], ids=["whole", "sharded"])
 def test_two_ranks_go_on_for_one_process_and_it_for_them_and_ranks_end_together(tmp_path, alone, options):
     mark = uuid.uuid4().hex
-    home = taken_over(alone, 2, tmp_path / "two")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    home = taken_over(alone, 1, tmp_path / "two")
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     node = subprocess.Popen(
-        [*torchrun, str(NODE), "run", "--home", str(home), *FLAGS, *options],
+        [*preloaded.python(), *torchrun, *NODE, str(home), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "SWARM_NODE_TEST_MARK": mark},
     )
     try:
-        until(lambda: 6 in steps(home), 600, "a seventh round")
+        until(lambda: 3 in steps(home), 600, "a fourth round")
         rank(mark, 1).send_signal(signal.SIGKILL)
         output, _ = node.communicate(timeout=ENDS_SECONDS)
     finally:
         node.kill()
-    assert node.returncode != 0 and "resumed after 2 rounds" in output
+    assert node.returncode != 0 and "resumed after 1 rounds" in output
     until(lambda: not marked(mark), what="the end of every process")
 
-    back = taken_over(home, 4, tmp_path / "back")
-    resumed = run(back, "6")
-    assert "resumed after 4 rounds" in resumed.stdout, resumed.stdout + resumed.stderr
-    for other, rounds in ((alone, (2, 3)), (back, (4, 5))):
-        for number in rounds:
-            assert steps(other)[number] == pytest.approx(steps(home)[number], rel=1e-4, abs=1e-6)
-    assert difference(alone, home, 4) < 1e-5 and difference(back, home, 6) < 1e-5
-    shutil.copytree(home / "checkpoints" / "00000004", tmp_path / "before" / "checkpoints" / "00000006")
-    assert difference(tmp_path / "before", home, 6) > 1e-4
+    back = taken_over(home, 2, tmp_path / "back")
+    resumed = run(back, "3")
+    assert "resumed after 2 rounds" in resumed.stdout, resumed.stdout + resumed.stderr
+    for other, number in ((alone, 1), (back, 2)):
+        assert steps(other)[number] == pytest.approx(steps(home)[number], rel=1e-4, abs=1e-6)
+    assert difference(alone, home, 2) < 1e-5 and difference(back, home, 3) < 1e-5
+    shutil.copytree(home / "checkpoints" / "00000002", tmp_path / "before" / "checkpoints" / "00000003")
+    assert difference(tmp_path / "before", home, 3) > 1e-4
     assert len(all_checkpoints(home / "checkpoints")) > 1
 
 

@@ -1,11 +1,13 @@
 """TRL in a swarm: what a batch is made of, and the example beside nodes and a contributor."""
 
+import runpy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.studies import guests
 from lab.studies.mixed_swarm import API, TRAINERS, measured
 from protocol.messages import Completion, PeerId, RolloutGroup, Round
 from swarm_node import NodeConfig
@@ -67,6 +69,16 @@ def test_prompts_and_external_completions_are_written_as_in_a_node(family: str, 
     assert written[0][-1] == (policy.turn_end if policy.tokenizer.chat_template else EOS)
 
 
+@pytest.mark.network
+def test_the_example_takes_its_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in guests.of_script(2, seed=0, external=2).items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(guests.EXAMPLE))["main"](str(tmp_path))
+    assert len(guests.rewards(tmp_path)) == 2
+
+
+# tests/network has scripts that exchange, and nodes of both libraries; tests/extensions/contribute has contributors
+@pytest.mark.long
 @pytest.mark.network
 def test_a_trl_script_two_nodes_and_a_contributor_train_on_each_other() -> None:
     backend = "libp2p" if find_spec("libp2p") else "hivemind"  # where the extra trl is installed alone
