@@ -48,6 +48,9 @@ def risen(accuracies: list[float]) -> bool:
     return len(accuracies) > 3 and fmean(accuracies[-3:]) > accuracies[0] + 0.1
 
 
+# In the main lane test_two_nodes.py refuses questions that a node does not know, test_dataset.py changes the version by
+# a row, and test_how_to.py trains on this file.
+@pytest.mark.long
 def test_two_nodes_get_better_on_what_is_held_out_and_a_peer_with_one_changed_row_is_not_understood(
     tmp_path: Path,
 ) -> None:

@@ -30,8 +30,9 @@ from tests import preloaded
 PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
 # `make test` follows what a newcomer begins with, and what is quick. tests/house/test_documented_commands.py reads the
 # commands of all pages, and what those of the others do has tests of its own: asynchronous and bootstrap nodes, the
-# page, samplers, simulations, `model eval` where they belong; contribute, hub, questions, tasksets in test_how_to.py.
-SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "two_machines"}
+# page, samplers, simulations, `model eval` where they belong; contribute, hub, questions, tasksets in test_how_to.py;
+# two machines in tests/network/test_nodes.py, which joins two nodes by the address of a third.
+SHORT = {"first_run", "live_view", "own_task", "plugins", "python"}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from swarm_node.settings.command_line import all_kinds
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import Secret
 from swarm_node.telemetry.manifest import manifest
+from tests import preloaded
 from tests.commands import command, ended
 from tests.waiting import PATIENCE, until
 
@@ -85,9 +85,8 @@ def environment(vllm: str = "") -> dict[str, str]:
 
 @contextmanager
 def vllm(folder: Path) -> Iterator[str]:
-    line = [sys.executable, str(ROOT / "tests" / "vllm_stand_in.py"), "--model", str(folder)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=env) as process:
+    line = [*preloaded.python(), "-m", "tests.vllm_stand_in", "--model", str(folder)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests import preloaded
 from tests.commands import started
 from tests.network.test_nodes import address, learned, running
 from tests.waiting import PATIENCE, until
@@ -24,7 +24,7 @@ HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-
 
 @contextmanager
 def serving(model: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "lab.benchmarks.served", model]
+    command = [*preloaded.python(), "-m", "lab.benchmarks.served", model]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as process:
         try:
             assert process.stdout is not None
