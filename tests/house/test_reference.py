@@ -4,25 +4,27 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from protocol.identity import Identity
 from swarm_node.commands import cli
 from swarm_node.commands.doctor import verdict
-from swarm_node.commands.table import entries
+from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY, NetworkService
-from swarm_node.settings import NetworkConfig
-from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings import NetworkConfig, with_sections
+from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
 from tests.pages import REFERENCE, rows
 
@@ -46,6 +48,27 @@ def make() -> ModuleType:
 def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
     page = script("messages").page()  # ValueError names what has none
     assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
+
+
+OF_OTHERS = {"--nnodes", "--max-restarts", "--local-dir", "--force-reinstall", "--logprobs-mode"}  # torchrun, hf, pip
+OF_OTHERS |= {"--enable-prefix-caching", "--help", "--help-all"}  # vllm, and every command
+
+
+def test_each_command_and_flag_that_a_message_or_its_remedy_names_exists() -> None:
+    page = (REFERENCE / "messages.md").read_text(encoding="utf-8")
+    known = [flags_of(with_sections(kind)) for entry in entries().values() if (kind := load(entry).options)]
+    named = {flag.rstrip(".") for flag in re.findall(r"(?<![\w-])--[a-z][\w.…-]*", page) if "…" not in flag}
+    for flag in named - OF_OTHERS:
+        assert any(takes(flags, flag) for flags in known), flag
+    for first, member in re.findall(r"`swarm-node ([a-z]+)(?: ([a-z]+))?", page):
+        assert (f"{first} {member}" if group(first) else first) in entries(), first
+
+
+def takes(flags: Any, flag: str) -> bool:
+    try:
+        return bool(find_flag(flags, flag, ""))
+    except UserError:
+        return False
 
 
 def test_what_is_said_is_found_in_the_code() -> None:
@@ -97,6 +120,12 @@ def test_the_reference_loads_no_torch(make: ModuleType) -> None:
     del make
     program = f"import runpy, sys; runpy.run_path({str(REFERENCE / 'make.py')!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_groups_of_entry_points_of_contributing_are_those_of_the_tree() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    _, _, text = (ROOT / "CONTRIBUTING.md").read_text().partition("## Extensions\n")
+    assert set(re.findall(r"^\| `(swarm_node\.\w+)` \|", text, re.MULTILINE)) == set(groups)
 
 
 def test_the_index_names_every_page() -> None:
