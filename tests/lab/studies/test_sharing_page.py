@@ -36,46 +36,10 @@ def test_the_table_of_arms_is_what_the_runs_earned(arm):
             assert f", {gain:.2f}x" in cell or f", {gain:.1f}x" in cell, f"{starter} {arm}: {cell}"
 
 
-def text(page: Path) -> str:
-    return " ".join(page.read_text(encoding="utf-8").split())
-
-
-def test_the_gain_at_the_rarest_setting_and_the_tokens_are_those_of_the_runs():
-    gain = fmean(raw("rarest")["4/4"]["cumulative_reward"]) / fmean(raw("rarest")["8/0"]["cumulative_reward"])
-    for page in (RESULTS / "sharing.md", ROOT / "docs" / "explanation" / "sharing.md"):
-        assert f"{gain:.1f} times as much" in text(page), page
-    tokens = [raw(starter)["4/4"]["trained_tokens"] / raw(starter)["8/0"]["trained_tokens"] for starter in STARTERS]
-    assert f"{min(tokens):.1f} to {max(tokens):.1f} times" in text(RESULTS / "sharing.md")
-
-
 def compared(case: str) -> dict[str, dict]:
     """4/4 against 8/0 by figure."""
     content = json.loads((RESULTS / "sharing" / "specialists.json").read_text())["comparisons"][case]
     return {figure: each for figure, every in content.items() for each in every if each["name"] == "4/4"}
-
-
-def test_the_headline_is_that_of_the_corrected_comparison():
-    row = r"^\| ([^|]+) \|([^|]*)\|([^|]*)\| ([\d.]+)x \| [\d.]+x \|$"
-    rows = [[cell.strip() for cell in found] for found in re.findall(row, PAGE, flags=re.MULTILINE)]
-    corrected = {what: (alone, shared, float(ratio)) for what, alone, shared, ratio in rows}
-    alone, shared, _ = corrected["accuracy at the end, all nine tasks"]
-    claims = [
-        f"{float(shared):.0%} of held-out questions".replace("%", " %"),
-        f"{float(alone):.0%} alone".replace("%", " %"),
-        f"{corrected['all nine tasks, at equal CPU time'][2]:.1f} times as much at equal CPU time",
-        f"{corrected['all nine tasks, at equal trained tokens'][2]:.1f} times at equal trained tokens",
-        f"{1 - corrected['tasks that a node asks'][2]:.0%} less".replace("%", " %"),
-    ]
-    for page in (ROOT / "README.md", ROOT / "docs" / "explanation" / "sharing.md"):
-        for claim in claims:
-            assert claim in text(page), (page, claim)
-    for what, (before, after, ratio) in corrected.items():
-        if before:
-            assert float(after) / float(before) == pytest.approx(ratio, abs=0.005), what
-    generalists = compared("generalists")
-    assert f"{generalists['final']['ratio'] - 1:.0%} more".replace("%", " %") in text(page)
-    lost = 1 - generalists["trained_tokens"]["ratio"]
-    assert f"{lost:.0%} less at equal trained tokens".replace("%", " %") in text(page)
 
 
 def test_the_figures_of_specialists_and_generalists_are_those_of_their_runs():
