@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -142,37 +141,6 @@ def test_sigterm_in_a_long_round_does_not_wait_for_its_end(tmp_path: Path, tiny:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert reports(tmp_path) == []
-
-
-def test_a_full_volume_is_named_and_training_goes_on(tmp_path: Path, tiny: Path) -> None:
-    load_identity(tmp_path)
-
-    def full() -> None:  # no file grows beyond a kilobyte: what a full disk does to whoever writes
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
-
-    result = ended("run", tiny, "--home", tmp_path, "--max-rounds", 3, preexec_fn=full)
-    assert result.returncode == 2, "the last checkpoint is lost"
-    assert "Traceback" not in result.stdout + result.stderr
-    assert "cannot be written" in result.stdout or "cannot write" in result.stdout
-    assert "the last checkpoint could not be written" in result.stderr
-    assert "round 2 " in result.stdout
-
-
-def test_a_wrong_address_is_one_line(tmp_path: Path) -> None:
-    result = ended("--peers", "1.2.3.4:31330", "--home", tmp_path)
-    assert result.returncode == 2
-    (line,) = result.stderr.strip().splitlines()
-    assert "no multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/" in line
-
-
-def test_a_key_of_another_kind_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "identity.key").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\n")
-    (tmp_path / "identity.key").chmod(0o600)
-    result = ended("bootstrap", "--home", tmp_path, "--host", "127.0.0.1")
-    assert result.returncode == 2
-    *before, line = result.stderr.strip().splitlines()
-    assert before in ([], ["starting ..."])  # for whoever waits
-    assert "move it away to get a new identity" in line
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None or os.getuid() != 0, reason="needs a network namespace of its own")

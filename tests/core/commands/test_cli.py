@@ -72,15 +72,6 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "model eval"])
-def test_every_command_explains_its_options(command):
-    for page in ("--help", "--help-all"):
-        result = ended(*command.split(), page)
-        assert result.returncode == 0
-        assert "learning-rate" in result.stdout or "questions" in result.stdout
-
-
-@pytest.mark.slow
 def test_what_answers_at_once_imports_no_torch():
     program = """
 import sys
@@ -91,11 +82,6 @@ print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 """
     result = python("-c", program)
     assert (result.returncode, result.stdout.strip()) == (0, "")
-
-
-@pytest.mark.slow
-def test_an_unknown_command_is_named():
-    assert_one_line(ended("frobnicate"), "frobnicate", "see swarm-node --help")
 
 
 def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
@@ -111,13 +97,6 @@ def test_an_identity_is_made_once_and_private(tmp_path):
     assert (home / "identity.key").stat().st_mode & 0o777 == 0o600
     again = ended("home", "id", env=home_at(home))
     assert (again.stdout, again.stderr) == (first.stdout, "")
-
-
-@pytest.mark.slow
-def test_a_key_that_others_may_read_is_refused_with_the_remedy(tmp_path):
-    ended("home", "id", env=home_at(tmp_path))
-    (tmp_path / "identity.key").chmod(0o644)
-    assert_one_line(ended("home", "id", env=home_at(tmp_path)), "chmod 600")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import os
 import pty
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -24,31 +24,19 @@ def standard_error(descriptor: int) -> Iterator[None]:
         os.close(before)
 
 
-def test_who_waits_at_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    monkeypatch.setattr(cli, "SOON", 0.01)
+@pytest.mark.parametrize(
+    ("opened", "soon", "told"),
+    [(pty.openpty, 0.01, True), (pty.openpty, 60.0, False), (os.pipe, 0.0, False)],
+    ids=["at a terminal", "not for long", "behind a pipe"],
+)
+def test_who_waits_at_a_terminal_is_told(
+    monkeypatch: pytest.MonkeyPatch, opened: Callable[[], tuple[int, int]], soon: float, told: bool
+) -> None:
+    ours, theirs = opened()
+    monkeypatch.setattr(cli, "SOON", soon)
     with standard_error(theirs), saying("loading ..."):
-        assert select.select([ours], [], [], PATIENCE)[0]
-        assert os.read(ours, 99) == b"loading ...\r\n"
+        select.select([ours], [], [], PATIENCE if told else 0.0)
+    assert bool(select.select([ours], [], [], 0.0)[0]) == told
+    assert not told or os.read(ours, 99) == b"loading ...\r\n"
     os.close(theirs)
-    os.close(ours)
-
-
-def test_who_need_not_wait_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    monkeypatch.setattr(cli, "SOON", 60.0)
-    with standard_error(theirs), saying("loading ..."):
-        pass
-    assert select.select([ours], [], [], 0.0) == ([], [], [])
-    os.close(theirs)
-    os.close(ours)
-
-
-def test_a_pipe_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "SOON", 0.0)
-    ours, theirs = os.pipe()
-    with standard_error(theirs), saying("loading ..."):
-        pass
-    os.close(theirs)
-    assert os.read(ours, 9) == b""
     os.close(ours)

@@ -50,25 +50,6 @@ def test_a_list_that_is_not_empty_by_itself_is_emptied_by_its_flag_alone():
     assert values("--defence --seed 1") == {"defence.layers": [], "seed": 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--peers --seed 1", "--peers needs a value"),
-        ("--seed --home x", "--seed needs a value"),
-        ("--network.mdns --network.no-mdns", "given twice"),
-        ("--network.mdns=maybe", "takes true or false"),
-        ("--taks gcd/easy", "did you mean --environment.tasks?"),
-        ("--bogus", "see swarm-node run --help-all"),
-        ("a.toml b.toml", "'b.toml' is no flag"),
-    ],
-)
-def test_a_mistake_is_one_line_with_the_name_as_it_was_written(words, said):
-    with pytest.raises(UserError) as caught:
-        values(words)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_options_of_another_command_are_named_as_this_one_has_them():
     with pytest.raises(UserError, match="did you mean --home"):
         values("--hoem 1", BootstrapConfig, "")
