@@ -209,13 +209,6 @@ def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> N
             assert any(f"port {port}/tcp: another program uses it" in line for line in a.said)
 
 
-def test_an_address_this_machine_does_not_have_is_named_and_training_goes_on(tmp_path: Path) -> None:
-    a = Member(tmp_path / "a", config(host="192.0.2.77"))  # bound to, never sent to
-    with closing(a):
-        rounds([a], lambda: any("has no such address; use --network.host" in line for line in a.said), what="notice")
-        assert a.received == []
-
-
 def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path: Path) -> None:
     command = (*BOOTSTRAP, "--home", tmp_path / "entry", "--port", 0, "--swarm", SWARM)
     with killed_in_the_end(started(*command, stderr=subprocess.PIPE)) as process:

@@ -24,7 +24,11 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
     assert all(report.local_groups == 2 for row in reports for report in row)
     assert all(report.rejected == {} for row in reports for report in row)
     assert all(report.pool_size <= 7 * 3 * 3 for report in reports[-1])
-    assert len(nodes) == 8
+    authors: set[str] = set()
+    for now in range(ROUNDS, 2 * ROUNDS):
+        own = [node.produce(now) for node in nodes]
+        authors |= {group.author for group in considered(nodes[0], own[0]).external}
+    assert len(authors) >= 5
 
 
 @pytest.mark.slow
@@ -34,22 +38,4 @@ def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
     assert curve != other
     for a, b in zip(first, again, strict=True):
         assert all(map(torch.equal, weights_of(model_of(a)), weights_of(model_of(b))))
-
-
-@pytest.mark.slow
-def test_nodes_that_start_alike_become_different() -> None:
-    nodes, _ = run(3)
-    first = weights_of(model_of(nodes[0]))
-    for node in nodes[1:]:
-        assert not all(map(torch.equal, first, weights_of(model_of(node))))
-
-
-@pytest.mark.slow
-def test_a_selection_has_many_authors() -> None:
-    nodes = make_swarm(MemorySwarm(Random(0)), 8, external=4)
-    authors: set[str] = set()
-    run_together(nodes[1:], 1)
-    for now in range(4):
-        own = [node.produce(now) for node in nodes]
-        authors |= {group.author for group in considered(nodes[0], own[0]).external}
-    assert len(authors) >= 5
+    assert not all(map(torch.equal, weights_of(model_of(first[0])), weights_of(model_of(first[1]))))

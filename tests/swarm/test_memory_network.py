@@ -59,12 +59,6 @@ def test_each_receiver_loses_for_itself() -> None:
     assert bob.collect(Round(0)) != cat.collect(Round(0))
 
 
-def test_a_total_loss_is_silence() -> None:
-    ann, bob = join(MemorySwarm(Random(0), loss=1.0), ANN, BOB)
-    ann.publish([group(ANN.peer_id)], Round(0))
-    assert bob.collect(Round(9)) == []
-
-
 def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
     swarm = MemorySwarm(Random(0))
     _, bob, cat = join(swarm, ANN, BOB, CAT)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import PeerId, Round
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
@@ -63,16 +62,6 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     blocks = [example("tutorials/own_task.md", "environment")]
     blocks += [example(f"how-to/{page}.md", name) for name, page in PAGES.items()]
     assert all(len(block.splitlines()) < 40 for block in blocks)
-
-
-@pytest.mark.slow
-def test_the_command_on_the_page_trains_when_it_is_followed_to_the_letter(folder: Path) -> None:
-    page = (ROOT / "docs" / "reference" / "environments.md").read_text()
-    (line,) = re.findall(r"^    swarm-node (simulate .*my_task:WordReversal.*)$", page, re.MULTILINE)
-    done = ended(*line.split(), cwd=folder)
-    assert done.returncode == 0, done.stderr
-    arm = json.loads((folder / "runs" / "simulation" / "report.json").read_text())["arms"]["4/4"]
-    assert arm["mean"] > 0 and sum(arm["metrics"]["external_informative"][0]) > 0
 
 
 @pytest.mark.slow
@@ -173,11 +162,6 @@ def test_an_environment_that_cannot_be_had_is_one_line(tmp_path: Path, code: str
     with pytest.raises(UserError) as error:
         _ = PluggedKind(f"{tmp_path / 'bad.py'}:WordReversal").facts
     assert words in str(error.value) and "\n" not in str(error.value)
-
-
-def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'uniform'"):
-        plugins.load("samplers", "unifrm")
 
 
 def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder_one_is_in(

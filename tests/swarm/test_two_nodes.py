@@ -20,14 +20,6 @@ from tests.models import (
 )
 
 
-def test_each_trains_on_what_the_other_generated() -> None:
-    nodes = make_swarm(MemorySwarm(Random(0)), 2)
-    reports = run_together(nodes, 5)
-    assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
-    assert all(sum(row[k].external_informative for row in reports) >= 4 for k in (0, 1))
-    assert all(report.rejected == {} and report.skipped == {} for row in reports for report in row)
-
-
 def test_a_node_can_train_on_external_groups_alone() -> None:
     def rewards(external: int) -> list[float]:
         swarm = MemorySwarm(Random(0))

@@ -12,13 +12,6 @@ def full() -> Lru[str, int]:
     return memory
 
 
-def test_the_longest_unused_is_forgotten() -> None:
-    memory = full()
-    memory["d"] = 3
-    assert list(memory) == ["b", "c", "d"] and len(memory) == 3
-    assert memory.use("a") is None and memory.use("d") == 3
-
-
 def test_to_get_and_to_put_again_is_to_use() -> None:
     memory = full()
     memory.use("a")

@@ -13,7 +13,6 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.pool import ScoringAhead
-from swarm_node.rollouts.sampler import InformativeSampler
 from tests.models import (
     GENERATION,
     IDENTITIES,
@@ -61,18 +60,6 @@ def test_a_node_that_trains_alone_learns_its_task() -> None:
     node = make_node(external=0, local=4, questions=4)
     rewards = [node.run_round(Round(now)).reward for now in range(40)]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
-
-
-@pytest.mark.slow
-def test_questions_differ_between_nodes_and_between_rounds() -> None:
-    asked = [
-        question
-        for number in range(3)
-        for now in range(4)
-        for question in make_node(number).environment.sample(IDENTITIES[number].peer_id, Round(now), 3)
-    ]
-    assert len({(question.seed, question.index) for question in asked}) == len(asked) == 36
-    assert len({question.seed for question in asked}) == 12
 
 
 def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> None:
@@ -182,13 +169,6 @@ def test_external_groups_off_leaves_what_is_received_alone() -> None:
     nodes = make_swarm(MemorySwarm(Random(0)), 2, external=0)
     for reports in run_together(nodes, 2):
         assert [report.external_informative for report in reports] == [0, 0]
-
-
-def test_the_informative_sampler_trains_on_informative_groups_only() -> None:
-    node = replace(make_node(external=0, local=4, questions=6), sampler=InformativeSampler())
-    batch = considered(node, node.produce(Round(0)))
-    assert batch.local
-    assert all(group.informative for group in batch.local)
 
 
 def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:

@@ -31,12 +31,6 @@ def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer(max_age, sizes
     assert found == sizes
 
 
-def test_local_groups_do_not_enter() -> None:
-    pool = pool_of()
-    pool.add([received(author="me")], Round(0))
-    assert len(pool) == 0
-
-
 def test_a_second_group_for_the_same_question_of_the_same_author_is_ignored() -> None:
     pool = pool_of()
     pool.add([received(text="first"), received(text="second")], Round(0))

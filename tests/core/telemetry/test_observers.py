@@ -64,23 +64,6 @@ def test_only_observers_whose_options_are_on_listen_and_the_factory_gets_the_who
     assert taken == [Begun()] and on.closed
 
 
-def test_what_an_observer_emits_reaches_the_others_before_the_event_that_it_takes(
-    tmp_path: Path, register: Callable[..., None]
-) -> None:
-    class LastWord(Recorder):
-        def take(self, event: Event) -> None:
-            if isinstance(event, RunFinished):
-                telemetry.emit(Notice("wait"))
-
-    register(last_word=lambda folder, config, telemetry: LastWord([]))
-    view = Recorder([])
-    with Telemetry() as telemetry:
-        observe(telemetry, tmp_path, NodeConfig())
-        telemetry.add(view)
-        telemetry.emit(RunFinished("done"))
-    assert view.taken == [Notice("wait"), RunFinished("done")]
-
-
 def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_run(
     tmp_path: Path, register: Callable[..., None]
 ) -> None:

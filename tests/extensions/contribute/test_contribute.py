@@ -149,14 +149,6 @@ def test_a_redirect_is_not_followed_whoever_waits_there(tmp_path: Path) -> None:
         assert not other.keys
 
 
-def test_a_server_comes_back_after_a_failure(tmp_path: Path) -> None:
-    def respond(handler: Handler, body: dict[str, Any]) -> None:
-        handler.say(choices(*"abcd"), 200 if len(handler.server.asked) > 2 else 429)
-
-    made, said, asked = ask(respond, tmp_path)
-    assert len(made) == 4 and len(said) == 2 and len(asked) == 3
-
-
 def test_completions_that_no_message_can_hold_are_left_out(tmp_path: Path) -> None:
     long = "x" * 20_000
     made, _, _ = ask(lambda h, body: h.say(choices("a", long, "b", "c", "d\ud800", "e")), tmp_path)
