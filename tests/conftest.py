@@ -26,13 +26,12 @@ from hypothesis import settings  # noqa: E402
 
 pytest_plugins = ["tests.going_on", "tests.skips"]
 LONGEST = (  # files of half a minute and more, the longest first
-    "swarm/test_pages_followed.py",
-    "network/test_nodes.py",
     "extensions/hub/test_hub.py",
-    "network/test_shares.py",
-    "extensions/trl/test_trl.py",
-    "extensions/ray/test_ray.py",
     "network/test_process.py",
+    "network/test_nodes.py",
+    "network/test_shares.py",
+    "swarm/test_pages_followed.py",
+    "extensions/ray/test_ray.py",
     "house/test_wheel.py",
     "extensions/browser/test_pages.py",
     "extensions/gpus/test_parallel.py",

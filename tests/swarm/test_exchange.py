@@ -26,15 +26,6 @@ def newcomer(swarm: Swarm) -> tuple[SimulatedPeer, Exchange]:
     return swarm.world.join(identity(99).peer_id, exchange, "/ip4/30.0.0.1/tcp/1"), exchange
 
 
-def test_two_nodes_fetch_each_others_groups() -> None:
-    swarm = Swarm().add_many(2)
-    swarm.run(60)
-    for member, other in (swarm.members, reversed(swarm.members)):
-        groups = swarm.pulled(member)
-        assert len(groups) >= 4
-        assert {group.author for group in groups} == {other.peer}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [8, 64])
 def test_every_node_gets_what_it_wants_and_everybody_is_received(nodes: int) -> None:
