@@ -35,6 +35,12 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
     return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
 
+def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """This interpreter, with nothing loaded, to its end."""
+    line = [sys.executable, *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
+
+
 def started(
     *arguments: object, program: Sequence[str] = (), loaded: bool = False, **options: Any
 ) -> "subprocess.Popen[str]":

@@ -1,9 +1,20 @@
 """Pages of docs/reference as tests read them."""
 
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+
+
+def script(file: Path) -> ModuleType:
+    """A script beside the pages it makes."""
+    spec = spec_from_file_location(f"makes_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def rows(page: str, heading: str) -> dict[str, str]:

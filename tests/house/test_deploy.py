@@ -18,7 +18,7 @@ from protocol.identity import public_key
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from tests.commands import resolve
+from tests.commands import python, resolve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER = DEPLOY.parent / "docker"
@@ -68,8 +68,7 @@ def pods() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda manifest: manifest.stem)
 def test_a_manifest_is_what_kubernetes_expects(manifest: Path) -> None:
-    checked = [sys.executable, "-m", "kubernetes_validate", "--strict", manifest]
-    done = subprocess.run(checked, capture_output=True, text=True, check=False)
+    done = python("-m", "kubernetes_validate", "--strict", manifest)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -7,7 +7,6 @@ then the bounds and the counting of the newest release tag hold, too.
 import json
 import os
 import subprocess
-import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from pydantic import BaseModel
 
 from swarm_node.settings import NodeConfig
+from tests.commands import python
 from tests.house import measure
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def loosened(root: Path, folder: Path) -> list[str]:
     ]
     program = folder / "measure_of_release.py"
     program.write_text(then["measure.py"] or "")
-    done = subprocess.run([sys.executable, program, root], capture_output=True, text=True, check=False)
+    done = python(program, root)
     assert done.returncode == 0, f"measure.py of {tag} fails: {done.stderr}"
     return raised + [f"as {tag} counts: {each}" for each in too_much(json.loads(done.stdout), bounds)]
 

@@ -2,11 +2,8 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from dataclasses import fields
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,27 +23,19 @@ from swarm_node.network.process.service import REACHABILITY, NetworkService
 from swarm_node.settings import NetworkConfig, with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
-from tests.pages import REFERENCE, rows
+from tests.commands import python
+from tests.pages import REFERENCE, rows, script
 
 ROOT = Path(__file__).parents[2]
 
 
-def script(name: str) -> ModuleType:
-    """A script beside the pages it makes."""
-    spec = spec_from_file_location(f"reference_{name}", REFERENCE / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def make() -> ModuleType:
-    return script("make")
+    return script(REFERENCE / "make.py")
 
 
 def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
-    page = script("messages").page()  # ValueError names what has none
+    page = script(REFERENCE / "messages.py").page()  # ValueError names what has none
     assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
 
 
@@ -72,7 +61,7 @@ def takes(flags: Any, flag: str) -> bool:
 
 
 def test_what_is_said_is_found_in_the_code() -> None:
-    said = script("messages").said
+    said = script(REFERENCE / "messages.py").said
     code = """
 def _reason(n): return f"port {n}: taken" if n else "free"
 raise UserError(f"no {x} in {y}; " + hint)
@@ -119,7 +108,7 @@ def test_the_flags_on_the_page_are_those_of_the_command_line(
 def test_the_reference_loads_no_torch(make: ModuleType) -> None:
     del make
     program = f"import runpy, sys; runpy.run_path({str(REFERENCE / 'make.py')!r}); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+    assert python("-c", program).returncode == 0
 
 
 def test_the_groups_of_entry_points_of_contributing_are_those_of_the_tree() -> None:

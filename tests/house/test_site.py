@@ -1,23 +1,19 @@
 """`make docs`: a site of every page, whose links lead somewhere, and which asks nothing of other machines."""
 
-import subprocess
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.commands import python
+from tests.pages import script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    spec = spec_from_file_location("make_site", ROOT / "docs" / "make_site.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "docs" / "make_site.py")
 
 
 def test_every_page_has_its_place(maker: ModuleType) -> None:
@@ -39,7 +35,7 @@ def test_a_script_from_elsewhere_is_found(maker: ModuleType, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_the_site_is_built(maker: ModuleType) -> None:
     pytest.importorskip("zensical", reason="the extra docs is not installed")
-    done = subprocess.run([sys.executable, maker.__file__], capture_output=True, text=True, check=False)
+    done = python(maker.__file__)
     assert done.returncode == 0, done.stdout + done.stderr
     html = maker.SITE / "html"
     names = [page.replace("README.md", "index.md").replace(".md", ".html") for page in maker.pages("docs/tutorials")]

@@ -2,8 +2,6 @@
 
 import hashlib
 import re
-import subprocess
-import sys
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -26,6 +24,7 @@ from swarm_node.extensions.temporal_clue import text
 from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder
+from tests.commands import python
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "starters.md"
 QUESTION = "Factor 12 as 2 × 2 × 3,\nplease?\n"
@@ -45,7 +44,7 @@ def share_on_card(name: str) -> float:
 
 def test_finding_a_folder_needs_no_torch() -> None:
     code = "import sys, swarm_node.starters as s; s.folder('rare'); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 def test_an_unknown_starter_is_a_value_error_that_names_the_known_ones() -> None:

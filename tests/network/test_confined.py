@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.transport.backends import HostOptions
 from swarm_node.network.transport.p2pd import Daemon, program
 from swarm_node.settings import NetworkConfig
+from tests.commands import python
 from tests.network.members import Member, closing, config, received_since, rounds
 
 pytestmark = [
@@ -42,8 +42,7 @@ def user(tmp_path: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("who", ["hivemind", "libp2p", "p2pd"])
 def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[str]) -> None:
-    command = [sys.executable, "-m", "tests.network.forbidden", who, *user]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python("-m", "tests.network.forbidden", who, *user)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["layers"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
@@ -54,8 +53,7 @@ def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[
 
 def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
     """Else the test above could not fail."""
-    command = [sys.executable, "-m", "tests.network.forbidden", "nothing", *user]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python("-m", "tests.network.forbidden", "nothing", *user)
     found = json.loads(done.stdout)["found"]
     assert found
     assert [name for name, what in found.items() if not what.startswith("had")] == []

@@ -23,6 +23,7 @@ from swarm_node.network.backend import CallFailed, Failure
 from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.settings import NetworkConfig
+from tests.commands import python
 from tests.network.hosts import ECHO, LIMIT, SILENT, SOON, raw_stream, started, stopped, until_asked, until_connected
 from tests.waiting import PATIENCE, until_awaited
 
@@ -121,7 +122,7 @@ def test_p2pd_is_driven_without_loading_torch_or_hivemind() -> None:
         "from swarm_node.network.transport.p2pd import pb; pb()\n"
         "print(sorted({'torch', 'hivemind', 'numpy', 'libp2p', 'trio'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = python("-c", script)
     assert done.stdout.strip() == "[]"
 
 

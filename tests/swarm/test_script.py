@@ -1,7 +1,5 @@
 """From Python: what `swarm_node` exports."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,17 +7,16 @@ import pytest
 import swarm_node
 from swarm_node import NodeConfig, UserError, join
 from swarm_node.common import plugins
+from tests.commands import python
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_page() -> None:
     loaded = "import sys, swarm_node; print([n for n in ('torch', 'pydantic', 'rich') if n in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout.strip() == "[]"
-    names = (
-        "import sys, swarm_node; [getattr(swarm_node, n) for n in swarm_node.__all__]; print('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", names], capture_output=True, text=True).stdout.strip() == "False"
+    assert python("-c", loaded).stdout.strip() == "[]"
+    names = "import sys; from swarm_node import *; print('torch' in sys.modules)"
+    assert python("-c", names).stdout.strip() == "False"
     page = (ROOT / "docs" / "how-to" / "python.md").read_text()
     assert all(name in page for name in swarm_node.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

@@ -16,16 +16,11 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.options import flatten
-from tests.commands import ENDS_SECONDS, ended
+from tests.commands import ended, python
 
 
 def home_at(folder: Path) -> dict[str, str]:
     return {**os.environ, "SWARM_NODE_HOME": str(folder)}
-
-
-def python(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
 
 
 def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> None:

@@ -5,8 +5,6 @@ import io
 import json
 import os
 import resource
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from lab.fuzzing import backups
 from swarm_node.commands.archive import HASHES
 from swarm_node.commands.backup import backup, restore
 from swarm_node.common.errors import UserError
+from tests.commands import ended
 
 KEY = ("identity.key", b"k" * 100)
 STATE = ("checkpoints/00000040/state.json", b"{}")
@@ -228,17 +227,7 @@ def test_what_restore_would_refuse_is_not_kept(tmp_path: Path) -> None:
 
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     sparse_member(tmp_path / "b.tar")
-    command = [
-        sys.executable,
-        "-m",
-        "swarm_node.commands.cli",
-        "home",
-        "restore",
-        str(tmp_path / "b.tar"),
-        "--home",
-        f"{tmp_path}/home",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ended("home", "restore", tmp_path / "b.tar", "--home", tmp_path / "home")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was restored" in done.stderr
 
 

@@ -1,7 +1,5 @@
 """The environment as a node uses it."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +10,7 @@ from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS, VERSION
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
+from tests.commands import python
 
 UNKEYED = {"graph_color", "propositional_logic"}  # any solution is right
 
@@ -192,5 +191,5 @@ def test_the_library_is_not_imported_by_a_node() -> None:
         "assert not {'reasoning_gym', 'torch', 'sympy'} & set(sys.modules)\n"
         "gym.close()\n"
     )
-    subprocess.run([sys.executable, "-c", node], check=True)
+    assert python("-c", node).returncode == 0
     assert VERSION == "0.1.25"

@@ -1,11 +1,9 @@
 """What a network service says of itself and of its swarm, and the open files that it may have."""
 
-import subprocess
-import sys
-
 import pytest
 
 from swarm_node.network.process.service import OTHERS, SampledTasks, reachability, reachability_line
+from tests.commands import python
 from tests.exchanges import Swarm
 
 
@@ -64,7 +62,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def limited(hard: int) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(hard)], capture_output=True, text=True, check=True)
+    done = python("-c", PROGRAM, hard)
     return done.stdout.splitlines()
 
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from swarm_node.scoring import sandbox
 from swarm_node.scoring.sandbox import LAYERS, Sandbox
-from tests.commands import ENDS_SECONDS
+from tests.commands import python
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="layers of Linux")
 
@@ -117,13 +116,6 @@ def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: P
     words += "confine(2**34)\nfolder = tempfile.mkdtemp()\nprint(folder, flush=True)\n"
     words += "(pathlib.Path(folder) / 'file').write_text('x')\n"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=ENDS_SECONDS,
-        check=False,
-    )
+    done = python("-c", words, env=environment)
     (folder,) = tmp_path.iterdir()  # where there is no home, matplotlib makes one here, or does not load
     assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), done.stderr

@@ -1,12 +1,10 @@
 """Without the library, the backend libp2p is refused in one line that says what to do."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.commands import ENDS_SECONDS
+from tests.commands import python
 
 # None is what the import system takes for missing.
 PROGRAM = "import sys; sys.modules['libp2p'] = None; from swarm_node.commands.cli import main; main()"
@@ -21,7 +19,6 @@ PROGRAM = "import sys; sys.modules['libp2p'] = None; from swarm_node.commands.cl
     ],
 )
 def test_a_backend_that_is_not_installed_is_one_line(tmp_path: Path, arguments: tuple[str, ...], remedy: str) -> None:
-    line = [sys.executable, "-c", PROGRAM, *arguments, "--home", str(tmp_path)]
-    ended = subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False)
+    ended = python("-c", PROGRAM, *arguments, "--home", tmp_path)
     assert ended.returncode == 2
     assert remedy in ended.stderr.splitlines()[-1] and "Traceback" not in ended.stderr

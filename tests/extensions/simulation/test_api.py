@@ -1,8 +1,6 @@
 """The names that the simulation adds to `swarm_node`, and the notebook that shows them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 import swarm_node
 from swarm_node import UserError, load_report
 from swarm_node.extensions.simulation import api
+from tests.commands import python
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
@@ -18,7 +17,7 @@ NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
 def test_the_names_are_those_of_the_package_stand_on_the_page_and_load_no_torch() -> None:
     assert swarm_node.simulate is api.simulate and swarm_node.load_report is api.load_report
     names = "import sys; from swarm_node import load_report, simulate; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", names], capture_output=True, text=True).stdout.strip() == "False"
+    assert python("-c", names).stdout.strip() == "False"
     page = (ROOT / "docs" / "how-to" / "python.md").read_text()
     assert "`simulate(config)`" in page and "`load_report(path)`" in page
 
@@ -33,6 +32,6 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     script = tmp_path / "notebook.py"
     script.write_text("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = python(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "4 groups published" in done.stdout

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from swarm_node.extensions.simulation.settings import FaultsConfig
 from swarm_node.settings import ModelConfig
 from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
+from tests.commands import python
 
 
 def learnt(path: Path) -> dict:
@@ -227,4 +226,4 @@ def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):
 
 def test_the_parent_process_imports_no_torch_and_no_matplotlib():
     code = "import sys, swarm_node.extensions.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0

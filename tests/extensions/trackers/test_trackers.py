@@ -5,8 +5,6 @@ import csv
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
@@ -20,7 +18,7 @@ from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
 from swarm_node.rollouts.reports import METRICS, figures
 from swarm_node.telemetry.events import CellFinished, CellRound, RoundDone, Validated
-from tests.commands import ENDS_SECONDS
+from tests.commands import python
 from tests.core.telemetry.test_metrics import report
 
 
@@ -97,15 +95,8 @@ def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> N
         "tracker = TrackioTracker(Path(sys.argv[1]));"
         "[tracker.take(cell(arm, 0, number)) for number in range(3) for arm in ('2/0', '1/1')]; tracker.close()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        cwd=Path(__file__).parents[3],
-        env={name: value for name, value in os.environ.items() if name != "TRACKIO_DIR"},
-        capture_output=True,
-        text=True,
-        timeout=ENDS_SECONDS,
-        check=False,
-    )
+    ours = {name: value for name, value in os.environ.items() if name != "TRACKIO_DIR"}
+    done = python("-c", program, tmp_path, cwd=Path(__file__).parents[3], env=ours)
     assert done.returncode == 0, done.stdout + done.stderr
     (database,) = (tmp_path / "trackio").glob("*.db")
     rows = sqlite3.connect(database).execute("select run_name, step, metrics from metrics").fetchall()
