@@ -6,16 +6,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.studies.guests import address, reports
 from swarm_node.commands.home import load_identity
 from swarm_node.network.process import control
-from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ENDS_SECONDS, command, ended, started
 from tests.network.members import black_hole
 from tests.waiting import PATIENCE, until
@@ -63,23 +63,8 @@ def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]
             raise
 
 
-def reports(home: Path) -> Sequence[dict[str, Any]]:
-    file = home / "events.jsonl"
-    return [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
-
-
 def learned(home: Path) -> int:
     return sum(report["external_informative"] for report in reports(home))
-
-
-def address(home: Path) -> str:
-    def listening() -> list[str]:
-        return [
-            each for each in ((control.ask(home) or {}).get("network") or {}).get("addresses", []) if "/tcp/" in each
-        ]
-
-    until(listening, what="listening")
-    return listening()[0]
 
 
 def in_the_end(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":

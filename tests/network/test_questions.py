@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from lab.studies.guests import address, reports
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import killed_in_the_end, read_until, started
-from tests.network.test_nodes import address, learned, reports, running
+from tests.network.test_nodes import learned, running
 from tests.waiting import until
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(2700)]

@@ -10,10 +10,10 @@ import psutil
 import pytest
 import torch
 
+from lab.studies.guests import reports
 from protocol.messages import Round
 from swarm_node.node.asynchronous import AsynchronousNode, driving
 from swarm_node.settings import AsynchronousConfig, LearningConfig
-from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until
 from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
@@ -101,7 +101,7 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     assert resumed.returncode == 0, output
     assert "resumed after" in output
     assert sorted(curve(tmp_path)) == list(range(12))
-    reports = [e["report"] for e in read_jsonlines(tmp_path / "events.jsonl") if e["event"] == "RoundDone"]
-    assert all(report["rollouts"] == 4 * 8 for report in reports)  # no group was lost with the scoring process
-    assert all(0 <= (report["step"]["staleness"] or 0.0) <= 2 for report in reports)
+    for report in reports(tmp_path):
+        assert report["rollouts"] == 4 * 8, "no group was lost with the scoring process"
+        assert 0 <= (report["step"]["staleness"] or 0.0) <= 2
     assert all_checkpoints(tmp_path / "checkpoints")[-1].name == "00000012"

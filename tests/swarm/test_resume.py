@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from swarm_node.telemetry.jsonlines import read_jsonlines
+from lab.studies.guests import reports
 from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until, started
 
@@ -26,11 +26,9 @@ def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
     """The report of each round. If a round was run again after a kill, the last report counts."""
     rounds = {}
-    for event in read_jsonlines(home / "events.jsonl"):
-        if event["event"] == "RoundDone":
-            report = event["report"]
-            step = report["step"]
-            rounds[report["round"]] = (report["reward"], step["loss"], step["grad_norm"], report["generated_tokens"])
+    for report in reports(home):
+        step = report["step"]
+        rounds[report["round"]] = (report["reward"], step["loss"], step["grad_norm"], report["generated_tokens"])
     return rounds
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
+from lab.studies.guests import address
 from tests import preloaded
 from tests.commands import started
-from tests.network.test_nodes import address, learned, running
+from tests.network.test_nodes import learned, running
 from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from lab.studies.guests import reports
 from swarm_node.extensions.gpus.ranks import JoinedRanks
-from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints
 from swarm_node.training.optimisers import state_tensors
 from tests import preloaded
@@ -29,10 +29,7 @@ NODE = ["-m", "tests.extensions.gpus.keeping_all", "run", *FLAGS, "--home"]
 def steps(home: Path) -> dict[int, dict[str, float]]:
     """Figures of each round that should not depend on the number of ranks."""
     names = ("loss", "grad_norm", "trained_tokens", "entropy", "mismatch_kl", "ratio_mean")
-    if not (home / "events.jsonl").exists():
-        return {}
-    reports = [event["report"] for event in read_jsonlines(home / "events.jsonl") if event["event"] == "RoundDone"]
-    found = {report["round"]: {"reward": report["reward"], **report["step"]} for report in reports}
+    found = {report["round"]: {"reward": report["reward"], **report["step"]} for report in reports(home)}
     return {now: {k: step[k] for k in ("reward", *names) if step[k] is not None} for now, step in found.items()}
 
 

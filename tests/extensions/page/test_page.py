@@ -14,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from lab.studies.guests import reports
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.page.observer import page
@@ -21,7 +22,6 @@ from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of, with_sections
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Telemetry
-from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import ended, killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 
@@ -59,7 +59,7 @@ def test_a_mistake_in_the_address_is_told(tmp_path: Path) -> None:
 
 def figures(home: Path) -> dict[int, tuple[float, ...]]:
     """What a node learnt, by round, as far as its events tell."""
-    found = [each["report"] for each in read_jsonlines(home / "events.jsonl") if each["event"] == "RoundDone"]
+    found = reports(home)
     return {each["round"]: (each["reward"], each["generated_tokens"], each["step"]["loss"]) for each in found}
 
 
