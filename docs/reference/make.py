@@ -12,13 +12,14 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from swarm_node.extensions.page.settings import PageConfig
+from swarm_node.extensions.simulation import events as simulated
 from swarm_node.extensions.simulation.learned import HeldOut
 from swarm_node.extensions.simulation.plot_command import PlotConfig
 from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
@@ -27,7 +28,7 @@ from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepRepor
 from swarm_node.settings import AskConfig, BootstrapConfig, EvaluationConfig, NodeConfig, with_sections
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
-from swarm_node.telemetry.events import Written
+from swarm_node.telemetry import events
 
 HERE = Path(__file__).parent
 COMMANDS: Mapping[str, type[BaseModel]] = {
@@ -174,7 +175,7 @@ def _value(about: FieldInfo) -> str:
 
 
 def events_page() -> str:
-    parts = [described(kind, "##") for kind in get_args(Written)]
+    parts = [described(kind, "##") for kind in (*_written(events), *_written(simulated))]
     nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
     figures = [row(f"`{name}`", about.unit or "-", about.meaning, about.over) for name, about in METRICS.items()]
     explained = (
@@ -191,6 +192,12 @@ def events_page() -> str:
             explained + table("figure", "unit", "meaning", "of several nodes") + "".join(figures),
         ]
     )
+
+
+def _written(module: ModuleType) -> list[type[events.Event]]:
+    """The events of this module that events.jsonl has."""
+    kinds = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, events.Event)]
+    return [each for each in kinds if each.written and each.__module__ == module.__name__ and each is not events.Event]
 
 
 def report_page() -> str:

@@ -1,8 +1,7 @@
 """Everything that can happen in a run, as small frozen values, and `Telemetry`, which hands each of them to its sinks.
 
 Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or JSON lines; code
-that emits an event does not know the sinks. events.jsonl holds the events of `Written`; the others are for sinks of the
-same process alone.
+that emits an event does not know the sinks. Packages that extend the core have events of their own.
 
 Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of rollouts and
 trackers. The core knows none of them by name: `observe` asks those that packages register.
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
@@ -23,12 +22,21 @@ from swarm_node.settings import Section
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """The command has begun and has loaded nothing heavy yet. Before it, sinks start no thread."""
+class Event:
+    """Something that has happened."""
+
+    written: ClassVar[bool] = True  # to events.jsonl; else it is for sinks of the same process alone
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted:
+class Begun(Event):
+    """The command has begun and has loaded nothing heavy yet. Before it, sinks start no thread."""
+
+    written: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
     """A node or a simulation begins, or goes on after a resume."""
 
     title: str  # e.g. "node 12D3KooW..."
@@ -38,7 +46,7 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundDone:
+class RoundDone(Event):
     """One round of this node."""
 
     report: RoundReport  # all that is known of the round
@@ -48,28 +56,30 @@ class RoundDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class Trained(Event):
     """The node has trained on a round; its `RoundDone` follows."""
+
+    written: ClassVar[bool] = False
 
     selection: Selection  # the groups, with text of strangers
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(Event):
     """Where others reach the node has changed."""
 
     addresses: tuple[str, ...]  # full multiaddrs, best first
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class Resting(Event):
     """The node rests, or goes on: it is a guest on its machine."""
 
     reason: str  # why it rests; empty when it goes on
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSaved:
+class CheckpointSaved(Event):
     """A checkpoint is on disk."""
 
     round: int  # rounds done when it was written
@@ -87,7 +97,7 @@ class Corrected:
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class Validated(Event):
     """Held-out questions were asked."""
 
     round: int  # rounds done
@@ -100,97 +110,24 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Event):
     """Something worth a line that needs no action."""
 
     text: str  # one line
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Event):
     """Something a user should look at; the run goes on."""
 
     text: str  # one line
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(Event):
     """A node or a simulation ends as it should."""
 
     text: str  # e.g. "stopped after 200 rounds"
-
-
-@dataclass(frozen=True, slots=True)
-class CellStarted:
-    """A simulation begins one repetition (seed) of one arm."""
-
-    arm: str  # local/external groups, e.g. "4/4"
-    seed: int  # of the repetition
-
-
-@dataclass(frozen=True, slots=True)
-class CellRound:
-    """One round of a whole simulated swarm. Means are over the nodes that took part; zero where none did."""
-
-    arm: str  # as in CellStarted
-    seed: int  # as in CellStarted
-    round: int  # from 0
-    nodes: int  # that took part
-    reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
-    node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
-    reward_by_task: Mapping[str, float]  # mean reward of a completion, over the nodes that had the task
-    informative_share: float  # of local groups, with a non-zero advantage
-    external_groups: float  # trained on, per node
-    rollouts: int  # completions, all nodes
-    generated_tokens: int  # all nodes
-    trained_tokens: int  # all nodes
-    mean_length: float  # tokens per completion
-    ended_share: float  # of completions that ended by themselves
-    entropy: float  # nats per trained token
-    grad_norm: float  # before clipping, mean over optimiser steps
-    clip_fraction: float  # of trained tokens: their ratio left the clip range against the advantage
-    skipped: Mapping[str, int]  # by reason, all nodes, this round
-    rejected: Mapping[str, int]  # by reason, all nodes, so far
-    seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
-    attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
-    metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
-    accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
-
-
-@dataclass(frozen=True, slots=True)
-class CellFinished:
-    """All rounds of a cell are done."""
-
-    arm: str  # as in CellStarted
-    seed: int  # as in CellStarted
-    cumulative_reward: float  # sum of the rewards of its rounds
-
-
-@dataclass(frozen=True, slots=True)
-class CellFailed:
-    """A cell ended by an error; the others go on."""
-
-    arm: str  # as in CellStarted
-    seed: int  # as in CellStarted
-    error: str  # one line
-
-
-Written = (
-    RunStarted
-    | RoundDone
-    | Listening
-    | Resting
-    | CheckpointSaved
-    | Validated
-    | Notice
-    | Warned
-    | RunFinished
-    | CellStarted
-    | CellRound
-    | CellFinished
-    | CellFailed
-)
-Event = Written | Begun | Trained
 
 
 class Sink(Protocol):
@@ -222,11 +159,8 @@ class Telemetry:
     def emit(self, event: Event) -> None:
         """To every sink, in their order; a sink may emit another event while it takes one. Text, which may be that of a
         library's error, is without secrets."""
-        match event:
-            case Notice(text) | Warned(text) | RunFinished(text):
-                event = replace(event, text=hidden(text))
-            case CellFailed(error=error):
-                event = replace(event, error=hidden(error))
+        told = {key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)}
+        event = replace(event, **told)
         for sink in list(self._sinks):
             try:
                 sink.take(event)

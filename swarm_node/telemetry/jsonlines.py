@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm_node.common import private
 from swarm_node.common.files import plain
-from swarm_node.telemetry.events import Event, Written
+from swarm_node.telemetry.events import Event
 from swarm_node.telemetry.lines import Lines
 
 LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
@@ -35,7 +35,7 @@ class JsonLines:
         self._lines = Lines(path)
 
     def take(self, event: Event) -> None:
-        if not isinstance(event, Written):
+        if not event.written:
             return
         record = {
             "time": round(self._clock(), 3),

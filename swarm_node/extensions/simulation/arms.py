@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import with_environment
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.node_options import all_tasks
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.telemetry.events import CellRound
 
 
 @dataclass(frozen=True, slots=True)

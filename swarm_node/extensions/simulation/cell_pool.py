@@ -13,8 +13,9 @@ from queue import SimpleQueue
 from swarm_node.common.channel import Failed
 from swarm_node.extensions.simulation.arms import Cell, Record
 from swarm_node.extensions.simulation.engines.engine import Launch, Worker
+from swarm_node.extensions.simulation.events import CellRound, CellStarted
 from swarm_node.extensions.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
-from swarm_node.telemetry.events import CellRound, CellStarted, Event, Notice
+from swarm_node.telemetry.events import Event, Notice
 
 LOSSES = 3  # hosts that a cell may lose before it has failed
 

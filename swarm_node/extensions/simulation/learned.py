@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from swarm_node.extensions.simulation.arms import Record
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.reports import mean
-from swarm_node.telemetry.events import CellRound
 
 T = TypeVar("T")
 LocalTasks = Sequence[frozenset[str]]  # that each node asks itself

@@ -17,6 +17,7 @@ from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, parse
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
+from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.folder import ReportFolder
 from swarm_node.extensions.simulation.node_options import contributors, node_config
@@ -117,13 +118,13 @@ def _run(
                 folder.save(outcome)
                 folder.log(cell).unlink(missing_ok=True)
                 total_reward = sum(done.reward for done in outcome.rounds)
-                telemetry.emit(events.CellFinished(str(cell.arm), cell.seed, total_reward))
+                telemetry.emit(CellFinished(str(cell.arm), cell.seed, total_reward))
             elif outcome.by_user:
                 folder.log(cell).unlink(missing_ok=True)
                 raise UserError(outcome.error)
             else:
                 failed.append((cell, outcome))
-                telemetry.emit(events.CellFailed(str(cell.arm), cell.seed, outcome.error))
+                telemetry.emit(CellFailed(str(cell.arm), cell.seed, outcome.error))
     except KeyboardInterrupt:
         done = total - len(todo) + len(records)
         telemetry.emit(
@@ -146,11 +147,11 @@ class EarlyFigure:
 
     def __init__(self, config: SimulationConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
-        self._rounds: dict[Cell, list[events.CellRound]] = {}
+        self._rounds: dict[Cell, list[CellRound]] = {}
 
     def take(self, event: events.Event) -> None:
         """Takes a round in. A cell that begins anew replaces what there was of it."""
-        if isinstance(event, events.CellRound):
+        if isinstance(event, CellRound):
             cell = Cell(parse_arm(event.arm), event.seed)
             self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
             if event.accuracy:

@@ -12,12 +12,12 @@ from itertools import accumulate
 
 from swarm_node.extensions.simulation.arms import Arm, Record, cell_config, parse_arms
 from swarm_node.extensions.simulation.cell import total
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.learned import HeldOut, held_out
 from swarm_node.extensions.simulation.node_options import local_tasks, node_names
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.reports import METRICS, mean
-from swarm_node.telemetry.events import CellRound
 
 LAST = 10  # rounds that count as the end of a run
 

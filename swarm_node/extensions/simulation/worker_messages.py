@@ -11,10 +11,10 @@ from typing import IO
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import with_sections
 from swarm_node.settings.secret import revealed
-from swarm_node.telemetry.events import CellRound
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # a round of 1,000 nodes has some MB
 BEGIN = b"swarm-node worker\n"  # what a start-up file of Python prints comes before it

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
 from swarm_node.rollouts.reports import Figure, figures
-from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, Event, RoundDone, RunStarted, Validated
+from swarm_node.telemetry.events import Event, RoundDone, RunStarted, Validated
 
 PROJECT = "swarm-node"
 RESUMED = "swarm/resumed_after"  # rounds: of a round that stands there twice, the row that came later counts

@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
+from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound, CellStarted
 from swarm_node.extensions.simulation.progress import SimulationTerminal, duration
-from swarm_node.telemetry.events import CellFailed, CellFinished, CellRound, CellStarted
 
 
 class Clock:

@@ -6,10 +6,10 @@ from PIL import Image
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation import cell_pool
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.main import simulate
 from swarm_node.extensions.simulation.settings import FaultsConfig
 from swarm_node.settings import ModelConfig
-from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import python
 

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.events import CellFinished, CellRound
 from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
 from swarm_node.rollouts.reports import METRICS, figures
-from swarm_node.telemetry.events import CellFinished, CellRound, RoundDone, Validated
+from swarm_node.telemetry.events import RoundDone, Validated
 from tests.commands import python
 from tests.core.telemetry.test_metrics import report
 
@@ -45,9 +46,9 @@ class Keeping(Tracker):
 
 
 def cell(arm: str, seed: int, number: int) -> CellRound:
-    fields: dict[str, Any] = dict.fromkeys(CellRound.__dataclass_fields__, 0)
-    fields |= {"arm": arm, "seed": seed, "round": number, "metrics": dict.fromkeys(METRICS, 1.0)}
-    return CellRound(**fields)
+    facts: dict[str, Any] = dict.fromkeys((each.name for each in fields(CellRound)), 0)
+    facts |= {"arm": arm, "seed": seed, "round": number, "metrics": dict.fromkeys(METRICS, 1.0)}
+    return CellRound(**facts)
 
 
 def test_a_simulation_is_a_run_for_each_arm_and_seed(tmp_path: Path) -> None:

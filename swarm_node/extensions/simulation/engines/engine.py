@@ -15,9 +15,9 @@ from swarm_node.common.loading import quickly
 from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.telemetry.events import CellRound
 
 if TYPE_CHECKING:
     from swarm_node.extensions.simulation.engines.population import LivePopulation

@@ -19,6 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.engines.engine import Engine, Run
+from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.node_options import identity, node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -27,7 +28,6 @@ from swarm_node.rollouts.reports import RoundReport
 from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
-from swarm_node.telemetry.events import CellRound
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POLL_SECONDS = 0.2

@@ -1,0 +1,61 @@
+"""What happens in a simulation beside the events of any run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from swarm_node.telemetry.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class CellStarted(Event):
+    """A simulation begins one repetition (seed) of one arm."""
+
+    arm: str  # local/external groups, e.g. "4/4"
+    seed: int  # of the repetition
+
+
+@dataclass(frozen=True, slots=True)
+class CellRound(Event):
+    """One round of a whole simulated swarm. Means are over the nodes that took part; zero where none did."""
+
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
+    round: int  # from 0
+    nodes: int  # that took part
+    reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
+    node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
+    reward_by_task: Mapping[str, float]  # mean reward of a completion, over the nodes that had the task
+    informative_share: float  # of local groups, with a non-zero advantage
+    external_groups: float  # trained on, per node
+    rollouts: int  # completions, all nodes
+    generated_tokens: int  # all nodes
+    trained_tokens: int  # all nodes
+    mean_length: float  # tokens per completion
+    ended_share: float  # of completions that ended by themselves
+    entropy: float  # nats per trained token
+    grad_norm: float  # before clipping, mean over optimiser steps
+    clip_fraction: float  # of trained tokens: their ratio left the clip range against the advantage
+    skipped: Mapping[str, int]  # by reason, all nodes, this round
+    rejected: Mapping[str, int]  # by reason, all nodes, so far
+    seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
+    attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
+    metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
+    accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
+
+
+@dataclass(frozen=True, slots=True)
+class CellFinished(Event):
+    """All rounds of a cell are done."""
+
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
+    cumulative_reward: float  # sum of the rewards of its rounds
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailed(Event):
+    """A cell ended by an error; the others go on."""
+
+    arm: str  # as in CellStarted
+    seed: int  # as in CellStarted
+    error: str  # one line
