@@ -1,9 +1,8 @@
 """The section `dataset`: questions of the user's own, from a file."""
 
-import difflib
 from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from swarm_node.settings import WithQuestions
 from swarm_node.settings.sections import PlugIn, Section
@@ -34,11 +33,3 @@ class DatasetConfig(Section):
     """number: how far off a right answer may be, as a share of it."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
-
-    @field_validator("verifier")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in VERIFIERS and ":" not in name:
-            close = difflib.get_close_matches(name, VERIFIERS, n=1, cutoff=0.0)
-            raise ValueError(f"did you mean {close[0]!r}? There are {', '.join(VERIFIERS)}, and FILE:FUNCTION")
-        return name
