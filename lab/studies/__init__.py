@@ -15,5 +15,5 @@ attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (
              use attackers and churn
 for the node catalogue_survey, which makes the catalogue of reasoning-gym
 parts        simulated and simulated_exchange, guests; and for tests enumeration
-             (of puzzles), raylets and mixed_swarm (a node, a TRL script, a contributor, py-libp2p)
+             (of puzzles) and mixed_swarm (a node, a TRL script, a contributor, py-libp2p)
 """

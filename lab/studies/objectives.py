@@ -15,7 +15,6 @@ from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped, gr
 
 GAMMA = 0.1  # of LUFFY's shaping, as published
 CARDS = Random(0)
-FLOOR = 0.02  # probability below which a node would hardly generate a token
 
 
 def named(name: str) -> str:
@@ -41,22 +40,7 @@ def shaping(log_probs: Tensor) -> Tensor:
     return GAMMA * p / (p + GAMMA) ** 2
 
 
-def clip(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """Without a peer's tokens that this node would hardly have generated when it took the completion in."""
-    return _without(terms.external & (terms.behaviour.exp() < FLOOR), terms, bounds)
-
-
-def positives(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """Without a peer's completions that are no better than the mean of their group. The loss is divided by the number
-    of all completions, those too."""
-    return _without(terms.external & (terms.advantages <= 0), terms, bounds)
-
-
 def dealt_at_random(rewards: Sequence[float]) -> list[float]:
     """Advantages of a group whose rewards went to its completions at random, as `training.scale_rewards`: a check that
     nothing is learned from such rewards."""
     return group_advantages(CARDS.sample(rewards, len(rewards)))
-
-
-def _without(left_out: Tensor, terms: Terms, bounds: Bounds) -> TokenLoss:
-    return clipped(terms._replace(advantages=terms.advantages.masked_fill(left_out, 0.0)), bounds)

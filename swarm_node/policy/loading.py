@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
-from swarm_node.policy import hub, models, soundness
+from swarm_node.policy import base, hub, models, named, soundness
 from swarm_node.policy.device import attempt
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
@@ -93,6 +93,9 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
+    frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
+    if frozen and isinstance(source, Path) and source.parent == named.cache():
+        base.share(model, source)
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)

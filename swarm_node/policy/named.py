@@ -51,9 +51,13 @@ KNOWN = {
 
 def folder(name: str) -> Path:
     """Of a known model: the one beside this Python, as in an image, else in the cache. It may not be there yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    installed, cached = (root / "swarm-node" / "models" / name for root in (Path(sys.prefix, "share"), cache))
-    return installed if is_whole(installed) else cached
+    installed = Path(sys.prefix, "share", "swarm-node", "models", name)
+    return installed if is_whole(installed) else cache() / name
+
+
+def cache() -> Path:
+    """Where this user's models are kept, by their names."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / "models"
 
 
 def say(line: str) -> None:
@@ -68,7 +72,7 @@ def obtain(name: str, tell: Tell = say) -> Path:
     try:
         if not is_whole(place):
             place.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(place, tell):
+            with alone(place, tell):
                 if not is_whole(place):  # another process may have got it meanwhile
                     _get(known, place, tell)
     except OSError as error:
@@ -86,13 +90,13 @@ def is_whole(place: Path) -> bool:
 
 
 @contextmanager
-def _alone(place: Path, tell: Tell) -> Iterator[None]:
-    """One process at a time gets a model; the kernel takes the lock from a process that was killed."""
+def alone(place: Path, tell: Tell = say) -> Iterator[None]:
+    """One process at a time writes a model; the kernel takes the lock from a process that was killed."""
     with place.with_name(f".{place.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell(f"waiting for another process that gets model {place.name}")
+            tell(f"waiting for another process that writes model {place.name}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.studies.raylets import Raylets, raylets
+from tests.extensions.ray.raylets import Raylets, raylets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.ray import elsewhere
 from swarm_node.extensions.simulation.folder import ReportFolder

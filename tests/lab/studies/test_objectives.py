@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from lab.studies import objectives
-from lab.studies.objectives import FLOOR, GAMMA, named, shaping
+from lab.studies.objectives import GAMMA, named, shaping
 from swarm_node.common import plugins
 from swarm_node.training.objectives import Bounds, Terms, clipped, group_advantages
 
-PROBABILITIES = (0.9, 0.1, 0.5 * FLOOR, 0.5 * FLOOR, 0.9, 0.1)
+PROBABILITIES = (0.9, 0.1, 0.01, 0.01, 0.9, 0.1)
 ADVANTAGES = (1.0, 1.0, 1.0, 1.0, -1.0, -1.0)
 EXTERNAL = (True, True, True, False, True, False)
 
@@ -29,18 +29,10 @@ def luffy(p: float) -> float:
     return GAMMA * p / (p + GAMMA) ** 2
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("shaped", [-luffy(0.9), -0.25, -luffy(0.5 * FLOOR), -1.0, 1.0, 1.0]),
-        ("clip", [-1.0, -1.0, 0.0, -1.0, 1.0, 1.0]),
-        ("positives", [-1.0, -1.0, -1.0, -1.0, 0.0, 1.0]),
-    ],
-)
-def test_each_objective_changes_what_a_peer_contributes_and_nothing_else(name, expected) -> None:
+def test_shaping_changes_what_a_peer_contributes_and_nothing_else() -> None:
     assert slopes(clipped) == pytest.approx([-a for a in ADVANTAGES])
-    assert slopes(getattr(objectives, name)) == pytest.approx(expected)
-    assert slopes(plugins.load("objectives", named(name))) == pytest.approx(expected)  # as a simulation finds it
+    shaped = [-luffy(0.9), -0.25, -luffy(0.01), -1.0, 1.0, 1.0]
+    assert slopes(plugins.load("objectives", named("shaped"))) == pytest.approx(shaped)  # as a simulation finds it
 
 
 def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:

@@ -1,6 +1,6 @@
-"""A Ray cluster of several raylets on this machine, as hosts that can be lost. For tests.
+"""A Ray cluster of several raylets on this machine, as hosts that can be lost.
 
-    python -m lab.studies.raylets --count 3
+    python -m tests.extensions.ray.raylets --count 3
 
 The first line out is the address. Each line in kills a raylet, with all that runs on it, and is answered by a line. The
 cluster ends with the input.
@@ -46,7 +46,7 @@ class Raylets:
 @contextmanager
 def raylets(count: int = 3) -> Iterator[Raylets]:
     """With one CPU each. When it ends, so have all of Ray's processes."""
-    words = [sys.executable, "-m", "lab.studies.raylets", "--count", str(count)]
+    words = [sys.executable, "-m", "tests.extensions.ray.raylets", "--count", str(count)]
     environment = {**os.environ, **VARIABLES, "RAY_USAGE_STATS_ENABLED": "0"}
     process = subprocess.Popen(
         words,
@@ -78,7 +78,7 @@ def _lives(process: psutil.Process) -> bool:
 def main() -> None:
     from ray.cluster_utils import Cluster  # now: an extra
 
-    parser = argparse.ArgumentParser(prog="python -m lab.studies.raylets", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.extensions.ray.raylets", description=__doc__)
     parser.add_argument("--count", type=int, default=3)
     count = parser.parse_args().count
     options = {"num_cpus": 1, "object_store_memory": STORE}
