@@ -84,10 +84,12 @@ def main() -> None:
     options = {"num_cpus": 1, "object_store_memory": STORE}
     cluster = Cluster(initialize_head=True, head_node_args={**options, "include_dashboard": False})
     others = [cluster.add_node(**options) for _ in range(count - 1)]
-    print(cluster.address, flush=True)
+    sys.stdout.write(f"{cluster.address}\n")
+    sys.stdout.flush()
     for _ in sys.stdin:
         cluster.remove_node(others.pop(), allow_graceful=False)
-        print("killed", flush=True)
+        sys.stdout.write("killed\n")
+        sys.stdout.flush()
     cluster.shutdown()
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.extensions.ray.raylets import Raylets, raylets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.ray import elsewhere
 from swarm_node.extensions.simulation.folder import ReportFolder
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
+from tests.extensions.ray.raylets import Raylets, raylets
 from tests.waiting import until
 
 ray = pytest.importorskip("ray")
