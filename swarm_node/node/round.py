@@ -126,7 +126,7 @@ class Node:
                     faults[external.id] = result.reason
                     hung.update([external.author] if result.reason in HUNG else [])
                 considered += scored
-                screened, rejected = self.defence.screen(generated.groups, scored, rng)
+                screened, rejected = self.defence.screen(generated.groups + generated.answers, scored, rng)
                 passed, refused = passed + screened, refused + rejected
                 chosen = self.sampler.choose(passed, wanted)
         self._settle(spent, passed, chosen, faults, hung, generated.round)

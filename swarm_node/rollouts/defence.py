@@ -38,7 +38,7 @@ class Layer(Protocol):
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         """Positions of the completions that may be trained on, for each external group: all, unless a layer says
-        otherwise. `local`: all groups that this node generated this round."""
+        otherwise. `local`: all groups that this node generated this round, to questions of others, too."""
         return [list(range(len(group.rewards))) for group in groups]
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:

@@ -85,7 +85,7 @@ class Defence(Protocol):
         self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[Refused]]:
         """The informative ones of external groups just scored, without suspect completions, and those refused whole.
-        `local`: all groups that this node generated this round."""
+        `local`: all groups that this node generated this round, to questions of others, too."""
         ...
 
     @property

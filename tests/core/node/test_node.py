@@ -243,6 +243,18 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
 
+def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_questions_too(monkeypatch) -> None:
+    """Answers of another kind of task look like none of a specialist's own: `ngrams` refused 190 groups of 205."""
+    compared = []
+    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: compared.append(own) or 99.0)
+    writer, reader = writer_and_reader(external=3, defence=("length", "rescue"))
+    for now in range(2):
+        writer.produce(Round(now))
+        own = reader.produce(Round(now))
+        considered(reader, own)
+    assert own.answers and compared[-1] == own.groups + own.answers
+
+
 def test_an_uninformative_group_is_not_published() -> None:
     class Strict(Digits):
         def score(self, groups):

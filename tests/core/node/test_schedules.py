@@ -50,7 +50,7 @@ class Counter:
 
     def update(self, groups):
         (number,) = {group.round for group in groups}
-        (version,) = {v for group in groups for tokens in group.tokens for v in tokens.versions}
+        (version,) = {v for group in groups for tokens in group.tokens if tokens for v in tokens.versions}
         self.seen.append((number, POLICY.version - version))
         POLICY.version += 1
         return StepReport()
