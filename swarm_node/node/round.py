@@ -77,8 +77,7 @@ class Node:
 
     def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
         """Local groups: completions of this round's prompts, scored here. `others`: questions of other nodes, answered
-        in place of some of its own, so that comparing costs no time. A node asks at least as many questions of its
-        own as it trains on."""
+        in place of own ones, so that comparing costs no time; as many own ones stay as local groups are trained on."""
         least = max(1, min(self.config.local_groups, self.config.questions))
         own = self.environment.sample(self.peer_id, now, max(least, self.config.questions - len(others)))
         groups, skipped, seconds = self._complete([*own, *others], now)
