@@ -1,8 +1,6 @@
 """The frozen base of adapters in float32, which a CPU computes in: one file beside a known model, which itself lies in
-bfloat16. All nodes of a machine map the file, and so hold one copy.
-
-Each node compares every weight with its model's own, bit for bit, before it takes it from the file. So the file is as
-good as the model, whoever wrote it.
+bfloat16. All nodes of a machine map the file, and so hold one copy. Each compares every weight with its model's own,
+bit for bit, before it takes it from the file.
 """
 
 import mmap

@@ -19,7 +19,7 @@ from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import base, hub, models, named, soundness
-from swarm_node.policy.device import attempt
+from swarm_node.policy.device import attempt, keep_nothing_back
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
@@ -52,6 +52,8 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     where that cannot be loaded, UserError where the model cannot."""
     config = config.model_copy(update={"name": models.source(config.name)})
     device = choose_device(config.device)
+    if config.lora_rank:  # its own copy of the base goes, and each round merges adapters into another
+        keep_nothing_back()
     source = _locate(config.name) if config.lora_rank or resume is None else resume
     getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
     filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)  # peft reads it, and no user can change that

@@ -33,7 +33,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: 
         return config, None
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
-    if policy.checkpointing or config.model.lora_rank:  # each round merges adapters into a copy of the weights
+    if policy.checkpointing:
         keep_nothing_back()
     return plans.applied(config, made), made
 
