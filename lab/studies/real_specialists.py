@@ -92,18 +92,18 @@ def draw(reports: Mapping[tuple[str, int], Report], path: Path) -> None:
     """Held-out accuracy by rounds, mean and interval over seeds: a panel for each kind of tasks."""
     figure = Figure(figsize=(11.0, 3.4), dpi=110)
     for axes, (kind, words) in zip(figure.subplots(1, len(KINDS), sharey=True), KINDS.items(), strict=True):
-        for name in NAMES:
+        for number, name in enumerate(NAMES):
             curves = [curve(report, kind) for (other, _), report in reports.items() if other == name]
             if not curves or curves[0][1][0] is None:  # a generalist has no tasks that only others ask
                 continue
             rounds, values = curves[0][0], list(zip(*(accuracy for _, accuracy in curves), strict=True))
-            (line,) = axes.plot(rounds, [float(np.mean(each)) for each in values], label=name)
+            axes.plot(rounds, [float(np.mean(each)) for each in values], f"C{number}", label=name)
             ends = [interval(each) or (each[0], each[0]) for each in values]
-            axes.fill_between(rounds, *zip(*ends, strict=True), alpha=0.15, color=line.get_color())
+            axes.fill_between(rounds, *zip(*ends, strict=True), alpha=0.15, color=f"C{number}")
         axes.set(title=words, xlabel="rounds", ylim=(0, 1))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("held-out accuracy")
-    figure.axes[0].legend(fontsize=8, frameon=False)
+    figure.axes[-1].legend(*figure.axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc=(0.3, 0.38))
     figure.tight_layout()
     figure.savefig(path)
 
