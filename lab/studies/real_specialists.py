@@ -19,13 +19,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lab.benchmarks import command
-from lab.studies import objectives, runner
+from lab.studies import objectives, runner, specialists
+from lab.studies.real_swarm import TASKS
 from lab.studies.runner import Run
 from lab.studies.statistics import COMPARED, Comparison, compare, compared_line, interval
 
 DEALT, SHARED, ALONE, GENERALIST = "rewards dealt at random, 2/2", "sharing, 2/2", "alone, 2/0", "generalist, 2/0:all"
 NAMES = (ALONE, SHARED, GENERALIST, DEALT)
-TASKS = ("second/few", "swap/few", "last/few", "next/few")  # of a node each
 KINDS = {"all_tasks": "all tasks", "local_tasks": "own tasks", "other_tasks": "others' tasks"}
 SEEDS = range(3000, 3008)  # fixed before the first run
 ROUNDS, LONGER, EVERY, RATE = 12, 20, 4, 5e-4  # a generalist may run longer
@@ -57,21 +57,13 @@ def final(report: Report, kind: str = "all_tasks") -> float:
     return accuracy[rounds.index(ROUNDS)]
 
 
-def seconds(report: Report) -> list[float]:
-    """CPU time after each round, of all nodes."""
-    (cost,) = report["cost"].values()
-    return [0.0, *cost["cpu_seconds"][0]]
-
-
 def for_the_same_time(generalist: Report, shared: Report) -> float:
-    """Accuracy of one generalist when it had spent what a sharing node spends. Between evaluations a line is drawn."""
-    rounds, accuracy = curve(generalist, "all_tasks")
-    spent = seconds(generalist)
-    return float(np.interp(seconds(shared)[ROUNDS] / len(TASKS), [spent[each] for each in rounds], accuracy))
+    """Accuracy of one generalist when it had spent the CPU time that a node which shares spends."""
+    return specialists.accuracy(generalist, "cpu_seconds", specialists.spending(shared, "cpu_seconds")[-1] / len(TASKS))
 
 
 def comparisons(reports: Mapping[tuple[str, int], Report]) -> list[Comparison]:
-    """Sharing against the other arms, seed by seed, where both have been run."""
+    """Sharing against the other arms, seed by seed, where both have been run. All are one family."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for seed in SEEDS:
         if (shared := reports.get((SHARED, seed))) is None:
@@ -85,7 +77,8 @@ def comparisons(reports: Mapping[tuple[str, int], Report]) -> list[Comparison]:
             lines.setdefault("generalist: equal CPU", []).append((final(shared), same_time))
         if dealt := reports.get((DEALT, seed)):
             lines.setdefault("dealt at random", []).append((final(shared), final(dealt)))
-    return [compare(name, *map(list, zip(*pairs, strict=True))) for name, pairs in lines.items()]
+    found = [(name, compare(name, *map(list, zip(*pairs, strict=True)))) for name, pairs in lines.items()]
+    return [each for _, each in specialists.corrected(found)]
 
 
 def draw(reports: Mapping[tuple[str, int], Report], path: Path) -> None:

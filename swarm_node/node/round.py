@@ -149,7 +149,7 @@ class Node:
         groups = selection.generated.groups
         written = groups + selection.generated.answers
         lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
-        endings = [completion.ended for group in groups for completion in group.group.completions]
+        endings = [completion.ended for group in written for completion in group.group.completions]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
             peer_id=self.peer_id,

@@ -24,7 +24,7 @@ rewards.png, manifest.json and events.jsonl.
   --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
   --faults.loss SHARE            of the messages is lost; --faults.die 3@40
   --attack KIND                  hostile nodes, such as stealth, lies or flood
-  --defence LAYER ...            length, ngrams, rescue; or none
+  --defence LAYER ...            length, ngrams, rescue (no layer)
   --engine NAME                  memory, process, docker or ray"""
 
 
