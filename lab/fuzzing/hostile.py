@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ import psutil
 from lab.benchmarks import command
 from lab.fuzzing.hostile_answers import answers
 from lab.fuzzing.right_answers import right_answer
-from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, VERSION
 from swarm_node.environments.reasoning_gym.environment import PARTIAL, SCORER_MODULE
 from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.environments.rewards import RewardRule
@@ -116,7 +115,7 @@ def run(names: Sequence[str], only: int | None = None, library: bool = True) -> 
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
         results: dict[str, dict[str, Tally]] = {}
-        with ScoringClient(SOURCE, version("reasoning-gym"), TIME_LIMIT, MEMORY_LIMIT, SCORER_MODULE) as scoring:
+        with ScoringClient(SOURCE, VERSION, TIME_LIMIT, MEMORY_LIMIT, SCORER_MODULE) as scoring:
             scoring.ask([(names[0], "library", SEED, 0, None)])
             assert scoring.pid is not None
             session = scoring.pid  # the scoring process leads one

@@ -25,7 +25,7 @@ from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
 
 from lab.benchmarks import command
 from swarm_node.environments.reasoning_gym.catalogue import REFUSED
-from swarm_node.environments.reasoning_gym.source import LibraryItem, NoAnswer
+from swarm_node.environments.reasoning_gym.source import LibraryItem, NoQuestion
 from swarm_node.scoring.children import is_score
 
 ORDERS = ("forwards", "backwards")
@@ -75,7 +75,7 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
             against = objection(item, time.process_time() - began)
         except TooSlow:
             against = "slow"
-        except NoAnswer:
+        except NoQuestion:
             continue  # some items of a good level
         except Exception as error:  # noqa: BLE001
             against = f"raises {type(error).__name__}"

@@ -15,7 +15,7 @@ from protocol.messages import Question
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
-from swarm_node.environments.kinds import AskingEnvironment, Repeated, held_out, repeated
+from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.node.defaults import model_of, suited
 from swarm_node.policy.models import check_model
@@ -55,10 +55,6 @@ class TaskAccuracy:
     accuracy: float
     low: float  # 95 % interval
     high: float
-    in_training: float | None = (
-        None  # share of these questions whose text a node asks in training, too; None: not looked
-    )
-    trained_on: int = 0  # training questions of the task that were looked at for it
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
@@ -72,7 +68,6 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         from swarm_node.node.evaluation import answer
         from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
-    seen: dict[str, Repeated] = {}
     example: tuple[Question, str] | None = None  # and what was said to it
     with ExitStack() as stack, console.status("asking") as status:
         asking = _suited(config)
@@ -89,13 +84,11 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                 )
                 for question, score in zip(batch, answers.scores, strict=True):
                     scores.setdefault(f"{question.dataset}/{question.config_id}", []).append(score)
-            status.update("looking for these questions in training")
-            seen |= {"/".join(task): found for task, found in repeated(environment, questions).items()}
-    rows = [_row(task, found, seen.get(task)) for task, found in scores.items()]
+    rows = [_row(task, found) for task, found in scores.items()]
     every = [score for found in scores.values() for score in found]
     if example and not any(every):
         console.print(nothing_right(*example, asking), markup=False)
-    return [*rows, _row("all", every, _over_all(rows))]
+    return [*rows, _row("all", every)]
 
 
 def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
@@ -128,14 +121,11 @@ def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnviro
 
 def table(rows: Sequence[TaskAccuracy]) -> Table:
     """For a person; the last row, over all tasks, stands apart."""
-    shown = Table("task", "questions", "accuracy", "95 % interval", "in training")
-    if any(row.in_training for row in rows):
-        shown.caption = "in training: share of these questions whose text a node asks in training, too"
+    shown = Table("task", "questions", "accuracy", "95 % interval")
     for row in rows:
         note = f" ({row.skipped} skipped)" if row.skipped else ""
         interval = f"{row.low:.3f} - {row.high:.3f}"
-        known = "" if row.in_training is None else f"{row.in_training:.0%}"
-        figures = (f"{row.questions}{note}", f"{row.accuracy:.3f}", interval, known)
+        figures = (f"{row.questions}{note}", f"{row.accuracy:.3f}", interval)
         shown.add_row(row.task, *figures, end_section=row is rows[-2])
     return shown
 
@@ -155,22 +145,11 @@ def wilson(right: float, total: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _row(task: str, scores: Sequence[float | None], seen: Repeated | None) -> TaskAccuracy:
+def _row(task: str, scores: Sequence[float | None]) -> TaskAccuracy:
     scored = [score for score in scores if score is not None]
     low, high = wilson(sum(scored), len(scored))
-    known = (seen.share, seen.asked) if seen else (None, 0)
     accuracy = sum(scored) / max(1, len(scored))
-    return TaskAccuracy(task, len(scored), len(scores) - len(scored), accuracy, low, high, *known)
-
-
-def _over_all(rows: Sequence[TaskAccuracy]) -> Repeated | None:
-    """Of the rows where it is known; a task counts by its questions."""
-    known = [row for row in rows if row.in_training is not None]
-    questions = sum(row.questions for row in known)
-    if not questions:
-        return None
-    share = sum((row.in_training or 0.0) * row.questions for row in known) / questions
-    return Repeated(share, sum(row.trained_on for row in known))
+    return TaskAccuracy(task, len(scored), len(scores) - len(scored), accuracy, low, high)
 
 
 def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:

@@ -1,20 +1,14 @@
 """What a configuration can name: kinds of environments and their tasks. Also the message for an unknown task, and what
-is held out of a task: no peer has the addresses of those questions, but a task of few items has few texts, so another
-address may well have the same one.
+is held out of a task.
 """
 
 import difflib
-import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
-from statistics import fmean
+from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
 from swarm_node.rollouts.groups import Tasks
@@ -22,9 +16,6 @@ from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import EnvironmentConfig
 
 EVALUATION = HELD_OUT  # see `held_out`
-ASKED = 1000  # training questions of each task that `repeated` looks at
-SECONDS = 10.0  # after which fewer have to do: some tasks take a tenth of a second for a question
-NODE = PeerId("a node in training")  # no key makes this id
 
 Task = tuple[str, str]  # dataset, config id
 
@@ -141,10 +132,7 @@ def split_task(task: str) -> tuple[str, str]:
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     """`count` questions for `swarm-node model eval` and for validation, over the tasks in turn.
 
-    Their author cannot exist.
-
-    No peer has their addresses. The same prompt may still have been trained on, if a task has few (chain_sum/tiny has
-    not many sums), or from a neighbouring seed, since reasoning-gym derives an item from seed + index.
+    Their author cannot exist, so no peer has their addresses. The environments that ship keep their texts apart, too.
     """
     tasks = len(environment.tasks)
     page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often
@@ -153,44 +141,3 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
         raise UserError(f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer")
     sizes = [page] * full + [rest] * (rest > 0)
     return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """Of the held-out questions of a task."""
-
-    share: float  # whose text was asked in training, too
-    asked: int  # training questions that were looked at
-
-
-def repeated(
-    environment: AskingEnvironment, held_out: Sequence[Question], clock: Callable[[], float] = time.monotonic
-) -> Mapping[Task, Repeated]:
-    """By task, how many held-out questions a node asks in training, too. Nothing of questions that the user brings:
-    those are held out by their text."""
-    if environment.count is not None:
-        return {}
-    trained = _trained_on(environment, clock)
-    found: defaultdict[Task, list[bool]] = defaultdict(list)
-    for question, prompt in zip(held_out, environment.prompts(held_out), strict=True):
-        if isinstance(prompt, str):
-            found[_task(question)].append(prompt in trained[_task(question)])
-    return {task: Repeated(fmean(met), len(trained[task])) for task, met in found.items()}
-
-
-def _trained_on(environment: AskingEnvironment, clock: Callable[[], float]) -> Mapping[Task, list[str]]:
-    """The texts that a node asks in its first rounds: `ASKED` of each task, or as many as the time allows."""
-    texts: dict[Task, list[str]] = {task: [] for task in environment.tasks}
-    page = max(1, MAX_QUESTIONS_PER_ROUND // len(texts)) * len(texts)
-    began = clock()
-    for number in count():
-        questions = environment.sample(NODE, Round(number), min(page, MAX_QUESTIONS_PER_ROUND))
-        for question, prompt in zip(questions, environment.prompts(questions), strict=True):
-            texts[_task(question)].append(prompt if isinstance(prompt, str) else "")
-        if min(map(len, texts.values())) >= ASKED or clock() - began > SECONDS:
-            break
-    return texts
-
-
-def _task(question: Question) -> Task:
-    return question.dataset, question.config_id

@@ -171,14 +171,14 @@ def longest(local: Sequence[ScoredGroup], factor: float) -> float:
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `most` distinct external completions better than at least half of its own.
+    """A local group of a prompt with up to `most` distinct external completions that are better than its mean.
 
-    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with,
-    and nothing where this node usually does as well. The group carries the peer's name, since the question is the
-    peer's.
+    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with;
+    they count the less the better this node does, and nothing where all its answers are right. The group carries the
+    peer's name, since the question is the peer's.
     """
-    usual = sorted(local.rewards)[(len(local.rewards) - 1) // 2]
-    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > usual}
+    mean = fmean(local.rewards)
+    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > mean}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.completions + added.group.completions
     return ScoredGroup(

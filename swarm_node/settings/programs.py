@@ -80,7 +80,7 @@ class DefenceConfig(Section):
     )
     """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer than local ones.
     ngrams: drop completions with strings that better external completions share and local ones lack. rescue: complete
-    the prompt here, too, and add external completions that score higher than at least half of the local ones, without
+    the prompt here, too, and add external completions that score higher than the mean of the local ones, without
     the rest of the external group."""
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-VERSION = "0.1.25"  # of reasoning-gym: part of an address, since a few datasets differ between versions
+LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
+VERSION = f"{LIBRARY}-2"  # part of an address: the library's, and that of how an address leads to one of its questions
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},

@@ -2,6 +2,9 @@
 
 By itself it is not deterministic: two datasets depend on process-wide state (the decimal context, the global random
 stream) that others change. So each question is built from the same state. Completions are scored by scorers of ours.
+
+Held-out questions are apart from all others by text, not by address alone: an address draws until it has a question of
+its own side (see `addressing.is_held_out_text`).
 """
 
 import decimal
@@ -14,15 +17,18 @@ from typing import Any
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
+from protocol.addressing import is_held_out, is_held_out_text
+from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, LIBRARY, VERSION
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 
-version = installed("reasoning-gym")  # the package's own __version__ lags behind its releases
+version = VERSION
+DRAWS = 64  # a data set of few texts may have none on one side
 
 
-class NoAnswer(Exception):
-    """A question whose reference answer is empty, so that no completion could be right."""
+class NoQuestion(Exception):
+    """An address without a question: its reference answer is empty, so that no completion could be right, or all texts
+    that were drawn are on the other side."""
 
 
 class LibraryItem:
@@ -33,7 +39,7 @@ class LibraryItem:
             self.dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
             entry = self.dataset[index]
         if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
-            raise NoAnswer(name)
+            raise NoQuestion(name)
         self.prompt: str = entry["question"]
         self.answer = str(entry["answer"])
         self.entry: Mapping[str, Any] = entry
@@ -55,8 +61,15 @@ def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, An
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
-    """Only names from the catalogue: parameters from outside are an attack (10^7 terms, a path of a file)."""
-    return LibraryItem(dataset, CATALOGUE[dataset][config_id], seed, index)
+    """The question at this address: the first that is drawn on its side. Only names from the catalogue: parameters
+    from outside are an attack (10^7 terms, a path of a file)."""
+    again = random.Random(f"{dataset}/{config_id}/{seed}/{index}")
+    seeds = [seed, *(again.randint(0, MAX_SEED) for _ in range(DRAWS - 1))]
+    items = (LibraryItem(dataset, CATALOGUE[dataset][config_id], each, index) for each in seeds)
+    for item in items:
+        if is_held_out_text(item.prompt) == is_held_out(seed):
+            return item
+    raise NoQuestion(dataset)
 
 
 @contextmanager
@@ -66,5 +79,6 @@ def _same_state() -> Iterator[None]:
         yield
 
 
+assert installed("reasoning-gym") == LIBRARY, "another version of reasoning-gym is installed than the catalogue is of"
 assert set(CATALOGUE) <= set(DATASETS), "the catalogue names a dataset this version of reasoning-gym lacks"
 assert set(CATALOGUE) <= set(SCORERS), "the catalogue names a dataset without a scorer of ours"

@@ -4,16 +4,14 @@ Held-out questions are apart from all others by text, not by address alone: a ha
 is, and an address draws until it has a question of its own side.
 """
 
-import hashlib
 from dataclasses import dataclass
 from random import Random
 
-from protocol.addressing import is_held_out
+from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.basics.questions import TASKS
 
 version = "1"
 SHOTS = {"few": 4, "more": 8}  # by config id: without them no question explains itself
-HELD_OUT_SHARE = 64  # of 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,3 @@ def build(dataset: str, config_id: str, seed: int, index: int) -> Item:
         question, answer = TASKS[dataset](rng)
         if is_held_out_text(question) == held_out:
             return Item(question, answer)
-
-
-def is_held_out_text(question: str) -> bool:
-    """Whether this question is asked in evaluations only: a quarter are."""
-    return hashlib.sha256(question.encode()).digest()[0] < HELD_OUT_SHARE

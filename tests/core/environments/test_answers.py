@@ -1,6 +1,7 @@
 """Where an answer stands in a completion, and how a prompt shows it. Completions are hostile text."""
 
 import time
+from collections import Counter
 
 import pytest
 
@@ -87,8 +88,8 @@ def test_shots_stand_before_a_question_and_never_show_it() -> None:
             assert last == question
             assert len(shots) == 3 and all(shot.endswith("</answer>") for shot in shots)
             assert not any(shot.startswith(str(question)) for shot in shots)
-        common = [prompt for prompt in prompts if str(prompt).splitlines()[:3] == str(prompts[0]).splitlines()[:3]]
-        assert len(common) > len(prompts) // 2
+        ((_, common),) = Counter(str(prompt).rpartition("\n")[0] for prompt in prompts).most_common(1)
+        assert common > len(prompts) // 2
     finally:
         bare.close()
         shown.close()

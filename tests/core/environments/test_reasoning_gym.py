@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 import reasoning_gym as library
 
+from protocol.addressing import is_held_out_text
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
-from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS, VERSION
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
 from tests.commands import python
@@ -25,10 +26,7 @@ def gym() -> Iterator[ReasoningGym]:
 
 
 def key_of(question: Question) -> str:
-    config = CATALOGUE[question.dataset][question.config_id]
-    dataset = library.create_dataset(question.dataset, seed=question.seed, size=256, **config)
-    answer: str = dataset[question.index]["answer"]
-    return answer
+    return KIND.answer(question)
 
 
 def tasks_of(questions: list[Question]) -> list[str]:
@@ -71,11 +69,15 @@ def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> Non
 
 @pytest.mark.slow
 def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
-    questions = gym.sample(ALICE, Round(1), 9)
-    first = questions[0]
-    config = CATALOGUE[first.dataset][first.config_id]
-    expected = library.create_dataset(first.dataset, seed=first.seed, size=256, **config)[0]["question"]
-    assert gym.prompts(questions)[0] == expected
+    def librarys(question: Question) -> str:
+        config = CATALOGUE[question.dataset][question.config_id]
+        data = library.create_dataset(question.dataset, seed=question.seed, size=256, **config)
+        return str(data[question.index]["question"])
+
+    questions = gym.sample(ALICE, Round(1), 36)
+    expected = [librarys(question) for question in questions]
+    drawn_again = [one != other for one, other in zip(gym.prompts(questions), expected, strict=True)]
+    assert drawn_again == [is_held_out_text(prompt) for prompt in expected] and 0 < sum(drawn_again) < 36
 
 
 @pytest.mark.slow
@@ -192,4 +194,12 @@ def test_the_library_is_not_imported_by_a_node() -> None:
         "gym.close()\n"
     )
     assert python("-c", node).returncode == 0
-    assert VERSION == "0.1.25"
+
+
+def test_held_out_questions_are_apart_by_text_where_a_task_has_few() -> None:
+    environment = ReasoningGym(["fraction_simplification/tiny", "count_bits/tiny", "gcd/easy"])
+    asked = [q for now in range(4) for q in environment.sample(PeerId("somebody"), Round(now), 60)]
+    trained, exam = (environment.prompts(questions) for questions in (asked, held_out(environment, 60)))
+    environment.close()
+    assert all(isinstance(prompt, str) for prompt in [*trained, *exam])
+    assert len(set(trained)) > 30 and len(set(exam)) > 20 and not set(trained) & set(exam)

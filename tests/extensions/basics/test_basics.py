@@ -4,12 +4,12 @@ from contextlib import closing
 
 import pytest
 
-from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, is_held_out, question_seed
+from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, is_held_out, is_held_out_text, question_seed
 from protocol.messages import PeerId, Round
 from swarm_node.environments.scored import SHOTS_SEED
 from swarm_node.extensions.basics.environment import KIND
 from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.extensions.basics.source import build, is_held_out_text
+from swarm_node.extensions.basics.source import build
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 
