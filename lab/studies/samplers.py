@@ -1,12 +1,13 @@
-"""Which external groups are best to train on? Samplers and weights against uniform 4/4.
+"""Does sharing cost a node its own tasks? Ways to train on external groups, against training alone and uniform 4/4.
 
     python -m lab.studies.samplers --cost           # what it would cost
     python -m lab.studies.samplers                  # selection on 8 seeds, then 16 fresh ones for what was best
     python -m lab.studies.samplers --hostile        # the same with 25 % hostile nodes and the default defence
     python -m lab.studies.samplers --quick          # its shape
 
-Selection claims nothing: it picks at most two that are above uniform. These are run again on seeds that nobody has
-seen, and only there they are tested: exactly, in pairs, corrected by Holm's rule. All have one rate (`--rate`).
+The swarm is that of `lab.studies.equal_price rare`: specialists, examined in all tasks. Selection claims nothing: it
+picks at most two. These are run again on seeds that nobody has seen, and only there they are tested: exactly, in
+pairs, corrected by Holm's rule.
 """
 
 import argparse
@@ -14,19 +15,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lab.benchmarks import command
-from lab.studies import objectives, runner
+from lab.studies import candidates, objectives, runner
+from lab.studies.equal_price import SETTINGS
 from lab.studies.runner import Run
-from lab.studies.statistics import COMPARED, Comparison, chosen, compared_line, family
+from lab.studies.statistics import Comparison, compared_line, family
 from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.settings import DefenceConfig
 
-BASE = "uniform"
-FRESH = 500  # first seed of the confirmation
+ALONE, BASE = "alone", "uniform"
+SEEDS, FRESH = range(5000, 5008), range(5100, 5116)  # fixed before the first run
 CONFIRMED = 2  # candidates at most
-FIGURES = ("cumulative_reward", "final_reward")
+FIGURES = {"final_local": "own tasks", "final_other": "others' tasks", "final": "all tasks"}
+OWN, OTHERS = 0.98, 1.7  # wanted, as ratios to training alone
+FILE = Path(candidates.__file__).resolve()
 
 
 @dataclass(frozen=True)
@@ -34,109 +39,107 @@ class Candidate:
     """An arm and what of its options differs from uniform 4/4."""
 
     arm: str = "4/4"
-    round: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def sampler(name: str) -> Candidate:
-    """By its registered name."""
-    return Candidate(round={"sampler": name})
+    return Candidate(options={"round": {"sampler": name}})
+
+
+def objective(name: str) -> Candidate:
+    return Candidate(options={"training": {"objective": f"{FILE}:{name}"}})
 
 
 CANDIDATES: Mapping[str, Candidate] = {
+    ALONE: Candidate("8/0"),
     BASE: Candidate(),
-    "uniform 2/6": Candidate("2/6"),
-    "adaptive": Candidate(round={"sampler": "adaptive"}),
-    "rare_first": Candidate(training={"scale_rewards": "rare_first"}),
-    "shaped": Candidate(training={"objective": objectives.named("shaped")}),
+    "8/4": Candidate("8/4"),
+    "adaptive": sampler("adaptive"),
+    "needed": sampler(f"{FILE}:Needed"),
+    "guarded": sampler(f"{FILE}:Guarded"),
+    "without negatives": objective("without_negatives"),
+    "likely tokens": objective("likely_tokens"),
+    "shaped": Candidate(options={"training": {"objective": objectives.named("shaped")}}),
+    # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
+    "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
 }
 
 
 def run(options: argparse.Namespace, name: str, seed: int) -> Run:
-    made = CANDIDATES[name]
-    size: dict[str, Any] = {"rounds": options.rounds}
+    made, setting = CANDIDATES[name], SETTINGS["rare"]
+    settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": setting.rounds, **setting.options}
     if options.quick:
-        size = {"rounds": 3, "nodes": 4}
+        settings |= {"rounds": 2, "evaluate_every": 1, "evaluate_questions": 1, "evaluate_samples": 1}
+    settings |= made.options
     if options.hostile:
-        size |= {"attack": AttackConfig(kind="stealth", share=0.25), "defence": DefenceConfig()}
-    model = {"name": options.starter}
-    named = f"{name}, hostile" if options.hostile else name
-    return runner.make(
-        named, made.arm, seed, options.rate, model=model, round=made.round, training=made.training, **size
-    )
+        settings |= {"attack": AttackConfig(kind="stealth", share=0.25), "defence": DefenceConfig()}
+    rate = options.lone_rate if name == ALONE else options.rate
+    return runner.make(told(name, options), made.arm, seed, rate, **settings)
+
+
+def told(name: str, options: argparse.Namespace) -> str:
+    return f"{name}, hostile" if options.hostile else name
 
 
 def main() -> None:
     parser = command.parser("lab.studies.samplers", __doc__)
     runner.add_options(parser)
     parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
-    parser.add_argument("--starter", default="rare")
-    parser.add_argument(
-        "--rate", type=float, default=3e-4, help="learning rate: that of 4/4 in docs/results/sharing.md"
-    )
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=8, help="of the selection")
-    parser.add_argument("--fresh", type=int, default=16, help="of the confirmation")
+    words = "learning rate of arms that share, and alone: those that equal_price found"
+    parser.add_argument("--rate", type=float, default=3e-4, help=words)
+    parser.add_argument("--lone-rate", type=float, default=3e-4)
     parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
     options = parser.parse_args()
-    if options.quick:
-        options.seeds, options.fresh = 3, 3
-    names = list(dict.fromkeys([BASE, *options.candidates]))
+    names = list(dict.fromkeys([ALONE, BASE, *options.candidates]))
     out, one = command.out(options), partial(run, options)
-    selecting = [one(name, seed) for seed in range(options.seeds) for name in names]
+    selecting = [one(name, seed) for seed in SEEDS for name in names]
     if not runner.do(selecting, options):
-        print(f"then the confirmation: up to {CONFIRMED} candidates and {BASE}")
-        runner.do([one(BASE, FRESH + seed) for seed in range(options.fresh * (1 + CONFIRMED))], options)
         return
     stem = "samplers_hostile" if options.hostile else "samplers"
     rows = runner.listed(selecting, options.runs, out / f"{stem}.csv")
-    selected = compared(rows, names, range(options.seeds), options)
+    selected = compared(rows, names, SEEDS, options)
     show("selection: nothing is claimed from it", selected)
-    best = picked(rows, names, options)
+    best = picked(selected)
     confirmed: dict[str, list[Comparison]] = {}
     if best and all(each.report(options.runs) is not None for each in selecting):
-        confirming = [one(name, FRESH + seed) for seed in range(options.fresh) for name in [BASE, *best]]
+        confirming = [one(name, seed) for seed in FRESH for name in [ALONE, BASE, *best]]
         runner.do(confirming, options)
         rows = runner.listed([*selecting, *confirming], options.runs, out / f"{stem}.csv")
-        confirmed = compared(rows, [BASE, *best], range(FRESH, FRESH + options.fresh), options)
+        confirmed = compared(rows, [ALONE, BASE, *best], FRESH, options)
         show(f"confirmation of {', '.join(best)} on fresh seeds", confirmed)
     content = {"chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
     (out / f"{stem}.json").write_text(json.dumps(content) + "\n")
     command.finish(options, content)
 
 
-def named(name: str, options: argparse.Namespace) -> str:
-    return f"{name}, hostile" if options.hostile else name
-
-
-def picked(rows: Sequence[Mapping[str, Any]], names: Sequence[str], options: argparse.Namespace) -> list[str]:
-    """What to confirm, by cumulative reward on the seeds of the selection that all have."""
-    values = {name: runner.by_seed(rows, named(name, options), FIGURES[0], range(options.seeds)) for name in names}
-    common = sorted(set.intersection(*(set(found) for found in values.values())))
-    if not common:
-        return []
-    lists = {name: [found[seed] for seed in common] for name, found in values.items()}
-    return chosen({name: found for name, found in lists.items() if name != BASE}, lists[BASE], CONFIRMED)
+def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
+    """What to confirm: what comes nearest to both of OWN and OTHERS, by the one it is further from."""
+    ratios: dict[str, list[float]] = {}
+    for figure, wanted in (("final_local", OWN), ("final_other", OTHERS)):
+        for each in selected.get(figure, ()):
+            ratios.setdefault(each.name, []).append((each.ratio or 0.0) / wanted)
+    return sorted((name for name in ratios if name != BASE), key=lambda name: -min(ratios[name]))[:CONFIRMED]
 
 
 def compared(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], seeds: range, options: argparse.Namespace
 ) -> dict[str, list[Comparison]]:
-    """By figure every candidate against uniform, on the seeds that all have."""
+    """By figure every candidate against training alone, on the seeds that all have."""
     found = {}
     for figure in FIGURES:
-        values = {name: runner.by_seed(rows, named(name, options), figure, seeds) for name in names}
+        values = {name: runner.by_seed(rows, told(name, options), figure, seeds) for name in names}
         common = sorted(set.intersection(*(set(of) for of in values.values())))
         if common:
             lists = {name: [of[seed] for seed in common] for name, of in values.items()}
-            found[figure] = family({name: of for name, of in lists.items() if name != BASE}, lists[BASE])
+            found[figure] = family({name: of for name, of in lists.items() if name != ALONE}, lists[ALONE])
     return found
 
 
 def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
     print(f"\n### {title}")
     for figure, every in found.items():
-        command.show([f"{figure}, against {BASE}", *COMPARED[1:]], [compared_line(each) for each in every])
+        heads = (f"{FIGURES[figure]}, against alone", "seeds", "alone", "mean", "ratio", "95 %", "p (Holm)")
+        command.show(heads, [compared_line(each) for each in every])
 
 
 def plain(found: Mapping[str, Sequence[Comparison]]) -> dict[str, list[dict[str, Any]]]:

@@ -104,12 +104,6 @@ def family(candidates: Mapping[str, Sequence[float]], base: Sequence[float]) -> 
     return sorted(rows, key=lambda each: -each.difference)
 
 
-def chosen(candidates: Mapping[str, Sequence[float]], base: Sequence[float], most: int) -> list[str]:
-    """The candidates, at most so many, whose mean is above that of `base`, the best first: to be confirmed on other
-    seeds. Nothing is claimed from these."""
-    return [each.name for each in family(candidates, base) if each.difference > 0][:most]
-
-
 def _ratio(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np.ndarray":
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.mean(values, axis=axis) / np.mean(base, axis=axis))

@@ -1,1 +1,1 @@
-"""Samplers other than the uniform one, and a layer of the defence: which groups a node trains on."""
+"""Samplers other than the uniform one, and what external completions teach."""

@@ -1,4 +1,4 @@
-"""What is compared: arms (local/external groups per round), each repeated with several seeds. Pure data."""
+"""What is compared: arms (local/external groups per round, and how), each repeated with several seeds. Pure data."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,13 @@ from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.node_options import all_tasks
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
+WAYS = {  # what may stand behind an arm
+    "all": "every node asks the tasks of all; alone it is one node",
+    "dapo": "a node alone asks more, until so many groups are informative",
+    "lean": "a node generates no more groups than the local ones that it trains on",
+    "sft": "right external completions are imitated, and have no advantages",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -17,10 +24,10 @@ class Arm:
 
     local: int
     external: int
-    generalist: bool = False  # every node asks all tasks of the swarm; alone one such node is enough
+    ways: tuple[str, ...] = ()  # of WAYS
 
     def __str__(self) -> str:
-        return f"{self.local}/{self.external}" + (":all" if self.generalist else "")
+        return ":".join([f"{self.local}/{self.external}", *self.ways])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +56,14 @@ class Record:
 
 def parse_arm(text: str) -> Arm:
     """ "4/4" as an arm. UserError if it is not an arm."""
-    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})(:all)?\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})((?::\w+)*)\s*", text, re.ASCII)
     if match is None:
         raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4; or 8/0:all")
-    arm = Arm(int(match[1]), int(match[2]), bool(match[3]))
+    arm = Arm(int(match[1]), int(match[2]), tuple(sorted(set(match[3].split(":")[1:]))))
+    if unknown := [way for way in arm.ways if way not in WAYS]:
+        raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")
+    if "dapo" in arm.ways and arm.external:
+        raise UserError(f"arm {text!r}: dapo is for a node alone, such as 8/0:dapo")
     if arm.local + arm.external == 0:
         raise UserError(f"arm {text!r} trains on nothing: local and external groups are both 0")
     return arm
@@ -77,10 +88,17 @@ def all_cells(config: SimulationConfig) -> list[Cell]:
 
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     """The configuration of one cell: its arm only, its seed, and one thread unless configured."""
-    arm = {"local_groups": cell.arm.local, "external_groups": cell.arm.external}
-    mix = config.round.model_copy(update=arm)
-    own = config.model_copy(update={"round": mix, "seed": cell.seed, "threads": config.threads or 1})
-    if not cell.arm.generalist:
+    arm, ways, training = cell.arm, cell.arm.ways, config.training
+    mix = config.round.model_copy(update={"local_groups": arm.local, "external_groups": arm.external})
+    if "dapo" in ways:
+        mix = mix.model_copy(update={"sampler": "informative"})
+    if "lean" in ways:
+        mix = mix.model_copy(update={"questions": min(mix.questions, arm.local)})
+    if "sft" in ways:
+        training = training.model_copy(update={"objective": "imitating"})
+    whole = {"arms": (str(arm),), "seed": cell.seed, "threads": config.threads or 1}
+    own = config.model_copy(update={"round": mix, "training": training, **whole})
+    if "all" not in ways:
         return own
     nodes = own.nodes if cell.arm.external else 1
     return with_environment(own, tasks=all_tasks(own)).model_copy(update={"node_tasks": (), "nodes": nodes})

@@ -105,6 +105,6 @@ def subline(report: Report) -> str:
 
 def label(name: str, arm: ArmSummary) -> str:
     """The arm's name for people."""
-    if name.endswith(":all"):
-        return f"{name.removesuffix(':all')} generalist"
-    return name if arm.external_groups else f"{name} alone"
+    groups, *ways = name.split(":")
+    kind = "generalist" if "all" in ways else "" if arm.external_groups else "alone"
+    return " ".join(filter(None, [groups, kind, *(way for way in ways if way != "all")]))

@@ -57,8 +57,9 @@ class SimulationConfig(LearningConfig):
     nodes: Positive = 8
     """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
-    """Local/external groups per round. With :all behind it, as 8/0:all, every node asks the tasks of all; alone it is
-    one node."""
+    """Local/external groups per round. Behind it, as in 8/0:all, stands what is different: all: every node asks the
+    tasks of all, alone as one node; dapo: a node alone asks on until so many groups are informative; lean: it generates
+    only the local groups that it trains on; sft: it imitates right external completions."""
     rounds: Positive = 150
     """Rounds of every arm and seed."""
     seeds: Positive = 1

@@ -1,15 +1,17 @@
-"""Samplers from the literature: what each takes first, and who can change that."""
+"""Samplers and objectives beside the plain ones: what each takes or teaches, and who can change that."""
 
 import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from swarm_node.common import loading
 from swarm_node.extensions.selection.adaptive import AdaptiveSampler
+from swarm_node.extensions.selection.objectives import imitating
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.training.objectives import group_advantages, rare_first_advantages
+from swarm_node.training.objectives import Bounds, Terms, group_advantages, rare_first_advantages
 from tests import models
 from tests.groups import external
 from tests.models import text_group
@@ -62,3 +64,12 @@ def test_advantages_of_rare_success_weigh_more_than_those_of_frequent():
     assert rare_first_advantages(RARE) == pytest.approx([7 / 8 * a for a in group_advantages(RARE)])
     assert rare_first_advantages(often) == pytest.approx([1 / 8 * a for a in group_advantages(often)])
     assert rare_first_advantages((1.0, 1.0)) == [0.0, 0.0]
+
+
+def test_imitation_weighs_better_external_tokens_alike_and_leaves_local_ones() -> None:
+    advantages, external = torch.tensor([2.0, -2.0, 0.5, -0.5]), torch.tensor([False, False, True, True])
+    log_probs = torch.full((4,), -1.0, requires_grad=True)
+    same = log_probs.detach()
+    terms = Terms(log_probs, same, same, torch.zeros(4), advantages, torch.full((4,), 0.25), external)
+    imitating(terms, Bounds()).loss.backward()
+    assert log_probs.grad is not None and log_probs.grad.tolist() == [-0.5, 0.5, -0.25, 0.0]

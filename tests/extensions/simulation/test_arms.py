@@ -8,9 +8,14 @@ from swarm_node.extensions.simulation.arms import Arm, all_cells, cell_config, p
 def test_an_arm_is_local_slash_external():
     assert parse_arm("6/2") == Arm(6, 2)
     assert str(Arm(6, 2)) == "6/2"
+    assert parse_arm("8/0:dapo:all") == parse_arm("8/0:all:dapo:all") == Arm(8, 0, ("all", "dapo"))
+    assert str(Arm(8, 0, ("all", "dapo"))) == "8/0:all:dapo"
 
 
-@pytest.mark.parametrize("text", ["", "8", "8/", "/8", "8-0", "8/0/1", "-1/2", "a/b", "1.5/2", "8 / 0", "²/1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "8", "8/", "/8", "8-0", "8/0/1", "-1/2", "a/b", "1.5/2", "8 / 0", "²/1", "8/0:", "4/4:dapo", "8/0:lone"],
+)
 def test_anything_else_is_refused_in_one_line_that_names_it(text):
     with pytest.raises(UserError) as error:
         parse_arm(text)
@@ -45,6 +50,14 @@ def test_a_generalist_asks_the_tasks_of_all_and_alone_there_is_one(configure):
     assert (alone.nodes, sharing.nodes) == (1, 3) and not alone.node_tasks
     assert tasks_of(alone) == tasks_of(sharing) == ("gcd/tiny", "lcm/tiny")
     assert [cell.file_stem for cell in all_cells(config)] == ["2_0_all-0", "1_1_all-0"]
+
+
+def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):
+    config = configure(arms=("8/0:dapo", "2/2:lean", "2/2:sft", "2/2"), seeds=1)
+    dapo, lean, sft, plain = (cell_config(config, cell) for cell in all_cells(config))
+    assert (dapo.arms, dapo.round.sampler, plain.round.sampler) == (("8/0:dapo",), "informative", "uniform")
+    assert (lean.round.questions, plain.round.questions) == (2, config.round.questions)
+    assert (sft.training.objective, plain.training) == ("imitating", config.training)
 
 
 def test_cells_have_different_file_names(configure):

@@ -1,4 +1,4 @@
-"""Simulated staleness: text that is so many updates old when it is trained on."""
+"""Other ways to take part: with text that is so many updates old, and with as many questions as it takes."""
 
 from contextlib import closing
 
@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from protocol.messages import Round
+from swarm_node.extensions.simulation.dynamic_sampling import APART, DynamicSampling
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.settings import AsynchronousConfig, ModelConfig
-from tests.models import make_node, model_of, weights_of
+from swarm_node.rollouts.groups import Generated
+from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig
+from tests.models import make_node, model_of, text_group, weights_of
 
 
 def reports_of(member, rounds: int = 8):
@@ -37,6 +39,29 @@ def test_without_staleness_it_is_the_node_itself() -> None:
     assert all(map(torch.equal, weights_of(model_of(plain)), weights_of(model_of(lagged))))
 
 
+class Asking:
+    """A node with so many informative groups in every batch of two."""
+
+    def __init__(self, informative: int) -> None:
+        self.config, self.asked, self._informative = RoundConfig(local_groups=4), list[Round](), informative
+
+    def generate(self, now: Round) -> Generated:
+        self.asked.append(now)
+        groups = [text_group([float(k < self._informative), 0.0], ["a", "b"], index=k) for k in range(2)]
+        return Generated(Round(now % APART), groups, {"slow question": 1}, {"generate": 1.0})
+
+
+@pytest.mark.parametrize(("informative", "batches"), [(2, 2), (1, 4), (0, 4)])
+def test_a_lone_node_asks_on_until_its_groups_are_informative_or_its_budget_ends(informative, batches) -> None:
+    node = Asking(informative)
+    produced = DynamicSampling(node).produce(Round(7))  # type: ignore[arg-type]
+    assert node.asked == [Round(7 + batch * APART) for batch in range(batches)]
+    assert (produced.round, len(produced.groups), produced.skipped, produced.seconds) == (
+        *(7, 2 * batches),
+        *({"slow question": batches}, {"generate": float(batches)}),
+    )
+
+
 def test_simulate_takes_the_asynchronous_options() -> None:
     from swarm_node.extensions.simulation.engines.population import LivePopulation
 
@@ -44,3 +69,5 @@ def test_simulate_takes_the_asynchronous_options() -> None:
     config = SimulationConfig(nodes=1, model=ModelConfig(name="dense"), asynchronous=how)
     with closing(LivePopulation(config)) as population:
         assert isinstance(population.join(0), LaggedNode)
+    with closing(LivePopulation(config.model_copy(update={"arms": ("8/0:dapo",)}))) as population:
+        assert isinstance(population.join(0), DynamicSampling)

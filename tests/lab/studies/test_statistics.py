@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies.statistics import chosen, compare, exact_p, family, holm, interval
+from lab.studies.statistics import compare, exact_p, family, holm, interval
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,3 @@ def test_a_family_is_corrected_for_its_number_and_the_best_comes_first():
     found = family({"a": [1.0, 1.0, 1.0, 1.0], "b": [2.0, 2.0, 2.0, 2.0], "c": [-1.0, 1.0, -1.0, 1.0]}, base)
     assert [each.name for each in found] == ["b", "a", "c"]
     assert [each.p_holm for each in found] == pytest.approx([3 * 2 / 16, 3 * 2 / 16, 1.0])
-
-
-def test_only_what_is_above_the_base_is_chosen_and_no_more_than_asked():
-    candidates = {"a": [1.0, 1.0], "b": [3.0, 3.0], "c": [-1.0, 0.0], "d": [2.0, 2.0]}
-    assert chosen(candidates, [0.5, 0.5], most=2) == ["b", "d"]

@@ -11,8 +11,10 @@ from typing import Any
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, by_kind, right_answer, with_environment
+from swarm_node.extensions.simulation.arms import parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
+from swarm_node.extensions.simulation.dynamic_sampling import DynamicSampling
 from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
@@ -52,6 +54,8 @@ class LivePopulation:
         network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
         policy = self._adapted(own) if own.model.lora_rank else None
         honest = self._learners[node] = build_node(own, who.peer_id, environment, network, policy, exact_mix=True)
+        if "dapo" in parse_arm(own.arms[0]).ways:
+            return DynamicSampling(honest)
         if own.attack.kind == "none":
             ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows
             return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
