@@ -58,8 +58,8 @@ class TrainingConfig(Section):
     dr_grpo: sum over tokens divided by completions x max_completion_length."""
     scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
     """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group divides advantages by
-    the group's standard deviation; none leaves them in units of reward; rare_first divides, and multiplies by the
-    share of failures (F-GRPO); population divides by the population's standard deviation."""
+    the group's standard deviation; none leaves them in units of reward; population divides by the population's
+    standard deviation."""
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     token_budget: Count = 0

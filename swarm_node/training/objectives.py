@@ -49,15 +49,6 @@ def population_advantages(rewards: Sequence[float]) -> list[float]:
     return [(reward - fmean(rewards)) / (pstdev(rewards) + 1e-6) for reward in rewards]
 
 
-def rare_first_advantages(rewards: Sequence[float]) -> list[float]:
-    """The group's advantages times (1 - p)^g with p the mean reward (F-GRPO, arXiv 2602.06717), g = 1.
-
-    A group that succeeds rarely counts more. The author of an external group chooses its p; the factor is at most 1.
-    """
-    p = fsum(rewards) / len(rewards) if rewards else 0.0
-    return [(1.0 - p) * advantage for advantage in group_advantages(rewards)]
-
-
 def unscaled_advantages(rewards: Sequence[float]) -> list[float]:
     """In units of reward (Dr. GRPO, arXiv 2503.20783)."""
     return group_advantages(rewards, "none")

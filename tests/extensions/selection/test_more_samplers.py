@@ -3,7 +3,6 @@
 import tomllib
 from pathlib import Path
 
-import pytest
 import torch
 
 from swarm_node.common import loading
@@ -11,12 +10,11 @@ from swarm_node.extensions.selection.adaptive import AdaptiveSampler
 from swarm_node.extensions.selection.objectives import imitating
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.training.objectives import Bounds, Terms, group_advantages, rare_first_advantages
+from swarm_node.training.objectives import Bounds, Terms
 from tests import models
 from tests.groups import external
 from tests.models import text_group
 
-RARE = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 EVEN = (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 NONE = (0.0,) * 8
 
@@ -57,13 +55,6 @@ def test_local_informative_groups_go_first_and_external_ones_fill_up():
     for informative, split in ((0, (0, 8)), (3, (3, 5)), (9, (8, 0))):
         sampler.observe([group(EVEN, k) for k in range(informative)] + [group(NONE, 20)])
         assert sampler.split(4, 4) == split
-
-
-def test_advantages_of_rare_success_weigh_more_than_those_of_frequent():
-    often = (1.0,) * 7 + (0.0,)
-    assert rare_first_advantages(RARE) == pytest.approx([7 / 8 * a for a in group_advantages(RARE)])
-    assert rare_first_advantages(often) == pytest.approx([1 / 8 * a for a in group_advantages(often)])
-    assert rare_first_advantages((1.0, 1.0)) == [0.0, 0.0]
 
 
 def test_imitation_weighs_better_external_tokens_alike_and_leaves_local_ones() -> None:
