@@ -69,7 +69,7 @@ docker stop --time 30 "$name-a" >/dev/null
 took=$(($(date +%s) - start))
 [ $took -le 10 ] || fail "SIGTERM took $took s"
 [ "$(docker inspect -f '{{.State.ExitCode}}' "$name-a")" = 0 ] || fail "exit code $(docker inspect -f '{{.State.ExitCode}}' "$name-a") after SIGTERM"
-docker logs --tail 3 "$name-a" 2>&1 | grep -q checkpoint || fail "no checkpoint after SIGTERM"
+docker logs --tail 8 "$name-a" 2>&1 | grep -q checkpoint || fail "no checkpoint after SIGTERM"
 say "SIGTERM: saved and left within $took s"
 docker start "$name-a" >/dev/null
 resumed() { docker logs "$name-a" 2>&1 | grep -q 'resumed after'; }
