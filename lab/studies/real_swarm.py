@@ -1,8 +1,8 @@
-"""Four nodes of a real model in a real network, each with one kind of task: who learns from whom?
+"""Four nodes of a real model in a real network, each with tasks of one kind: who learns from whom?
 
     python -m lab.studies.real_swarm --minutes 30 --json
 
-Two nodes use p2pd and two py-libp2p. Before and after, the model answers held-out questions of all four tasks, one
+Two nodes use p2pd and two py-libp2p. Before and after, the model answers held-out questions of all sixteen tasks, one
 sampled answer each, with 95 % intervals. A round selects groups of others, and the next one trains on them beside local
 answers to the same questions. So a round counts as offered where the one before scored an informative group; `trained`
 is the share of those that trained on completions of others. Groups that were not used are counted by reason.
@@ -25,27 +25,33 @@ from lab.benchmarks import command
 from lab.studies import guests
 from swarm_node.commands.evaluate import wilson
 
-TASKS = ("second/few", "swap/few", "last/few", "next/few")  # of one node each
+KINDS = {  # of one node each, from the families of basics
+    "positions": ("second/few", "third/few", "last/few", "second_word/few"),
+    "comparing": ("largest/few", "is_larger/few", "longer_word/few", "smaller/few"),
+    "arithmetic": ("next/few", "plus_ten/few", "add_digits/few", "double/few"),
+    "letters": ("swap/few", "first_letters/few", "capitals/few", "starts_with/few"),
+}
 BACKENDS = ("hivemind", "libp2p")  # in turn
-NAMES = [task.partition("/")[0] for task in TASKS]
+NAMES = list(KINDS)
 
 
 def answered(model: str | Path, questions: int) -> dict[str, int]:
-    """Right answers by task."""
-    asked = ["--tasks", *TASKS, "--questions", str(questions), "--json"]
+    """Right answers by kind."""
+    asked = ["--tasks", *(task for tasks in KINDS.values() for task in tasks), "--questions", str(questions), "--json"]
     line = [sys.executable, "-m", "swarm_node", "model", "eval", str(model), *asked]
     done = subprocess.run(line, stdout=subprocess.PIPE, check=True, cwd=command.ROOT)
-    return {each["task"]: round(each["accuracy"] * each["questions"]) for each in json.loads(done.stdout)["tasks"]}
+    right = {each["task"]: round(each["accuracy"] * each["questions"]) for each in json.loads(done.stdout)["tasks"]}
+    return {kind: sum(right[task] for task in tasks) for kind, tasks in KINDS.items()}
 
 
 def lived(homes: list[Path], model: str, minutes: float) -> None:
     """All four nodes at once, until the time is over."""
     with ExitStack() as stack:
         peers: list[str] = []
-        for number, (home, task) in enumerate(zip(homes, TASKS, strict=True)):
+        for number, (home, tasks) in enumerate(zip(homes, KINDS.values(), strict=True)):
             flags = ["--seed", number, "--network.backend", BACKENDS[number % 2], *peers]
             line = ["-m", "swarm_node", "run", "--home", home, "--model.name", model, "--threads", 1, *guests.HERE]
-            stack.enter_context(guests.running([*line, *guests.tasks([task]), *flags], home))
+            stack.enter_context(guests.running([*line, *guests.tasks(tasks), *flags], home))
             peers = peers or ["--peers", guests.address(home)]
         end = time.monotonic() + 60 * minutes
         while (left := end - time.monotonic()) > 0:
@@ -111,16 +117,16 @@ def main() -> None:
     command.add_out(parser)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--questions", type=int, default=48, help="held-out ones of each task (48)")
+    parser.add_argument("--questions", type=int, default=24, help="held-out ones of each task (24)")
     options = parser.parse_args()
     root = options.runs / f"{options.model}-{options.minutes:g}"
     make = partial(measured, root.resolve(), options.model, options.minutes, options.questions)
     found = command.kept(root / "real_swarm.json", make)
-    before, asked, lines = found["before"], found["questions"], []
-    for (name, node), own in zip(found["nodes"].items(), TASKS, strict=True):
-        others = [(before[task], node["after"][task]) for task in TASKS if task != own]
+    before, asked, lines = found["before"], len(KINDS[NAMES[0]]) * found["questions"], []
+    for name, node in found["nodes"].items():
+        others = [(before[kind], node["after"][kind]) for kind in NAMES if kind != name]
         old, new = map(sum, zip(*others, strict=True))
-        accuracy = (before[own], asked), (node["after"][own], asked), (old, 3 * asked), (new, 3 * asked)
+        accuracy = (before[name], asked), (node["after"][name], asked), (old, 3 * asked), (new, 3 * asked)
         shares = f"{node['offered']}/{node['rounds']}", f"{node['trained']:.0%}", f"{node['scoring']:.0%}"
         lines.append([name, *(cell(*each) for each in accuracy), *shares])
     heads = ("node asks", "own before", "own after", "others' before", "others' after", "offered", "trained", "scoring")

@@ -1,0 +1,136 @@
+"""When does a swarm begin to learn? The rarer informative groups are, and the fewer nodes share them, the later.
+
+    python -m lab.studies.onset --at-most 40        # goes on where it stopped
+    python -m lab.studies.onset --report
+
+N nodes with G questions a round, of which a share q is informative at the start, find the first informative group after
+about 1 / (N G q) rounds. Starters have q from 0.005 to 0.5. Every node may train on all groups of the others. Onset is
+the round at which the reward has risen by a tenth of the way from its start to `TOP`. Cells are predicted from each
+other by a law c (N G q)^-b, b and c fitted on one half of the seeds and tested on the other.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from lab.benchmarks import command
+from lab.studies import runner
+from lab.studies.runner import Run
+
+STARTERS = {"dense": 60, "rare": 60, "very_rare": 100, "rarest": 200}  # rounds
+NODES = (1, 2, 4, 8)
+QUESTIONS, RATE, SEEDS = 9, 6e-4, range(6000, 6004)  # the last two of four test what is fitted on the first two
+SMOOTH, BEGIN, TOP, RISEN = 5, 3, 0.6, 0.1
+WITHIN = 1.5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A starter in a swarm of one size."""
+
+    starter: str
+    nodes: int
+    q: float  # share of informative groups at the start: of all rounds of all nodes, as far as nothing is learned
+    onsets: tuple[float, ...]  # rounds, by seed; infinite where it never came
+
+    @property
+    def supply(self) -> float:
+        """Informative groups a round, in the whole swarm."""
+        return self.nodes * QUESTIONS * self.q
+
+
+def run(starter: str, nodes: int, seed: int) -> Run:
+    arm = f"{QUESTIONS}/{QUESTIONS * (nodes - 1)}"
+    sizes: dict[str, Any] = {"nodes": nodes, "rounds": STARTERS[starter]}
+    return runner.make(f"{starter}, {nodes} nodes", arm, seed, RATE, model={"name": starter}, **sizes)
+
+
+def onset(rewards: Sequence[float]) -> float:
+    """The first round, from 1, at which the mean of SMOOTH rounds has risen by a tenth of what there is to rise."""
+    smooth = np.convolve(rewards, np.ones(SMOOTH) / SMOOTH, "valid")
+    start = fmean(rewards[:BEGIN])
+    risen = np.flatnonzero(smooth >= start + RISEN * (TOP - start))
+    return float(risen[0] + 1) if len(risen) else float("inf")
+
+
+def cells(runs: Sequence[Run], folder: Path) -> list[Cell]:
+    """Of what is done. q is measured before onset on the seeds of all sizes: it is the starter's."""
+    found: dict[tuple[str, int], list[float]] = {}
+    shares: dict[str, list[float]] = {}
+    for each in runs:
+        if (report := each.report(folder)) is not None:
+            (arm,), (starter, nodes) = report["arms"].values(), each.name.split(", ")
+            came = onset([reward / QUESTIONS for reward in arm["rewards"][0]])
+            found.setdefault((starter, int(nodes.split()[0])), []).append(came)
+            early = max(1, int(min(came, STARTERS[starter])) // 2)
+            shares.setdefault(starter, []).append(fmean(arm["informative_share"][0][:early]))
+    return [Cell(starter, nodes, fmean(shares[starter]), tuple(onsets)) for (starter, nodes), onsets in found.items()]
+
+
+def fitted(of: Sequence[Cell], seeds: slice) -> tuple[float, float]:
+    """c and b of onset = c (N G q)^-b, by least squares of logarithms."""
+    points = [(cell.supply, came) for cell in of for came in cell.onsets[seeds] if np.isfinite(came)]
+    supplies, onsets = zip(*points, strict=True)
+    slope, intercept = np.polyfit(np.log(supplies), np.log(onsets), 1)
+    return float(np.exp(intercept)), float(-slope)
+
+
+def within(of: Sequence[Cell], law: tuple[float, float], seeds: slice) -> float:
+    """Share of cells whose median onset is predicted within the factor."""
+    c, b = law
+    ratios = [median(cell.onsets[seeds]) / (c * cell.supply**-b) for cell in of if cell.onsets[seeds]]
+    return fmean(1 / WITHIN <= ratio <= WITHIN for ratio in ratios)
+
+
+def draw(of: Sequence[Cell], law: tuple[float, float], measured: Mapping[str, float], path: Path) -> None:
+    figure = Figure(figsize=(6.4, 4.2), dpi=110)
+    axes = figure.subplots()
+    for number, starter in enumerate(STARTERS):
+        own = [cell for cell in of if cell.starter == starter]
+        if own:
+            axes.plot([c.supply for c in own], [median(c.onsets) for c in own], f"C{number}o-", label=starter)
+    supplies = np.geomspace(0.02, 50)
+    axes.plot(supplies, law[0] * supplies ** -law[1], "k--", label=f"{law[0]:.1f} (N G q)^-{law[1]:.2f}")
+    axes.plot(supplies, 1 / supplies, "0.7", linestyle=":", label="1 / (N G q)")
+    for name, q in measured.items():
+        axes.axvline(QUESTIONS * q, color="0.8", linewidth=0.8)
+        axes.text(QUESTIONS * q, 300, f" {name}, N 1", rotation=90, fontsize=6, va="top", color="0.4")
+    axes.set(xscale="log", yscale="log", xlabel="informative groups a round, N G q", ylabel="rounds to onset")
+    axes.set_ylim(0.5, 400)
+    axes.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.onset", __doc__)
+    runner.add_options(parser)
+    options = parser.parse_args()
+    wanted = [run(starter, nodes, seed) for seed in SEEDS for starter in STARTERS for nodes in NODES]
+    if not runner.do(wanted, options):
+        return
+    out, of = command.out(options), cells(wanted, options.runs)
+    first, second = slice(0, 2), slice(2, 4)
+    law = fitted(of, first)
+    lines = []
+    for c in of:
+        predicted = f"{1 / c.supply:.1f}", f"{law[0] * c.supply ** -law[1]:.1f}"
+        lines.append([c.starter, f"{c.nodes}", f"{c.q:.3f}", *predicted, " ".join(f"{came:.0f}" for came in c.onsets)])
+    command.show(("starter", "nodes", "q", "1 / (N G q)", "law", "onsets by seed"), lines)
+    plain, better = within(of, (1.0, 1.0), second), within(of, law, second)
+    told = f"{plain:.0%} of cells by 1 / (N G q), {better:.0%} by {law[0]:.2f} (N G q)^-{law[1]:.2f}"
+    print(f"within a factor of {WITHIN}: {told}")
+    draw(of, law, {}, out / "onset.png")
+    content = {"cells": list(map(asdict, of)), "law": law, "within": {"1/(N G q)": plain, "law": better}}
+    (out / "onset.json").write_text(json.dumps(content) + "\n")
+    command.finish(options, content)
+
+
+if __name__ == "__main__":
+    main()
