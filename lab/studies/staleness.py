@@ -25,7 +25,7 @@ from lab.benchmarks import command
 from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.engines.population import LivePopulation
-from swarm_node.extensions.simulation.lag import LaggedNode
+from swarm_node.extensions.simulation.participation import LaggedNode
 from swarm_node.extensions.simulation.plot import COLOURS
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95

@@ -157,6 +157,13 @@ def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
     return decoupled(terms, bounds._replace(importance=2.0))
 
 
+def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """Supervised fine-tuning on external completions that are better than their group, nothing from the others; local
+    ones as in `clipped`."""
+    better = (terms.advantages > 0).to(terms.advantages.dtype)
+    return clipped(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
+
+
 def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
     """proximal / behaviour, a constant, held at the limit."""
     return torch.exp(log_ratio.detach()).clamp_max(bounds.importance)

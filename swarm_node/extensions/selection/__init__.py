@@ -1,1 +1,1 @@
-"""Samplers other than the uniform one, and what external completions teach."""
+"""Samplers other than the uniform one."""

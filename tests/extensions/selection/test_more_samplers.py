@@ -7,10 +7,9 @@ import torch
 
 from swarm_node.common import loading
 from swarm_node.extensions.selection.adaptive import AdaptiveSampler
-from swarm_node.extensions.selection.objectives import imitating
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
-from swarm_node.training.objectives import Bounds, Terms
+from swarm_node.training.objectives import Bounds, Terms, imitating
 from tests import models
 from tests.groups import external
 from tests.models import text_group

@@ -14,10 +14,9 @@ from swarm_node.environments.registry import build_environment, by_kind, right_a
 from swarm_node.extensions.simulation.arms import parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
-from swarm_node.extensions.simulation.dynamic_sampling import DynamicSampling
 from swarm_node.extensions.simulation.held_out import ask
-from swarm_node.extensions.simulation.lag import LaggedNode
 from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
+from swarm_node.extensions.simulation.participation import DynamicSampling, LaggedNode
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm

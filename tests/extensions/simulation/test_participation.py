@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from protocol.messages import Round
-from swarm_node.extensions.simulation.dynamic_sampling import APART, DynamicSampling
-from swarm_node.extensions.simulation.lag import LaggedNode
+from swarm_node.extensions.simulation.participation import APART, DynamicSampling, LaggedNode
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig
