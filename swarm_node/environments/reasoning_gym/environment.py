@@ -7,7 +7,6 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskEr
 from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, PRETRAINED_TASKS, STARTER_TASKS, TASKS, VERSION
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
-from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
 NAME = "reasoning_gym"
@@ -42,7 +41,7 @@ class ReasoningGymKind(EnvironmentKind):
     """What is registered: the data sets of reasoning-gym."""
 
     name = NAME
-    tasks: Tasks = TASKS
+    tasks = TASKS
     default_tasks = STARTER_TASKS
     first_tasks = PRETRAINED_TASKS
 
