@@ -62,8 +62,8 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
 
 def model_of(folder: Path) -> Mapping[str, Any]:
     """The options of the model that this home, or this checkpoint, holds; nothing where it cannot be read."""
-    newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
     try:
+        newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
         found = json.loads(private.read_plain(newest, STATE_BYTES))["extra"]["model"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}

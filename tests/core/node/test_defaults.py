@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.node.defaults import of_pretrained, resolved, suited
+from swarm_node.node.defaults import model_of, of_pretrained, resolved, suited
 from swarm_node.policy import named
 from swarm_node.settings import LimitsConfig, NodeConfig, with_sections
 
@@ -45,6 +45,10 @@ def test_tasks_that_are_no_text_to_go_on_with_are_turns_of_a_chat(tmp_path, had)
 def test_all_weights_of_a_pretrained_model_get_a_small_rate() -> None:
     rates = [of_pretrained(lora=lora, continued=True)["training"]["learning_rate"] for lora in (False, True)]
     assert rates == [1e-6, 2e-4]
+
+
+def test_a_home_that_cannot_be_looked_into_has_no_model_and_its_error_is_told_later(tmp_path) -> None:
+    assert model_of(tmp_path / ("x" * 300)) == {}  # even its name raises, as a folder of somebody else does
 
 
 def test_a_starter_is_trained_as_ever(tmp_path) -> None:
