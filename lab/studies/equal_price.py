@@ -66,7 +66,13 @@ SETTINGS: Mapping[str, Setting] = {
     "rare": Setting(
         nodes=6,
         tasks=thirds(STARTER_TASKS),
-        lone={"alone": "8/0", "dapo": "8/0:dapo", "generalist": "8/0:all", "generalist dapo": "8/0:all:dapo"},
+        lone={
+            "alone": "8/0",
+            "dapo": "8/0:dapo",
+            "generalist": "8/0:all",
+            "generalist dapo": "8/0:all:dapo",
+            "generalist lean": "4/0:all:lean",  # added after the others had been run, since 4/4 lean led
+        },
         sharing={"4/4": "4/4", "4/4 lean": "4/4:lean", "4/4 sft": "4/4:sft", "8/4": "8/4"},
         rates=(1.5e-4, 3e-4, 6e-4),
         rounds=60,
@@ -76,7 +82,13 @@ SETTINGS: Mapping[str, Setting] = {
     "smollm2-135m": Setting(
         nodes=4,
         tasks=("second/few", "swap/few", "last/few", "next/few"),
-        lone={"alone": "2/0", "dapo": "2/0:dapo", "generalist": "2/0:all", "generalist dapo": "2/0:all:dapo"},
+        lone={
+            "alone": "2/0",
+            "dapo": "2/0:dapo",
+            "generalist": "2/0:all",
+            "generalist dapo": "2/0:all:dapo",
+            "generalist lean": "1/0:all:lean",
+        },
         sharing={"1/1": "1/1", "2/2": "2/2", "1/1 lean": "1/1:lean", "2/2 sft": "2/2:sft"},
         rates=(2.5e-4, 5e-4, 1e-3),
         rounds=12,
@@ -202,23 +214,26 @@ def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison
 
 
 def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path) -> None:
-    """Accuracy on all tasks by price: a panel for each of three axes, a line for each arm with its interval."""
-    figure = Figure(figsize=(13.0, 4.0), dpi=110)
-    for axes, axis in zip(
-        figure.subplots(1, 3, sharey=True), ("generated_tokens", "cpu_seconds", "GPU, G 6"), strict=True
-    ):
+    """Accuracy on all tasks by price: a panel for each of three axes, a line for each arm with its interval. Where an
+    arm spends more than three times what sharing does, its end is left out."""
+    figure = Figure(figsize=(13.0, 4.2), dpi=110)
+    axes_of = {"generated_tokens": "generated tokens", "cpu_seconds": "CPU seconds", "GPU, G 6": "GPU time, G = 6"}
+    for axes, (axis, words) in zip(figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True):
+        most = 0.0
         for number, name in enumerate([*setting.lone, *setting.sharing]):
             runs = [report for (other, seed), report in reports.items() if other == name and seed in SEEDS]
-            if runs:
-                prices = np.mean([spent(report, axis) for report in runs], axis=0)
-                values = list(
-                    zip(*(next(iter(r["arms"].values()))["held_out"]["all_tasks"][0] for r in runs), strict=True)
-                )
-                style = "--" if name in setting.lone else "-"
-                axes.plot(prices, [fmean(each) for each in values], f"C{number}{style}", label=f"{name} ({len(runs)})")
-                ends = [interval(each) or (each[0], each[0]) for each in values]
-                axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=f"C{number}")
-        axes.set(xlabel=f"{axis.replace('_', ' ')}, a learner", ylim=(0, None))
+            if not runs:
+                continue
+            prices = np.mean([spent(report, axis) for report in runs], axis=0)
+            arms = [next(iter(report["arms"].values())) for report in runs]
+            values = list(zip(*(arm["held_out"]["all_tasks"][0] for arm in arms), strict=True))
+            lone = name in setting.lone
+            most = most if lone else max(most, 3 * prices[-1])
+            label = f"{name} ({len(runs)})"
+            axes.plot(prices, [fmean(each) for each in values], f"C{number}", ls="--" if lone else "-", label=label)
+            ends = [interval(each) or (each[0], each[0]) for each in values]
+            axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=f"C{number}")
+        axes.set(xlabel=f"{words}, of a learner", ylim=(0, None), xlim=(0, most or None))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("held-out accuracy, all tasks")
     figure.axes[-1].legend(fontsize=8, frameon=False, title="dashed: lone learners (seeds)", title_fontsize=8)
@@ -243,14 +258,14 @@ def main() -> None:
     wanted = [run(setting, name, seed, rate) for seed in SEEDS for name, rate in rates.items()]
     if not runner.do(wanted, options):
         return
-    out = command.out(options)
+    out, stem = command.out(options), f"equal_price_{options.setting}"
     swept = [
         run(setting, name, seed, rate)
         for name, found in sweeps.items()
         for rate in found.values
         for seed in SWEEP_SEEDS
     ]
-    runner.listed([*swept, *wanted], options.runs, out / f"{options.setting}.csv")
+    runner.listed([*swept, *wanted], options.runs, out / f"{stem}.csv")
     reports = {(each.name, each.seed): found for each in wanted if (found := each.report(options.runs)) is not None}
     compared = comparisons(setting, reports)
     for axis, every in compared.items():
@@ -259,13 +274,13 @@ def main() -> None:
     best = strongest(compared)
     for axis, each in best.items():
         print(f"against the strongest lone learner at equal {axis}: {each.name}, {each.ratio or 0:.2f}x")
-    draw(setting, reports, out / f"{options.setting}.png")
+    draw(setting, reports, out / f"{stem}.png")
     content = {
         "seeds": list(SEEDS),
         "rates": {name: asdict(found) for name, found in sweeps.items()},
         "comparisons": {axis: list(map(asdict, every)) for axis, every in compared.items()},
     }
-    (out / f"{options.setting}.json").write_text(json.dumps(content) + "\n")
+    (out / f"{stem}.json").write_text(json.dumps(content) + "\n")
     command.finish(options, {**content, "strongest": {axis: asdict(each) for axis, each in best.items()}})
 
 

@@ -38,7 +38,7 @@ def runs():
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path):
     every = list(runs())
     folders = {run.folder(tmp_path) for run in every}
-    assert len(folders) == len(every) == len(samplers.CANDIDATES) + 18
+    assert len(folders) == len(every) == len(samplers.CANDIDATES) + 20
     for run in every:
         assert len(check(run.config)) == 1
     hostile = samplers.run(OPTIONS, "uniform", 0).config
