@@ -63,13 +63,13 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
-    with quickly():
-        from swarm_node.generation.generator import BatchGenerator
-        from swarm_node.node.evaluation import answer
-        from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
     example: tuple[Question, str] | None = None  # and what was said to it
-    with ExitStack() as stack, console.status("asking") as status:
+    with ExitStack() as stack, console.status(f"loading {config.model.name}") as status:
+        with quickly():
+            from swarm_node.generation.generator import BatchGenerator
+            from swarm_node.node.evaluation import answer
+            from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
         asking = _suited(config)
         config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
         asked = _environments(asking, stack)  # before the model: a wrong task is told at once

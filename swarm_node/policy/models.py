@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from swarm_node import starters
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
+from swarm_node.settings.options import meant
 
 
 def is_starter(name: object) -> bool:
@@ -21,6 +22,8 @@ def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
         named.obtain(name, tell)
     elif is_starter(name) or Path(name).expanduser().is_dir():
         return
+    elif "/" not in name and (near := meant(name, (*starters.NAMES, *named.KNOWN))):
+        raise UserError(f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME")
     elif hub.is_hub_name(name):
         hub.only_here(name, config.revision)
     else:

@@ -209,7 +209,7 @@ class LearningConfig(WithQuestions):
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
-    threads: Count = 0
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 

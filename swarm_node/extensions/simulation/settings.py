@@ -54,7 +54,7 @@ class RayConfig(Section):
 class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
-    nodes: Positive = 8
+    nodes: Annotated[int, Field(ge=1, le=1000)] = 8
     """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
     """Local/external groups per round. With :all behind it, as 8/0:all, every node asks the tasks of all; alone it is
