@@ -86,7 +86,9 @@ def dispatch(argv: list[str]) -> None:
     from swarm_node.commands.table import find, group, load
 
     arguments = list(argv)
-    if arguments[:1] in (["--help"], ["-h"], ["help"]):
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if arguments[:1] in (["--help"], ["-h"]):
         print(usage())
         return
     if arguments[:1] == ["--version"]:
@@ -94,7 +96,7 @@ def dispatch(argv: list[str]) -> None:
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return
-    if not arguments or arguments[0].startswith("-"):
+    if not arguments or arguments[0].startswith("-") or arguments[0].endswith(".toml"):
         arguments.insert(0, "run")
     if arguments[1:] in ([], ["--help"], ["-h"]) and (members := group(arguments[0])):
         print(group_usage(arguments[0], members))

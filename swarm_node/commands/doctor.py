@@ -224,6 +224,8 @@ def can_compile() -> bool:
 def command(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
     config = from_command_line(DoctorConfig, argv, "swarm-node doctor")
+    if config.bundle and not config.bundle.expanduser().parent.is_dir():
+        raise UserError(f"{config.bundle}: there is no such folder; choose another --bundle")
 
     findings, lines = [], []
     for finding in diagnose(config):

@@ -210,7 +210,7 @@ def resume(argv: list[str]) -> None:
 def _home(argv: list[str], program: str) -> Path:
     home = _asking(argv, program).home.expanduser()
     if not home.is_dir():
-        raise UserError(f"home {home} does not exist: name the folder of a node with --home")
+        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     return home
 
 

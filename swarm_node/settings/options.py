@@ -18,7 +18,8 @@ from pydantic.fields import FieldInfo
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone, PlugIn
 
-CLOSE, NEARLY = 0.7, 0.8  # of difflib, from 0 to 1
+CLOSE, NEARLY, ALIKE = 0.66, 0.8, 0.5  # of difflib, from 0 to 1: of whole names, of parts, of parts of close names
+BEGUN = 4  # letters that a name and its beginning share
 SHOWN = 60  # characters of a wrong value
 WIDTH = 80  # characters of a terminal
 WORDS = {int: "INT", float: "FLOAT", Path: "PATH"}  # of other types: TEXT
@@ -148,23 +149,32 @@ def meant(name: str, names: Iterable[str]) -> str:
     """The one of `names` that was probably meant, the first of several; "" where none is near.
 
     An option that moved is meant first: --environment.dataset.file is --dataset.file. Then the right name in the wrong
-    section: --learning-rate is --training.learning-rate. Then a section that is spelt nearly so: --modell is
-    --model.name.
+    section, or a part of it: --learning-rate is --training.learning-rate, and --rounds is --max-rounds. Then what is
+    spelt nearly so, and a section: --modell is --model.name.
     """
-    names = list(names)
+    names, last = list(names), _last(name)
+    loose = "." not in name
     if moved := next((each for each in names if _moved(name, each)), ""):
         return moved
+    found = [each for each in names if _last(each) == last]
+    if found and (loose or len({each.split(".")[0] for each in found}) == 1):
+        return found[0]
+    sections = {each.lstrip("-").split(".")[0]: each for each in reversed(names) if "." in each}
+    if last in sections:
+        return sections[last]
+    words = {*re.split("[-_]", last)}
+    for each in names:
+        if words < {*re.split("[-_]", _last(each))} and (loose or each.split(".")[0] == name.split(".")[0]):
+            return each
+    for each in difflib.get_close_matches(name, names, n=5, cutoff=CLOSE):
+        if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE:
+            return each
     endings = {_last(each): each for each in reversed(names)}
-    sections = {each.split(".")[0]: each for each in reversed(names) if "." in each}
-    for text, among, cutoff in (
-        (_last(name), endings, 1.0),
-        (_last(name), {each.lstrip("-"): sections[each] for each in sections}, 1.0),
-        (name.split(".")[0] if "." not in name else "", sections, NEARLY),
-        (name, {each: each for each in names}, CLOSE),
-        (_last(name), endings, NEARLY),
-    ):
-        if found := difflib.get_close_matches(text, among, n=1, cutoff=cutoff):
-            return among[found[0]]
+    for among in (sections, endings) if loose else ():
+        near = difflib.get_close_matches(last, among, n=1, cutoff=NEARLY)
+        begun = [each for each in among if each.startswith(last[:BEGUN]) and (last in each or each in last)]
+        if near or begun:
+            return among[(near or begun)[0]]
     return ""
 
 
@@ -175,8 +185,8 @@ def wrong(problem: Any, secret: bool = False) -> str:
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
     said = re.sub(r"is not a valid path.*", "must be a path", said)
     said = re.sub(r", unable to parse.*| with a fractional part", "", said)
-    if problem["type"] == "missing":
-        said = "must have more entries"
+    if problem["type"] in ("missing", "too_long"):
+        said = f"must have {'more' if problem['type'] == 'missing' else 'fewer'} entries"
     return said if secret else f"{said}, not {printable(repr(problem['input']), SHOWN)}"
 
 

@@ -35,6 +35,13 @@ class VllmConfig(Section):
         """Whether the node starts a server of its own."""
         return self.url.get_secret_value() == AUTO
 
+    @field_validator("url")
+    @classmethod
+    def _an_address(cls, url: SecretUrl) -> SecretUrl:
+        if url and url.get_secret_value() != AUTO and "://" not in url.get_secret_value():
+            raise PydanticCustomError(UNSHOWN, "must be auto, or an address such as http://127.0.0.1:8000")
+        return url
+
     @field_validator("arguments")
     @classmethod
     def _no_secrets(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
