@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import PAUSE_FILE
 
+START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
@@ -54,7 +55,7 @@ The node of this home goes on after swarm-node pause.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's reply with "healthy" and "problems"; only these two if there is no reply."""
+    """The node's reply with "healthy", "problems" and "state"; only the first two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
         running = in_use(home)
@@ -65,7 +66,18 @@ def ask(home: Path) -> dict[str, Any]:
         )
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
-    return {"healthy": not found, "problems": found, **answer}
+    state = state_of(answer, found)
+    return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
+
+
+def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
+    """How the node is, in a word."""
+    training = answer.get("training")
+    if problems:
+        return "unhealthy"
+    if training and training.get("resting"):
+        return "resting"
+    return "starting" if training is not None and not {"round", "published"} & training.keys() else "healthy"
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
@@ -76,14 +88,15 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
         since = training["seconds_since"]
         if training.get("resting"):
             pass  # as it was told to
-        elif "round" not in training:
-            found.append(f"no round has ended yet, {since:.0f} s after the start")
-        elif since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+        elif not {"round", "published"} & training.keys():
+            if since > START_SECONDS:
+                found.append(f"no round has ended yet, {since:.0f} s after the start")
+        elif "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
             found.append(f"training stands still: no round has ended for {since:.0f} s")
     if network.get("leaving"):
         found.append("it is leaving, as it was told to")
     elif network.get("enabled", True) and not network.get("resting"):
-        if stranger := only_strangers(network):
+        if stranger := only_strangers(network) or other_questions(answer):
             found.append(stranger)
         if not network.get("running"):
             found.append("the network process is down and will be started again; training goes on")
@@ -102,13 +115,31 @@ def only_strangers(network: Mapping[str, Any]) -> str:
     )
 
 
+def other_questions(answer: Mapping[str, Any]) -> str:
+    """What is wrong where every peer that shared anything asks what this node cannot rebuild; "" where one does not."""
+    peers = answer["network"].get("peers", ())
+    asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
+    if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
+        return ""
+    own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
+    return (
+        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
+        f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says the version)"
+    )
+
+
 def status_lines(answer: Mapping[str, Any]) -> list[str]:
     """For a person."""
-    lines = [f"healthy: {'yes' if answer['healthy'] else 'no'}"]
+    training, network = answer.get("training", {}), answer.get("network", {})
+    about = {
+        "starting": f"starting: no round has ended yet, {training.get('seconds_since', 0.0):.0f} s after the start",
+        "resting": f"resting: {training.get('resting')}",
+        "healthy": "healthy: yes",
+    }
+    lines = [about.get(answer.get("state", ""), "healthy: no")]
     lines += [f"  {problem}" for problem in answer["problems"]]
     if "peer_id" in answer:
         lines.append(f"{answer['role']} {answer['peer_id']}")
-    training, network = answer.get("training", {}), answer.get("network", {})
     if "round" in training:
         reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(
@@ -116,8 +147,6 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{training['round_seconds']:.2f} s, {reward}"
             f"{training['external_informative']} external groups in it, {training['received']} received so far"
         )
-    if training.get("resting"):
-        lines.append(f"resting: {training['resting']}")
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
         lines.append(f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}")
@@ -133,7 +162,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
     elif network.get("enabled") is False:
         lines.append("network: off")
-    return [printable(line, 400) for line in lines]
+    return [printable(line, 500) for line in lines]
 
 
 def peer_lines(answer: Mapping[str, Any]) -> list[str]:

@@ -264,6 +264,7 @@ class PeerView:
     faults: dict[str, int]  # how often it was charged since this node knows it, by reason
     served: int  # groups that it fetched from this node
     authored: int  # groups by it that this node took in, from whomever
+    asks: str  # the question of its last group, where this node cannot rebuild it; "" where it can
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
     latency: float | None  # seconds until it answered the last exchange; None where it was not asked
 
@@ -293,6 +294,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         faults=dict(record.faults),
         served=record.served,
         authored=record.authored,
+        asks=record.asks,
         note=contact.note,
         latency=contact.latency,
     )
