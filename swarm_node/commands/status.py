@@ -77,22 +77,13 @@ def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
         return "unhealthy"
     if training and training.get("resting"):
         return "resting"
-    return "starting" if training is not None and not {"round", "published"} & training.keys() else "healthy"
+    return "starting" if training is not None and is_starting(training) else "healthy"
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
     """What a health check should fail for. To be alone is no such thing: the node trains, and keeps trying."""
-    found = []
     training, network = answer.get("training"), answer.get("network", {})
-    if training is not None:
-        since = training["seconds_since"]
-        if training.get("resting"):
-            pass  # as it was told to
-        elif not {"round", "published"} & training.keys():
-            if since > START_SECONDS:
-                found.append(f"no round has ended yet, {since:.0f} s after the start")
-        elif "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
-            found.append(f"training stands still: no round has ended for {since:.0f} s")
+    found = [] if training is None or training.get("resting") else stalled(training)
     if network.get("leaving"):
         found.append("it is leaving, as it was told to")
     elif network.get("enabled", True) and not network.get("resting"):
@@ -103,6 +94,21 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
         elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
             found.append("the network does not listen: see what the node prints")
     return found
+
+
+def stalled(training: Mapping[str, Any]) -> list[str]:
+    """What is wrong where no round has ended for long. A contributor has no rounds."""
+    since = training["seconds_since"]
+    if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+        return [f"training stands still: no round has ended for {since:.0f} s"]
+    if is_starting(training) and since > START_SECONDS:
+        return [f"no round has ended yet, {since:.0f} s after the start"]
+    return []
+
+
+def is_starting(training: Mapping[str, Any]) -> bool:
+    """Whether no round has ended yet."""
+    return not {"round", "published"} & training.keys()
 
 
 def only_strangers(network: Mapping[str, Any]) -> str:

@@ -111,10 +111,12 @@ class Session:
         """Until the reason is gone: no training, and no traffic. What it still rests for where it is told to stop."""
         self.telemetry.emit(Resting(reason))
         self.network.rest(True)
+        before, self.stop.to_save = self.stop.to_save, True  # or it would leave without a word
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
             reason = self.guest.resting()
         if not reason:
+            self.stop.to_save = before
             self.network.rest(self.capped)
             self.telemetry.emit(Resting(""))
         return reason

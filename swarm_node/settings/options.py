@@ -5,7 +5,7 @@ called, in one line.
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -146,36 +146,30 @@ def plug_in_files(config: BaseModel) -> list[str]:
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """The one of `names` that was probably meant, the first of several; "" where none is near.
+    """The one of `names` that was probably meant, the first of several; "" where none is near."""
+    return next(_likely(name, list(names)), "")
 
-    An option that moved is meant first: --environment.dataset.file is --dataset.file. Then the right name in the wrong
-    section, or a part of it: --learning-rate is --training.learning-rate, and --rounds is --max-rounds. Then what is
-    spelt nearly so, and a section: --modell is --model.name.
+
+def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
+    """The likeliest first. An option that moved: --environment.dataset.file is --dataset.file. The right name in the
+    wrong section, or a part of it: --learning-rate is --training.learning-rate, --rounds is --max-rounds. Then what is
+    spelt nearly so, or begins so, as a section does: --modell is --model.name.
     """
-    names, last = list(names), _last(name)
-    loose = "." not in name
-    if moved := next((each for each in names if _moved(name, each)), ""):
-        return moved
-    found = [each for each in names if _last(each) == last]
-    if found and (loose or len({each.split(".")[0] for each in found}) == 1):
-        return found[0]
+    last, (section, dot, _) = _last(name), name.partition(".")
+    yield from (each for each in names if _moved(name, each))
+    same = [each for each in names if _last(each) == last]
+    yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
     sections = {each.lstrip("-").split(".")[0]: each for each in reversed(names) if "." in each}
-    if last in sections:
-        return sections[last]
-    words = {*re.split("[-_]", last)}
-    for each in names:
-        if words < {*re.split("[-_]", _last(each))} and (loose or each.split(".")[0] == name.split(".")[0]):
-            return each
-    for each in difflib.get_close_matches(name, names, n=5, cutoff=CLOSE):
-        if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE:
-            return each
-    endings = {_last(each): each for each in reversed(names)}
-    for among in (sections, endings) if loose else ():
+    yield from [sections[last]] if last in sections else []
+    longer = [each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}]
+    yield from (each for each in longer if not dot or each.split(".")[0] == section)
+    close = difflib.get_close_matches(name, names, n=5, cutoff=CLOSE)
+    yield from (each for each in close if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE)
+    for among in () if dot else (sections, {_last(each): each for each in reversed(names)}):
         near = difflib.get_close_matches(last, among, n=1, cutoff=NEARLY)
-        begun = [each for each in among if each.startswith(last[:BEGUN]) and (last in each or each in last)]
-        if near or begun:
-            return among[(near or begun)[0]]
-    return ""
+        begun = [each for each in among if min(len(each), len(last)) >= BEGUN]
+        begun = [each for each in begun if each.startswith(last) or last.startswith(each)]
+        yield from (among[each] for each in near + begun)
 
 
 def wrong(problem: Any, secret: bool = False) -> str:

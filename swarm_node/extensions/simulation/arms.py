@@ -51,7 +51,7 @@ def parse_arm(text: str) -> Arm:
     """ "4/4" as an arm. UserError if it is not an arm."""
     match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})(:all)?\s*", text, re.ASCII)
     if match is None:
-        raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, 999 at most, such as 4/4 or 8/0:all")
+        raise UserError(f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or 8/0:all")
     arm = Arm(int(match[1]), int(match[2]), bool(match[3]))
     if arm.local + arm.external == 0:
         raise UserError(f"arm {text!r} trains on nothing: local and external groups are both 0")

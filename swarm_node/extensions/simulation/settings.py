@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from swarm_node.settings.programs import DefenceConfig, LearningConfig
-from swarm_node.settings.sections import Alias, Count, Positive, Section, Share, WithCommas
+from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, Share, WithCommas
 
 
 class FaultsConfig(Section):
@@ -87,7 +87,7 @@ class SimulationConfig(LearningConfig):
     ray: RayConfig = RayConfig()
     image: str = "swarm-node"
     """Image of --engine docker."""
-    node_backends: tuple[str, ...] = ()
+    node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node the default."""
     node_models: tuple[str, ...] = ()
     """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""
