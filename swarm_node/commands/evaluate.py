@@ -17,7 +17,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
-from swarm_node.node.defaults import model_of, suited
+from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.models import check_model
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
@@ -177,13 +177,9 @@ def _named(name: str, home: Path) -> str:
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
         return name
-    newest = max(
-        (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
-    )
-    if newest is None:
-        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node model eval NAME|FOLDER")
-    print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)
-    return str(newest)
+    found = newest(folder / CHECKPOINTS, "name a model, swarm-node model eval NAME|FOLDER")
+    print(f"the newest checkpoint of {folder}: {found.name}", file=sys.stderr)
+    return str(found)
 
 
 EVAL = Command(EvaluationConfig, PAGE, command)

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,8 +131,9 @@ def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str)
     """The option of a flag. UserError, with the flag that was probably meant, where there is none."""
     found = known.get(name.replace("_", "-"))
     if found is None:
-        near = meant(name, [*known, "--help", "--help-all", *(["--version"] if command.endswith(" run") else [])])
-        if _is_no(name) and negated(near) in known:
+        others = ("--help", "--help-all", *(["--version"] if command.endswith(" run") else []))
+        near = next(iter(get_close_matches(name, others, 1, 0.8)), "") or meant(name, known)
+        if name.rpartition(".")[2].lstrip("-").startswith("no-") and negated(near) in known:
             near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
@@ -158,10 +160,6 @@ def all_kinds() -> list[type[BaseModel]]:
 def origins(given: Sequence[Source]) -> dict[str, str]:
     """Where each key was set last: "file", "environment" or "flag"."""
     return {key: source.kind for source in given for key in source.values}
-
-
-def _is_no(flag: str) -> bool:
-    return flag.lstrip("-").rpartition(".")[2].startswith("no-")
 
 
 def _is_flag(word: str) -> bool:

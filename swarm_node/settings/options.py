@@ -18,8 +18,9 @@ from pydantic.fields import FieldInfo
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone, PlugIn
 
-CLOSE, NEARLY, ALIKE = 0.66, 0.8, 0.5  # of difflib, from 0 to 1: of whole names, of parts, of parts of close names
-BEGUN = 4  # letters that a name and its beginning share
+SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # of difflib, from 0 to 1: of whole names
+NEARLY, ALIKE = 0.8, 0.5  # of parts alone, and of the last parts of close names
+SHORT, BEGUN = 3, 4  # letters: of a short name, and of the beginning that two names share
 SHOWN = 60  # characters of a wrong value
 WIDTH = 80  # characters of a terminal
 WORDS = {int: "INT", float: "FLOAT", Path: "PATH"}  # of other types: TEXT
@@ -156,6 +157,7 @@ def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
     spelt nearly so, or begins so, as a section does: --modell is --model.name.
     """
     last, (section, dot, _) = _last(name), name.partition(".")
+    yield from difflib.get_close_matches(name, names, n=1, cutoff=SURE)
     yield from (each for each in names if _moved(name, each))
     same = [each for each in names if _last(each) == last]
     yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
@@ -163,7 +165,7 @@ def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
     yield from [sections[last]] if last in sections else []
     longer = [each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}]
     yield from (each for each in longer if not dot or each.split(".")[0] == section)
-    close = difflib.get_close_matches(name, names, n=5, cutoff=CLOSE)
+    close = difflib.get_close_matches(name, names, n=5, cutoff=CLOSE if len(name) > SHORT else CLOSE_IF_SHORT)
     yield from (each for each in close if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE)
     for among in () if dot else (sections, {_last(each): each for each in reversed(names)}):
         near = difflib.get_close_matches(last, among, n=1, cutoff=NEARLY)
