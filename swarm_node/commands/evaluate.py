@@ -20,7 +20,7 @@ from swarm_node.environments.registry import by_kind, right_answer, with_environ
 from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.models import check_model
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
-from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings.command_line import from_command_line
 
 BATCH = 64  # prompts decoded together
 CHECKPOINTS = "checkpoints"  # of a home
@@ -159,9 +159,8 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 def command(argv: list[str]) -> None:
     """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
-    line = (EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
-    config = from_command_line(*line)
-    named = "model.name" in origins(sources_of(*line)[1])
+    config = from_command_line(EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
+    named = "name" in config.model.model_fields_set
     name = _named(config.model.name if named else "", config.home.expanduser())
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     check_model(config.model)  # before the view, which takes the lines of others for itself

@@ -77,7 +77,7 @@ def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -
     if not found:
         reasons = ", ".join(f"{count} rows: {reason}" for reason, count in questions.left_out.items())
         shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
-        near = [found for name in {prompt, answer} - columns if (found := meant(name, sorted(columns)))]
+        near = [likely for name in {prompt, answer} - columns if (likely := meant(name, sorted(columns)))]
         advice = f"; did you mean {', '.join(sorted(near))}?" if near else ""
         raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}")
     questions.kept = [found[digest] for digest in sorted(found)]
