@@ -18,7 +18,7 @@ from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
-from swarm_node.commands.status import only_strangers, other_questions
+from swarm_node.commands.status import alone
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network import confinement
 from swarm_node.network.process import control
@@ -143,8 +143,8 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
-    if stranger := only_strangers(network) or other_questions(answer):
-        yield Finding("peers", Level.ALONE, stranger.removeprefix("alone: "))
+    if why := alone(answer):
+        yield Finding("peers", Level.ALONE, why)
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):
         text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
         yield Finding("peers", Level.NOTE, text)

@@ -77,7 +77,8 @@ def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
         return "unhealthy"
     if training and training.get("resting"):
         return "resting"
-    return "starting" if training is not None and is_starting(training) else "healthy"
+    begun = training is None or {"round", "published"} & training.keys()
+    return "healthy" if begun else "starting"
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
@@ -87,8 +88,8 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     if network.get("leaving"):
         found.append("it is leaving, as it was told to")
     elif network.get("enabled", True) and not network.get("resting"):
-        if stranger := only_strangers(network) or other_questions(answer):
-            found.append(stranger)
+        if why := alone(answer):
+            found.append(f"alone: {why}")
         if not network.get("running"):
             found.append("the network process is down and will be started again; training goes on")
         elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
@@ -99,37 +100,26 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
 def stalled(training: Mapping[str, Any]) -> list[str]:
     """What is wrong where no round has ended for long. A contributor has no rounds."""
     since = training["seconds_since"]
-    if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
-        return [f"training stands still: no round has ended for {since:.0f} s"]
-    if is_starting(training) and since > START_SECONDS:
-        return [f"no round has ended yet, {since:.0f} s after the start"]
-    return []
+    if "round" not in training:
+        late = since > START_SECONDS and "published" not in training
+        return [f"no round has ended yet, {since:.0f} s after the start"] if late else []
+    late = since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"])
+    return [f"training stands still: no round has ended for {since:.0f} s"] if late else []
 
 
-def is_starting(training: Mapping[str, Any]) -> bool:
-    """Whether no round has ended yet."""
-    return not {"round", "published"} & training.keys()
-
-
-def only_strangers(network: Mapping[str, Any]) -> str:
-    """What is wrong where every peer that said anything is of another swarm or version; "" where one is not."""
-    notes = [str(peer["note"]) for peer in network.get("peers", ()) if peer["note"]]
-    if not notes or any(not peer["note"] and peer["last_seen"] is not None for peer in network["peers"]):
-        return ""
-    return (
-        f"alone: every peer it found {printable(notes[0], 120)}; give the right --swarm, or the address of another node"
-    )
-
-
-def other_questions(answer: Mapping[str, Any]) -> str:
-    """What is wrong where every peer that shared anything asks what this node cannot rebuild; "" where one does not."""
+def alone(answer: Mapping[str, Any]) -> str:
+    """What is wrong where no peer that said anything can share with this node; "" where one can."""
     peers = answer["network"].get("peers", ())
+    notes = [str(peer["note"]) for peer in peers if peer["note"]]
+    if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
+        remedy = "give the right --swarm, or the address of another node"
+        return f"every peer it found {printable(notes[0], 120)}; {remedy}"
     asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
+        f"{len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
         f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says the version)"
     )
 

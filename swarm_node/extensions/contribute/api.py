@@ -76,9 +76,7 @@ class ApiGenerator:
         random: Random,
         clock: Callable[[], float],
     ) -> None:
-        if config.api and not config.api.get_secret_value().startswith(("http://", "https://")):
-            raise UserError(f"--api {config.api} is no address of a server, such as http://127.0.0.1:11434/v1")
-        if not config.api or not config.model:
+        if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
             raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
         self._extra = json.loads(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):

@@ -7,10 +7,9 @@ from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import LearningConfig
-from swarm_node.settings.secret import UNSHOWN, SecretUrl
+from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Section
 
-AUTO = "auto"  # in place of an address
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
 
@@ -34,13 +33,6 @@ class VllmConfig(Section):
     def starts(self) -> bool:
         """Whether the node starts a server of its own."""
         return self.url.get_secret_value() == AUTO
-
-    @field_validator("url")
-    @classmethod
-    def _an_address(cls, url: SecretUrl) -> SecretUrl:
-        if url and url.get_secret_value() != AUTO and "://" not in url.get_secret_value():
-            raise PydanticCustomError(UNSHOWN, "must be auto, or an address such as http://127.0.0.1:8000")
-        return url
 
     @field_validator("arguments")
     @classmethod

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from protocol import announcing, codec, limits, wire
 from protocol.admission import authenticate, review
-from protocol.messages import PeerId, Question, RolloutGroup
+from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
@@ -23,11 +23,6 @@ PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exch
 MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements in the view name 1,024 at most
 YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
 MIN_CHOICE = 8  # ... but at least among so many
-
-
-def address(question: Question) -> str:
-    """What a question is of, for a person."""
-    return f"{question.dataset}/{question.config_id} of {question.environment} {question.version}"
 
 
 class Fetching:
@@ -204,7 +199,9 @@ class Fetching:
         admitted = group if knowledge.rules is None else review(group, knowledge.rules)
         if isinstance(admitted, Rejected):
             if admitted.reason == Reason.UNKNOWN_QUESTION:
-                knowledge.reputation.authored(group.author, asks=address(group.question))
+                asked = group.question
+                what = f"{asked.dataset}/{asked.config_id} of {asked.environment} {asked.version}"
+                knowledge.reputation.authored(group.author, asks=what)
             knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
