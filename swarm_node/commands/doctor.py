@@ -144,7 +144,7 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
     if why := alone(answer):
-        yield Finding("peers", Level.ALONE, why)
+        yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):
         text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
         yield Finding("peers", Level.NOTE, text)

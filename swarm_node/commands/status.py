@@ -84,12 +84,14 @@ def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
 def problems(answer: Mapping[str, Any]) -> list[str]:
     """What a health check should fail for. To be alone is no such thing: the node trains, and keeps trying."""
     training, network = answer.get("training"), answer.get("network", {})
-    found = [] if training is None or training.get("resting") else stalled(training)
+    found = []
+    if training is not None and not training.get("resting") and (late := stalled(training)):
+        found.append(late)
     if network.get("leaving"):
         found.append("it is leaving, as it was told to")
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
-            found.append(f"alone: {why}")
+            found.append(why)
         if not network.get("running"):
             found.append("the network process is down and will be started again; training goes on")
         elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
@@ -97,14 +99,14 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def stalled(training: Mapping[str, Any]) -> list[str]:
-    """What is wrong where no round has ended for long. A contributor has no rounds."""
+def stalled(training: Mapping[str, Any]) -> str:
+    """What is wrong where no round has ended for long; "" where one has. A contributor has no rounds."""
     since = training["seconds_since"]
-    if "round" not in training:
-        late = since > START_SECONDS and "published" not in training
-        return [f"no round has ended yet, {since:.0f} s after the start"] if late else []
-    late = since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"])
-    return [f"training stands still: no round has ended for {since:.0f} s"] if late else []
+    if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+        return f"training stands still: no round has ended for {since:.0f} s"
+    if not {"round", "published"} & training.keys() and since > START_SECONDS:
+        return f"no round has ended yet, {since:.0f} s after the start"
+    return ""
 
 
 def alone(answer: Mapping[str, Any]) -> str:
@@ -112,14 +114,14 @@ def alone(answer: Mapping[str, Any]) -> str:
     peers = answer["network"].get("peers", ())
     notes = [str(peer["note"]) for peer in peers if peer["note"]]
     if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
-        remedy = "give the right --swarm, or the address of another node"
-        return f"every peer it found {printable(notes[0], 120)}; {remedy}"
+        theirs = printable(notes[0], 120)
+        return f"alone: every peer it found {theirs}; give the right --swarm, or the address of another node"
     asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"{len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
+        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
         f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says the version)"
     )
 

@@ -243,8 +243,8 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
         elif key in kind.model_fields or key in own:
             found[key] = _read(options(kind).get(key), text)
     if strange:
-        names = printable(", ".join(strange), 300)
-        print(f"swarm-node: warning: {names}: no option is called so, left alone", file=sys.stderr)
+        trouble = f"{', '.join(strange)}: no option is called so, left alone"
+        print(f"swarm-node: warning: {printable(trouble, 400)}", file=sys.stderr)
     return flatten(_nested(found))
 
 
