@@ -3,6 +3,7 @@
 That includes what it offers to others: one signed announcement at a time, and the groups that can be fetched here.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -284,7 +285,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
     return PeerView(
         peer=peer,
         addresses=announced or contact.addresses,
-        last_seen=now - contact.last_seen if contact.was_seen else None,
+        last_seen=now - contact.last_seen if math.isfinite(contact.last_seen) else None,
         announced=now - entry.made if entry else None,
         round=entry.announcement.round if entry else None,
         success=record.success,

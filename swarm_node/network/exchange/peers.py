@@ -48,10 +48,6 @@ class Contact:
     def answered(self) -> bool:
         return self.answered_first < inf
 
-    @property
-    def was_seen(self) -> bool:
-        return self.last_seen > -inf
-
 
 class Contacts:
     """Bounded. When full, whoever never answered goes first, then whoever has been silent longest."""
