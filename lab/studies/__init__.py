@@ -7,7 +7,8 @@ extra `studies`.
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 sharing      equal_price (against the strongest lone learners), samplers (what costs no own tasks), onset (when a swarm
-             begins to learn), forgetting (what a specialist never asks); parts: runner, statistics, rates, objectives, candidates
+             begins to learn), forgetting (what a specialist never asks); parts: runner, statistics, rates, objectives,
+             candidates
 learning     staleness (old text), first_minutes (when a real model has learned each task of basics), real_swarm (who
              learns from whom)
 figures      scale (10,000 nodes)

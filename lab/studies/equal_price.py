@@ -7,9 +7,10 @@
 Nodes are specialists: each asks some of the tasks, and is examined in all, with questions whose texts no training has.
 Lone learners: a specialist; one that asks on until its groups are informative (dapo); generalists that ask all tasks;
 both together. Arms that share train on as many groups (1/1), on external ones beside (2/2), generate less (lean), or
-imitate right completions (sft). The rate of every arm is bracketed on two seeds of their own. Arms are compared where
-each learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a GPU on which generating
-a token takes G times as long as training on it.
+imitate right completions (sft). The rate of every arm is bracketed on two seeds of their own, by what it answers of all
+tasks on the way; that of a lone specialist once more, by what it answers of its own tasks at the end. Arms are compared
+where each learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a GPU on which
+generating a token takes G times as long as training on it.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from lab.benchmarks import command
 from lab.studies import objectives, runner
@@ -104,10 +106,12 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 DEALT = "dealt at random"
+OWN = " for own tasks"  # behind the name of a lone specialist: its rate is that which is best for these
 
 
 def run(setting: Setting, name: str, seed: int, rate: float) -> Run:
     """`name`: of an arm, or DEALT, the first arm that shares with rewards dealt at random."""
+    name = name.removesuffix(OWN)
     arm = {**setting.lone, **setting.sharing, DEALT: next(iter(setting.sharing.values()))}[name]
     rounds = setting.longer if name.startswith("generalist") else setting.rounds
     options = dict(setting.options)
@@ -164,11 +168,15 @@ def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> 
         compared = []
         for one in setting.sharing:
             for other in setting.lone:
-                kinds = KINDS if not other.startswith("generalist") else ("all_tasks",)
+                kinds = ["all_tasks"] if other.startswith("generalist") else [*KINDS]
                 for kind in kinds:
                     values, base = at_equal_price(reports, one, other, axis, kind)
                     if values:
                         compared.append(compare(f"{one} : {other}, {KINDS[kind]}", values, base))
+            for other in specialists(setting):
+                values, base = at_equal_price(reports, one, other, axis, "local_tasks")
+                if values:
+                    compared.append(compare(f"{one} : {other}", values, base))
         values, base = at_equal_price(reports, next(iter(setting.sharing)), DEALT, axis, "all_tasks")
         if values:
             compared.append(compare(f"{next(iter(setting.sharing))} : {DEALT}", values, base))
@@ -177,8 +185,13 @@ def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> 
     return found
 
 
+def specialists(setting: Setting) -> list[str]:
+    """Lone specialists, with the rate that is best for their own tasks."""
+    return [f"{name}{OWN}" for name in setting.lone if not name.startswith("generalist")]
+
+
 def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
-    """The rate of every arm, of those whose sweep is done: what answers most of all tasks, over two seeds."""
+    """The rate of every arm, of those whose sweep is done."""
     names = [*setting.lone, *setting.sharing]
     runner.do(
         [run(setting, name, seed, rate) for name in names for rate in setting.rates for seed in SWEEP_SEEDS], options
@@ -188,10 +201,11 @@ def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
         asked = [run(setting, name, seed, rate) for seed in SWEEP_SEEDS]
         if not (options.cost or options.report):
             runner.do([each for each in asked if each.report(options.runs) is None], options)
-        return fmean(runner.row(each, runner.needed(each, options.runs))["area"] for each in asked)
+        figure = "final_local" if name.endswith(OWN) else "area"
+        return fmean(runner.row(each, runner.needed(each, options.runs))[figure] for each in asked)
 
     found = {}
-    for name in names:
+    for name in [*names, *specialists(setting)]:
         with contextlib.suppress(runner.NotDone):
             found[name] = sweep(setting.rates, partial(measured, name))
     return found
@@ -234,9 +248,11 @@ def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path
             ends = [interval(each) or (each[0], each[0]) for each in values]
             axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=f"C{number}")
         axes.set(xlabel=f"{words}, of a learner", ylim=(0, None), xlim=(0, most or None))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("held-out accuracy, all tasks")
-    figure.axes[-1].legend(fontsize=8, frameon=False, title="dashed: lone learners (seeds)", title_fontsize=8)
+    lines = {"fontsize": 8, "frameon": False, "title": "dashed: lone learners (seeds)", "title_fontsize": 8}
+    figure.axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **lines)
     figure.tight_layout()
     figure.savefig(path)
 
@@ -255,18 +271,20 @@ def main() -> None:
     rates = {name: found.best for name, found in sweeps.items()}
     if first in rates:
         rates[DEALT] = rates[first]
-    wanted = [run(setting, name, seed, rate) for seed in SEEDS for name, rate in rates.items()]
+    named = {(name, seed): run(setting, name, seed, rate) for seed in SEEDS for name, rate in rates.items()}
+    wanted = list({each.folder(options.runs): each for each in named.values()}.values())
     if not runner.do(wanted, options):
         return
     out, stem = command.out(options), f"equal_price_{options.setting}"
     swept = [
         run(setting, name, seed, rate)
         for name, found in sweeps.items()
-        for rate in found.values
+        if not name.endswith(OWN)
+        for rate in {*found.values, *sweeps.get(f"{name}{OWN}", found).values}
         for seed in SWEEP_SEEDS
     ]
     runner.listed([*swept, *wanted], options.runs, out / f"{stem}.csv")
-    reports = {(each.name, each.seed): found for each in wanted if (found := each.report(options.runs)) is not None}
+    reports = {key: found for key, each in named.items() if (found := each.report(options.runs)) is not None}
     compared = comparisons(setting, reports)
     for axis, every in compared.items():
         heads = (f"at equal {axis.replace('_', ' ')}", "seeds", "lone", "sharing", "ratio", "95 %", "p (Holm)")

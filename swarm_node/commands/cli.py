@@ -3,6 +3,7 @@
 settings/command_line.py reads the options of a command; which command it is, is found out here.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,14 +22,14 @@ MORE = f"{HELP}; --version\nOptions: defaults < CONFIG.toml < SWARM_NODE_SEED=1 
 
 
 def main() -> None:
-    """Entry point: exit code 0, 2 for a user's mistake, 130 when interrupted."""
+    """Entry point: exit code 0, 2 for a user's mistake, 75 for a full disk, 130 when interrupted."""
     import signal  # here and below: little comes before the handler
 
     from swarm_node.common import interrupts
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
-    interrupts.print_anything()
+    interrupts.mend_streams()
     leave(outcome(sys.argv[1:]))
 
 
@@ -48,17 +49,25 @@ def outcome(argv: list[str]) -> int:
     except UserError as error:
         from swarm_node.common.redaction import hidden
 
-        print(f"swarm-node: {hidden(str(error))}", file=sys.stderr)
-        return 2
+        return told(hidden(str(error)), 2)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone
         return 141
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return told(f"{error.filename or 'the output'} cannot be written, the disk is full: make room", 75)
         if interrupt.came:  # a library made something else of it, as lazy imports do
             return 130
         raise
     return 0
+
+
+def told(line: str, code: int) -> int:
+    """The code, once the user was told why, if standard error can be written."""
+    with suppress(OSError):
+        print(f"swarm-node: {line}", file=sys.stderr, flush=True)
+    return code
 
 
 def leave(code: int) -> None:
@@ -66,7 +75,7 @@ def leave(code: int) -> None:
     import atexit
 
     atexit._run_exitfuncs()
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
@@ -77,7 +86,9 @@ def dispatch(argv: list[str]) -> None:
     from swarm_node.commands.table import find, group, load
 
     arguments = list(argv)
-    if arguments[:1] in (["--help"], ["-h"], ["help"]):
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    if arguments[:1] in (["--help"], ["-h"]):
         print(usage())
         return
     if arguments[:1] == ["--version"]:
@@ -85,7 +96,7 @@ def dispatch(argv: list[str]) -> None:
 
         print(f"swarm-node {metadata.version('swarm-node')}")
         return
-    if not arguments or arguments[0].startswith("-"):
+    if not arguments or arguments[0].startswith("-") or arguments[0].endswith(".toml"):
         arguments.insert(0, "run")
     if arguments[1:] in ([], ["--help"], ["-h"]) and (members := group(arguments[0])):
         print(group_usage(arguments[0], members))

@@ -14,12 +14,11 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
-from protocol.rejection import Reason
 from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
-from swarm_node.commands.status import only_strangers
+from swarm_node.commands.status import alone
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network import confinement
 from swarm_node.network.process import control
@@ -118,8 +117,7 @@ def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping
         yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
         return
     if answer is not None:
-        yield from _of_running(answer.get("network", {}))
-        yield from _not_understood(answer.get("training", {}).get("rejected", {}))
+        yield from _of_running(answer, answer.get("network", {}))
         return
     if in_use(home):
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"
@@ -129,7 +127,7 @@ def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping
     yield from try_network(config, home, identity)
 
 
-def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
+def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Finding]:
     if network.get("leaving") or network.get("resting"):
         what = "the node is leaving" if network.get("leaving") else "the node rests, see swarm-node status"
         yield Finding("network", Level.ALONE, what)
@@ -145,8 +143,8 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
-    if stranger := only_strangers(network):
-        yield Finding("peers", Level.ALONE, stranger.removeprefix("alone: "))
+    if why := alone(answer):
+        yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):
         text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
         yield Finding("peers", Level.NOTE, text)
@@ -154,17 +152,6 @@ def _of_running(network: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
     else:
         yield Finding("peers", Level.ALONE, "nobody is connected; " + REMEDY)
-
-
-def _not_understood(rejected: Mapping[str, int]) -> Iterator[Finding]:
-    """Why groups of peers that are connected may still be of no use here."""
-    if count := rejected.get(Reason.UNKNOWN_QUESTION, 0):
-        text = (
-            f"{count} external groups were about questions that this node cannot rebuild. Their authors have another "
-            "environment, or another version of it. Of a file that is another row, template or verifier: compare what "
-            "swarm-node task try FILE says there and here"
-        )
-        yield Finding("external groups", Level.NOTE, text)
 
 
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
@@ -224,6 +211,8 @@ def can_compile() -> bool:
 def command(argv: list[str]) -> None:
     """Exit code 0: trains and shares, 1: trains alone, 3: does not train."""
     config = from_command_line(DoctorConfig, argv, "swarm-node doctor")
+    if config.bundle and not config.bundle.expanduser().parent.is_dir():
+        raise UserError(f"{config.bundle}: there is no such folder; choose another --bundle")
 
     findings, lines = [], []
     for finding in diagnose(config):

@@ -17,10 +17,10 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
-from swarm_node.node.defaults import model_of, suited
+from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.models import check_model
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
-from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings.command_line import from_command_line
 
 BATCH = 64  # prompts decoded together
 CHECKPOINTS = "checkpoints"  # of a home
@@ -63,13 +63,13 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
-    with quickly():
-        from swarm_node.generation.generator import BatchGenerator
-        from swarm_node.node.evaluation import answer
-        from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
     scores: dict[str, list[float | None]] = {}  # by task
     example: tuple[Question, str] | None = None  # and what was said to it
-    with ExitStack() as stack, console.status("asking") as status:
+    with ExitStack() as stack, console.status(f"loading {config.model.name}") as status:
+        with quickly():
+            from swarm_node.generation.generator import BatchGenerator
+            from swarm_node.node.evaluation import answer
+            from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
         asking = _suited(config)
         config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
         asked = _environments(asking, stack)  # before the model: a wrong task is told at once
@@ -159,9 +159,8 @@ def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
 
 def command(argv: list[str]) -> None:
     """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
-    line = (EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
-    config = from_command_line(*line)
-    named = "model.name" in origins(sources_of(*line)[1])
+    config = from_command_line(EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
+    named = "name" in config.model.model_fields_set
     name = _named(config.model.name if named else "", config.home.expanduser())
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     check_model(config.model)  # before the view, which takes the lines of others for itself
@@ -177,13 +176,9 @@ def _named(name: str, home: Path) -> str:
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
         return name
-    newest = max(
-        (path for path in (folder / CHECKPOINTS).glob("[0-9]*") if (path / "state.json").is_file()), default=None
-    )
-    if newest is None:
-        raise UserError(f"home {folder} holds no checkpoint yet; name a model: swarm-node model eval NAME|FOLDER")
-    print(f"the newest checkpoint of {folder}: {newest.name}", file=sys.stderr)
-    return str(newest)
+    found = newest(folder / CHECKPOINTS, "name a model, swarm-node model eval NAME|FOLDER")
+    print(f"the newest checkpoint of {folder}: {found.name}", file=sys.stderr)
+    return str(found)
 
 
 EVAL = Command(EvaluationConfig, PAGE, command)

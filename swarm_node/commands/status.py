@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import PAUSE_FILE
 
+START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
@@ -54,7 +55,7 @@ The node of this home goes on after swarm-node pause.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's reply with "healthy" and "problems"; only these two if there is no reply."""
+    """The node's reply with "healthy", "problems" and "state"; only the first two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
         running = in_use(home)
@@ -65,26 +66,32 @@ def ask(home: Path) -> dict[str, Any]:
         )
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
-    return {"healthy": not found, "problems": found, **answer}
+    state = state_of(answer, found)
+    return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
+
+
+def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
+    """How the node is, in a word."""
+    training = answer.get("training")
+    if problems:
+        return "unhealthy"
+    if training and training.get("resting"):
+        return "resting"
+    begun = training is None or {"round", "published"} & training.keys()
+    return "healthy" if begun else "starting"
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
     """What a health check should fail for. To be alone is no such thing: the node trains, and keeps trying."""
-    found = []
     training, network = answer.get("training"), answer.get("network", {})
-    if training is not None:
-        since = training["seconds_since"]
-        if training.get("resting"):
-            pass  # as it was told to
-        elif "round" not in training:
-            found.append(f"no round has ended yet, {since:.0f} s after the start")
-        elif since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
-            found.append(f"training stands still: no round has ended for {since:.0f} s")
+    found = []
+    if training is not None and not training.get("resting") and (late := stalled(training)):
+        found.append(late)
     if network.get("leaving"):
         found.append("it is leaving, as it was told to")
     elif network.get("enabled", True) and not network.get("resting"):
-        if stranger := only_strangers(network):
-            found.append(stranger)
+        if why := alone(answer):
+            found.append(why)
         if not network.get("running"):
             found.append("the network process is down and will be started again; training goes on")
         elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
@@ -92,23 +99,45 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def only_strangers(network: Mapping[str, Any]) -> str:
-    """What is wrong where every peer that said anything is of another swarm or version; "" where one is not."""
-    notes = [str(peer["note"]) for peer in network.get("peers", ()) if peer["note"]]
-    if not notes or any(not peer["note"] and peer["last_seen"] is not None for peer in network["peers"]):
+def stalled(training: Mapping[str, Any]) -> str:
+    """What is wrong where no round has ended for long; "" where one has. A contributor has no rounds."""
+    since = training["seconds_since"]
+    if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+        return f"training stands still: no round has ended for {since:.0f} s"
+    if not {"round", "published"} & training.keys() and since > START_SECONDS:
+        return f"no round has ended yet, {since:.0f} s after the start"
+    return ""
+
+
+def alone(answer: Mapping[str, Any]) -> str:
+    """What is wrong where no peer that said anything can share with this node; "" where one can."""
+    peers = answer["network"].get("peers", ())
+    notes = [str(peer["note"]) for peer in peers if peer["note"]]
+    if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
+        theirs = printable(notes[0], 120)
+        return f"alone: every peer it found {theirs}; give the right --swarm, or the address of another node"
+    asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
+    if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
+    own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"alone: every peer it found {printable(notes[0], 120)}; give the right --swarm, or the address of another node"
+        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
+        f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says the version)"
     )
 
 
 def status_lines(answer: Mapping[str, Any]) -> list[str]:
     """For a person."""
-    lines = [f"healthy: {'yes' if answer['healthy'] else 'no'}"]
+    training, network = answer.get("training", {}), answer.get("network", {})
+    about = {
+        "starting": f"starting: no round has ended yet, {training.get('seconds_since', 0.0):.0f} s after the start",
+        "resting": f"resting: {training.get('resting')}",
+        "healthy": "healthy: yes",
+    }
+    lines = [about.get(answer.get("state", ""), "healthy: no")]
     lines += [f"  {problem}" for problem in answer["problems"]]
     if "peer_id" in answer:
         lines.append(f"{answer['role']} {answer['peer_id']}")
-    training, network = answer.get("training", {}), answer.get("network", {})
     if "round" in training:
         reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(
@@ -116,8 +145,6 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{training['round_seconds']:.2f} s, {reward}"
             f"{training['external_informative']} external groups in it, {training['received']} received so far"
         )
-    if training.get("resting"):
-        lines.append(f"resting: {training['resting']}")
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
         lines.append(f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}")
@@ -133,7 +160,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
     elif network.get("enabled") is False:
         lines.append("network: off")
-    return [printable(line, 400) for line in lines]
+    return [printable(line, 500) for line in lines]
 
 
 def peer_lines(answer: Mapping[str, Any]) -> list[str]:
@@ -210,7 +237,7 @@ def resume(argv: list[str]) -> None:
 def _home(argv: list[str], program: str) -> Path:
     home = _asking(argv, program).home.expanduser()
     if not home.is_dir():
-        raise UserError(f"home {home} does not exist: name the folder of a node with --home")
+        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     return home
 
 

@@ -58,8 +58,13 @@ def _leave(code: int) -> None:
     os._exit(code)  # at once: taking the modules of torch apart would cost a second of CPU time
 
 
-def print_anything() -> None:
-    """Whatever the encoding of the terminal or pipe: what it lacks becomes a question mark."""
+def mend_streams() -> None:
+    """Everything can be printed: what the encoding of a terminal or pipe lacks becomes a question mark, and what goes
+    to a stream that was closed (`>&-`) is discarded, instead of into the file that is opened next."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -277,6 +277,7 @@ class RemoteNetwork(Network):
             "role": "node",
             "peer_id": self._identity.peer_id,
             "pid": os.getpid(),
+            "questions": {name: version for name, (version, _) in self._rules.environments.items()},
             "training": self._progress() | {"received": self._received, "rejected": self.rejections()},
             "network": await self._view(),
         }

@@ -8,7 +8,7 @@ from protocol.identity import Identity
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process.keeper import load_memory
-from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes
+from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes, why
 from swarm_node.network.process.service import free_port, reachability_line
 from swarm_node.network.transport.backends import check_free, listen_addresses, make_backend
 from swarm_node.network.transport.multiaddr import split_peer
@@ -65,7 +65,7 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
             await backend.dial(node.addresses, DIAL_SECONDS)
         node.state = "answers"
     except (CallFailed, TimeoutError) as error:
-        node.state = str(error) or "no answer in time"
+        node.state = why(error)
 
 
 def reach(addresses: Sequence[str]) -> Finding:

@@ -70,6 +70,14 @@ def model_of(folder: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def newest(folder: Path, remedy: str) -> Path:
+    """The newest checkpoint in this folder. UserError, which names the remedy, where there is none."""
+    found = sorted(path.parent for path in folder.expanduser().glob("[0-9]*/state.json"))
+    if not found:
+        raise UserError(f"{folder} holds no checkpoint yet: {remedy}")
+    return found[-1]
+
+
 def suited(config: C, base: object = "") -> C:
     """The configuration with what suits its model, or `base`, which that began from. UserError for a task that is
     none."""

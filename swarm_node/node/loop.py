@@ -48,9 +48,10 @@ class Session:
         self._pass_on()
         if not start and self.validation.due(start):
             self._validate()
+        rested = ""
         while not self.stop.wanted and (not max_rounds or self.done < max_rounds):
             if reason := self.guest.resting():
-                self._rest(reason)
+                rested = self._rest(reason)
                 continue
             try:
                 with self.stop.interruptible():
@@ -68,7 +69,10 @@ class Session:
                 self.keeper.save(self.done, self.runner.waiting())
         if self.done > start:
             self._save_last(self.runner.waiting())
-        self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds"))
+        self.telemetry.emit(RunFinished(self._summary(start) + (f", while it rested: {rested}" if rested else "")))
+
+    def _summary(self, start: int) -> str:
+        return f"stopped after {self.done - start} rounds" + (f", {self.done} in all" if start else "")
 
     def _validate(self) -> None:
         with suppress(Interrupted):
@@ -85,7 +89,7 @@ class Session:
             self.telemetry.emit(Warned(lost))
         elif self.done > start:
             self._save_last([])
-        self.telemetry.emit(RunFinished(f"stopped after {self.done} rounds, in the middle of the next"))
+        self.telemetry.emit(RunFinished(f"{self._summary(start)}, in the middle of the next"))
 
     def _count(self) -> None:
         """Leaves the swarm when the traffic of this month is used up, and comes back in the next."""
@@ -103,15 +107,19 @@ class Session:
         if failed := self.keeper.save(self.done, waiting):
             raise UserError(f"the last checkpoint could not be written ({failed}): make room, the one before is whole")
 
-    def _rest(self, reason: str) -> None:
-        """Until the reason is gone: no training, and no traffic. It is told to stop meanwhile as at any time."""
+    def _rest(self, reason: str) -> str:
+        """Until the reason is gone: no training, and no traffic. What it still rests for where it is told to stop."""
         self.telemetry.emit(Resting(reason))
         self.network.rest(True)
+        before, self.stop.to_save = self.stop.to_save, True  # or it would leave without a word
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
             reason = self.guest.resting()
-        self.network.rest(self.capped)
-        self.telemetry.emit(Resting(""))
+        if not reason:
+            self.stop.to_save = before
+            self.network.rest(self.capped)
+            self.telemetry.emit(Resting(""))
+        return reason
 
     def _pass_on(self) -> None:
         """What the network wants the user to know."""

@@ -141,7 +141,8 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device {name!r} cannot be used: {first_line(error)}; try --model.device auto") from error
+        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"  # or it lists what torch has
+        raise UserError(f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps") from error
     return device
 
 

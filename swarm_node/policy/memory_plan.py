@@ -1,7 +1,6 @@
 """The memory plan of a configuration: on the device at hand, or on a card of which only the size is known."""
 
 import json
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -18,10 +17,10 @@ from swarm_node.policy.models import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.settings import LearningConfig, LimitsConfig
+from swarm_node.settings.programs import SIZE
 
 C = TypeVar("C", bound=LearningConfig)
 UNLIMITED = LimitsConfig()
-SIZE = re.compile(r"^(\d+(?:\.\d+)?) ?([GM])i?B?$", re.IGNORECASE)
 
 
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> tuple[C, Plan | None]:
@@ -63,9 +62,8 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
 
 def plan_for(config: LearningConfig, size: str) -> Plan:
     """Of a CUDA card with so much memory, such as 8GB, that has bfloat16. Reads the model's shape, and no weights."""
-    known = SIZE.match(size.strip())
-    if known is None:
-        raise UserError(f"memory {size!r} is no size: give one such as 8GB")
+    known = SIZE.match(size)
+    assert known is not None, size
     name = config.model.name
     try:
         revision = config.model.revision or "main"

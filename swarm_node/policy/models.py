@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from swarm_node import starters
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
+from swarm_node.settings.options import meant
 
 
 def is_starter(name: object) -> bool:
@@ -22,7 +23,7 @@ def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
     elif is_starter(name) or Path(name).expanduser().is_dir():
         return
     elif hub.is_hub_name(name):
-        hub.only_here(name, config.revision)
+        hub.only_here(_of_hub(name), config.revision)
     else:
         raise UserError(f"model folder {name!r} does not exist")
 
@@ -41,4 +42,12 @@ def source(name: str) -> str:
         return str(place if named.is_whole(place) else named.obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
         raise UserError(f"starter {name} is missing from this installation: install swarm-node again")
-    return str(starters.folder(name)) if name in starters.NAMES else name
+    return str(starters.folder(name)) if name in starters.NAMES else _of_hub(name)
+
+
+def _of_hub(name: str) -> str:
+    """The same name. UserError where a starter or a known model was probably meant."""
+    near = "" if "/" in name or Path(name).is_dir() else meant(name, (*starters.NAMES, *named.KNOWN))
+    if near:
+        raise UserError(f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME")
+    return name

@@ -13,59 +13,28 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, create_model
 
 from swarm_node.common import plugins
-from swarm_node.settings.environment import EnvironmentConfig
-from swarm_node.settings.model import GenerationConfig, ModelConfig
-from swarm_node.settings.programs import (
-    ArchiveConfig,
-    AskConfig,
-    AsynchronousConfig,
-    BootstrapConfig,
-    CheckConfig,
-    CheckpointConfig,
-    DefenceConfig,
-    DoctorConfig,
-    EvaluationConfig,
-    LearningConfig,
-    LimitsConfig,
-    NetworkConfig,
-    NodeConfig,
-    RoundConfig,
-    TrainingConfig,
-    ValidationConfig,
-    WithObservers,
-    WithQuestions,
-)
-from swarm_node.settings.sections import Section
-
-__all__ = [
-    "ArchiveConfig",
-    "AskConfig",
-    "AsynchronousConfig",
-    "BootstrapConfig",
-    "CheckConfig",
-    "CheckpointConfig",
-    "DefenceConfig",
-    "DoctorConfig",
-    "EnvironmentConfig",
-    "EvaluationConfig",
-    "GenerationConfig",
-    "LearningConfig",
-    "LimitsConfig",
-    "ModelConfig",
-    "NetworkConfig",
-    "NodeConfig",
-    "RoundConfig",
-    "Section",
-    "TrainingConfig",
-    "ValidationConfig",
-    "WithObservers",
-    "WithQuestions",
-    "asked_for",
-    "section_of",
-    "sections_of",
-    "with_sections",
-]
-
+from swarm_node.settings.environment import EnvironmentConfig as EnvironmentConfig
+from swarm_node.settings.model import GenerationConfig as GenerationConfig
+from swarm_node.settings.model import ModelConfig as ModelConfig
+from swarm_node.settings.programs import ArchiveConfig as ArchiveConfig
+from swarm_node.settings.programs import AskConfig as AskConfig
+from swarm_node.settings.programs import AsynchronousConfig as AsynchronousConfig
+from swarm_node.settings.programs import BootstrapConfig as BootstrapConfig
+from swarm_node.settings.programs import CheckConfig as CheckConfig
+from swarm_node.settings.programs import CheckpointConfig as CheckpointConfig
+from swarm_node.settings.programs import DefenceConfig as DefenceConfig
+from swarm_node.settings.programs import DoctorConfig as DoctorConfig
+from swarm_node.settings.programs import EvaluationConfig as EvaluationConfig
+from swarm_node.settings.programs import LearningConfig as LearningConfig
+from swarm_node.settings.programs import LimitsConfig as LimitsConfig
+from swarm_node.settings.programs import NetworkConfig as NetworkConfig
+from swarm_node.settings.programs import NodeConfig as NodeConfig
+from swarm_node.settings.programs import RoundConfig as RoundConfig
+from swarm_node.settings.programs import TrainingConfig as TrainingConfig
+from swarm_node.settings.programs import ValidationConfig as ValidationConfig
+from swarm_node.settings.programs import WithObservers as WithObservers
+from swarm_node.settings.programs import WithQuestions as WithQuestions
+from swarm_node.settings.sections import Section as Section
 
 C = TypeVar("C", bound=BaseModel)
 S = TypeVar("S", bound=Section)

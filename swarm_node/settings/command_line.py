@@ -8,8 +8,9 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -78,7 +79,13 @@ def sources_of(
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
     file = Path(word) if word and not first else None
-    given = [*_stored(kind, file, os.environ, _warn), flags]
+    stored = flatten(_read_file(file)) if file else {}
+    variables = _variables(kind, os.environ)
+    given = [
+        Source("file", stored, {key: f"{file}: {key}" for key in stored}),
+        Source("environment", variables, {key: _variable(key) for key in variables}),
+        flags,
+    ]
     if word and first:
         if first in flags.values:
             raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
@@ -130,7 +137,10 @@ def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str)
     """The option of a flag. UserError, with the flag that was probably meant, where there is none."""
     found = known.get(name.replace("_", "-"))
     if found is None:
-        near = meant(name, known)
+        others = ("--help", "--help-all", *(["--version"] if command.endswith(" run") else []))
+        near = next(iter(get_close_matches(name, others, 1, 0.8)), "") or meant(name, known)
+        if name.rpartition(".")[2].lstrip("-").startswith("no-") and negated(near) in known:
+            near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
@@ -197,21 +207,6 @@ def _read(option: Option | None, text: str) -> Any:
         return text
 
 
-def _stored(
-    kind: type[BaseModel],
-    file: Path | None,
-    environment: Mapping[str, str],
-    warn: Callable[[str], None] = lambda text: None,
-) -> list[Source]:
-    """What a file and variables say. UserError for a file that cannot be read, and a variable that is no option."""
-    found = []
-    if file:
-        values = flatten(_read_file(file))
-        found.append(Source("file", values, {key: f"{file}: {key}" for key in values}))
-    values = _variables(kind, environment, warn)
-    return [*found, Source("environment", values, {key: _variable(key) for key in values})]
-
-
 def _read_file(file: Path) -> dict[str, Any]:
     """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
@@ -227,7 +222,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise UserError(f"config file {file} is not TOML: {text}") from error
 
 
-def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
+def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
     """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     every = {key for each in (*all_kinds(), kind) for key in options(with_sections(each))} if ours else set()
@@ -248,7 +243,8 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str], warn: Call
         elif key in kind.model_fields or key in own:
             found[key] = _read(options(kind).get(key), text)
     if strange:
-        warn(f"{', '.join(strange)}: no option is called so, left alone")
+        trouble = f"{', '.join(strange)}: no option is called so, left alone"
+        print(f"swarm-node: warning: {printable(trouble, 400)}", file=sys.stderr)
     return flatten(_nested(found))
 
 
@@ -292,7 +288,3 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(inner, dict) and not (value == {} and last in inner):
             inner[last] = value
     return whole
-
-
-def _warn(text: str) -> None:
-    print(f"swarm-node: warning: {printable(text, 400)}", file=sys.stderr)

@@ -5,7 +5,7 @@ called, in one line.
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,9 @@ from pydantic.fields import FieldInfo
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone, PlugIn
 
-CLOSE, NEARLY = 0.7, 0.8  # of difflib, from 0 to 1
+SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # of difflib, from 0 to 1: of whole names
+NEARLY, ALIKE = 0.8, 0.5  # of parts alone, and of the last parts of close names
+SHORT, BEGUN = 3, 4  # letters: of a short name, and of the beginning that two names share
 SHOWN = 60  # characters of a wrong value
 WIDTH = 80  # characters of a terminal
 WORDS = {int: "INT", float: "FLOAT", Path: "PATH"}  # of other types: TEXT
@@ -145,27 +147,31 @@ def plug_in_files(config: BaseModel) -> list[str]:
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """The one of `names` that was probably meant, the first of several; "" where none is near.
+    """The one of `names` that was probably meant, the first of several; "" where none is near."""
+    return next(_likely(name, list(names)), "")
 
-    An option that moved is meant first: --environment.dataset.file is --dataset.file. Then the right name in the wrong
-    section: --learning-rate is --training.learning-rate. Then a section that is spelt nearly so: --modell is
-    --model.name.
+
+def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
+    """The likeliest first. An option that moved: --environment.dataset.file is --dataset.file. The right name in the
+    wrong section, or a part of it: --learning-rate is --training.learning-rate, --rounds is --max-rounds. Then what is
+    spelt nearly so, or begins so, as a section does: --modell is --model.name.
     """
-    names = list(names)
-    if moved := next((each for each in names if _moved(name, each)), ""):
-        return moved
-    endings = {_last(each): each for each in reversed(names)}
-    sections = {each.split(".")[0]: each for each in reversed(names) if "." in each}
-    for text, among, cutoff in (
-        (_last(name), endings, 1.0),
-        (_last(name), {each.lstrip("-"): sections[each] for each in sections}, 1.0),
-        (name.split(".")[0] if "." not in name else "", sections, NEARLY),
-        (name, {each: each for each in names}, CLOSE),
-        (_last(name), endings, NEARLY),
-    ):
-        if found := difflib.get_close_matches(text, among, n=1, cutoff=cutoff):
-            return among[found[0]]
-    return ""
+    last, (section, dot, _) = _last(name), name.partition(".")
+    yield from difflib.get_close_matches(name, names, n=1, cutoff=SURE)
+    yield from (each for each in names if _moved(name, each))
+    same = [each for each in names if _last(each) == last]
+    yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
+    sections = {each.lstrip("-").split(".")[0]: each for each in reversed(names) if "." in each}
+    yield from [sections[last]] if last in sections else []
+    longer = [each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}]
+    yield from (each for each in longer if not dot or each.split(".")[0] == section)
+    close = difflib.get_close_matches(name, names, n=5, cutoff=CLOSE if len(name) > SHORT else CLOSE_IF_SHORT)
+    yield from (each for each in close if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE)
+    for among in () if dot else (sections, {_last(each): each for each in reversed(names)}):
+        near = difflib.get_close_matches(last, among, n=1, cutoff=NEARLY)
+        begun = [each for each in among if min(len(each), len(last)) >= BEGUN]
+        begun = [each for each in begun if each.startswith(last) or last.startswith(each)]
+        yield from (among[each] for each in near + begun)
 
 
 def wrong(problem: Any, secret: bool = False) -> str:
@@ -175,8 +181,8 @@ def wrong(problem: Any, secret: bool = False) -> str:
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
     said = re.sub(r"is not a valid path.*", "must be a path", said)
     said = re.sub(r", unable to parse.*| with a fractional part", "", said)
-    if problem["type"] == "missing":
-        said = "must have more entries"
+    if problem["type"] in ("missing", "too_long"):
+        said = f"must have {'more' if problem['type'] == 'missing' else 'fewer'} entries"
     return said if secret else f"{said}, not {printable(repr(problem['input']), SHOWN)}"
 
 

@@ -1,5 +1,6 @@
 """One configuration for each command that has one, and the sections that it is made of."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,8 @@ from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
+
+SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 
 Span = tuple[int, int]  # minutes of the day
 
@@ -209,7 +212,7 @@ class LearningConfig(WithQuestions):
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
-    threads: Count = 0
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
 
 
@@ -226,12 +229,18 @@ class NodeConfig(LearningConfig, WithObservers):
     limits: LimitsConfig = LimitsConfig()
 
 
+def _size(text: str) -> str:
+    if text and not SIZE.match(text):
+        raise ValueError("should be a size, such as 8GB")
+    return text
+
+
 class CheckConfig(NodeConfig):
     """What a configuration means on this machine."""
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
-    memory: str = ""
+    memory: Annotated[str, AfterValidator(_size)] = ""
     """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
 
 

@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from swarm_node.common.redaction import HIDDEN
 
+AUTO = "auto"  # in place of an address, where an option knows one
 UNSHOWN = "unshown"  # kind of a mistake in an option whose value is not to be shown
 
 
@@ -45,9 +46,11 @@ class SecretUrl(Secret):
 
     def __init__(self, secret_value: str) -> None:
         try:
-            urlsplit(secret_value)
-        except ValueError as error:
-            raise ValueError("should be the address of a server, such as http://127.0.0.1:8000") from error
+            whole = bool(urlsplit(secret_value).netloc) or secret_value in ("", AUTO)
+        except ValueError:
+            whole = False
+        if not whole:
+            raise ValueError("should be the address of a server, such as http://127.0.0.1:8000")
         super().__init__(secret_value)
 
     def at(self, path: str) -> str:

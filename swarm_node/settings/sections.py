@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_origin
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -114,6 +114,8 @@ class Section(BaseModel):
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
         """Splits lists by comma or space, wherever they come from: "a,b", "a b", ["a", "b"] and ["a,b"] are equal."""
         field = cls.model_fields[info.field_name or ""]
+        if value == "" and Path in (field.annotation, *get_args(field.annotation)):
+            raise ValueError("should be a path")  # else it would be the current folder
         if get_origin(field.annotation) is not tuple:
             return value
         if isinstance(value, str):

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,9 @@ import psutil
 from pydantic import BaseModel
 
 from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
-from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
 from swarm_node.common.redaction import hidden
 from swarm_node.settings import NodeConfig
-from swarm_node.settings.command_line import origins, sources_of
 from swarm_node.telemetry.events import Telemetry, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 
@@ -137,16 +134,7 @@ def _output(command: Sequence[str]) -> str | None:
 def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
     """Write the manifest, and from now on every event. A folder that cannot be written costs only these files."""
     try:
-        write_json(home / "manifest.json", manifest("node", config, [config.seed]) | {"origins": _origins()})
+        write_json(home / "manifest.json", manifest("node", config, [config.seed]))
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
     except OSError as error:
         telemetry.emit(Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there"))
-
-
-def _origins() -> dict[str, str]:
-    """Where options come from, by name: "file", "environment" or "flag". Empty where a program made the configuration,
-    as a simulation does."""
-    argv = sys.argv[2:] if sys.argv[1:2] == ["run"] else sys.argv[1:]
-    with suppress(UserError, OSError):
-        return origins(sources_of(NodeConfig, argv, "swarm-node run")[1])
-    return {}

@@ -38,6 +38,7 @@ SPARK_WIDTH, CURVE_WIDTH = 30, 20  # characters
 NAME_CHARS = 8  # the last of a peer id
 SHOWN_SHARE = 0.05  # of a round, of a phase that is shown
 BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty one, the names of columns
+ECHO = 2  # columns beside the panel
 LEAVING = "Ctrl-C stops after this round, and saves"
 
 
@@ -159,7 +160,7 @@ class LiveNode:
         self._checkpoint = "none yet"
         self._resting, self._note = "", LEAVING
         # What is redrawn goes when the view ends, and its last state is printed once: nothing of it is left behind.
-        self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
+        self._live = Live(get_renderable=self._fitting, console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
     def take(self, event: Event) -> None:
@@ -195,8 +196,8 @@ class LiveNode:
             self._note = ""
             self._console.print(self.render())
 
-    def render(self) -> RenderableType:
-        """The panel as of now; rich asks for it."""
+    def render(self) -> Panel:
+        """The panel as of now."""
         if self._latest is None:
             figures = _rows({"round": "the first ...", "resting": self._resting, "leave": self._note})
         else:
@@ -209,6 +210,15 @@ class LiveNode:
             parts[1:1] = [Text(), self._tasks(max(1, room))]
         body = Group(*parts)
         return Panel(body, title=self._title, title_align="left", subtitle=self._facts, subtitle_align="left")
+
+    def _fitting(self) -> Panel:
+        """The panel as it is redrawn. It would leave a border behind where it is higher than the screen, or where the
+        ^C of a terminal begins a line of its own."""
+        panel = self.render()
+        panel.width = max(8, self._console.width - ECHO)
+        if len(self._console.render_lines(panel)) >= self._console.height:
+            panel.height = self._console.height - 1
+        return panel
 
     def _figures(self, latest: RoundDone) -> Table:
         report, seconds = latest.report, wall_seconds(latest.report)

@@ -98,7 +98,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     soundness.check_plain(checkpoint)
     state = soundness.read_state(checkpoint / STATE)
     if state["format"] != FORMAT:
-        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}")
+        remedy = "upgrade swarm-node" if state["format"] > FORMAT else "move it away to begin anew"
+        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: {remedy}")
     return state
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from swarm_node.commands.cli import dispatch, usage
 from swarm_node.commands.table import entries, group, load
-from swarm_node.common.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 LINES, COLUMNS = 24, 80
@@ -43,25 +42,6 @@ def test_the_page_of_all_options_fits_80_columns_and_has_those_of_the_short_one(
     page = capsys.readouterr().out
     assert max(map(len, page.splitlines())) <= COLUMNS
     assert options(load(entries()[command]).page) - {"--flags"} <= options(page)
-
-
-OLD = {"eval": "model eval", "export": "model export", "push": "model push", "plot": "view plot"}
-OLD |= {"init": "home id", "id": "home id", "backup": "home backup", "restore": "home restore"}
-OLD |= {"dataset": "task try", "solve": "task solve", "attack": "simulate --attack KIND"}
-
-
-@pytest.mark.parametrize(("old", "new"), OLD.items())
-def test_a_name_of_an_older_version_is_answered_with_the_new_one(old: str, new: str) -> None:
-    with pytest.raises(UserError, match=f"^{old} is gone: it is now swarm-node {new}$"):
-        dispatch([old, "--help"])
-
-
-@pytest.mark.parametrize(
-    ("words", "near"), [("statsu", "status"), ("exprot", "model export"), ("model evl", "model eval")]
-)
-def test_a_misspelt_name_is_answered_with_the_nearest(words: str, near: str) -> None:
-    with pytest.raises(UserError, match=f"unknown command '{words}': did you mean {near}[?] see swarm-node --help"):
-        dispatch(words.split())
 
 
 def options(text: str) -> set[str]:

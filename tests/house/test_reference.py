@@ -148,7 +148,7 @@ def codes(text: str) -> set[int]:
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
     assert own.keys() == entries().keys()
-    raised = {UserError("no"): 2, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
+    raised = {UserError("no"): 2, OSError(28, "full"): 75, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
     assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
     assert codes(own["status"]) == {0, 1}

@@ -51,7 +51,10 @@ REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see als
     "intermediate_integration": "its scorer executes the answer, and only computer algebra could compare integrals",
     "rearc": "its answers are tuples, which JSON does not keep",
     **dict.fromkeys(
-        ("boxnet", "jugs", "quantum_lock", "rubiks_cube", "rush_hour", "sokoban"),
+        (
+            *("boxnet", "jugs", "quantum_lock", "rubiks_cube", "rush_hour"),
+            *("shortest_path", "sokoban", "tower_of_hanoi", "word_ladder"),
+        ),
         "its answers are ways through a game, which would have to be played",
     ),
 }

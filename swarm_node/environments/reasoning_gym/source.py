@@ -55,8 +55,6 @@ def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, An
     scorer = SCORERS[name]
     facts = {key: metadata[key] for key in scorer.needs if key in metadata}
     facts |= {key: getattr(dataset.config, key) for key in scorer.settings}
-    if name == "word_ladder":
-        facts["words"] = sorted(dataset.word_sets[metadata["word_length"]])
     return facts
 
 

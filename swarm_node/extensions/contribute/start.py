@@ -137,9 +137,12 @@ def take_key(file: Path | None) -> Secret:
     """The key of a server, out of the environment for good: no process started later inherits it. UserError."""
     key = os.environ.pop(KEY_VARIABLE, "")
     try:
-        return Secret(file.expanduser().read_text(encoding="utf-8").strip().partition("\n")[0] if file else key.strip())
+        key = file.expanduser().read_text(encoding="utf-8") if file else key
     except OSError as error:
         raise UserError(f"key file {file}: {error.strerror}") from error
+    if file and not key.strip():
+        raise UserError(f"key file {file} is empty: its first line is the server's key")
+    return Secret(key.strip().partition("\n")[0])
 
 
 def _pause(seconds: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset.bounds import Row
+from swarm_node.settings.options import meant
 
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024
@@ -76,7 +77,9 @@ def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -
     if not found:
         reasons = ", ".join(f"{count} rows: {reason}" for reason, count in questions.left_out.items())
         shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
-        raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}")
+        near = [likely for name in {prompt, answer} - columns if (likely := meant(name, sorted(columns)))]
+        advice = f"; did you mean {', '.join(sorted(near))}?" if near else ""
+        raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}")
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
 

@@ -110,6 +110,8 @@ def _hub(name: str) -> Iterator[bounds.Read]:
     except ImportError as error:
         raise _missing("data sets of the hub") from error
     repository, config, split = [*name.split(":"), "", ""][:3]
+    if not repository:
+        raise UserError(f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT")
     try:
         yield from load_dataset(repository, config or None, split=split or "train", streaming=True)
     except Exception as error:  # whatever the library raises of a name, a network or a file

@@ -10,6 +10,7 @@ from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.card import APART, Story, card, story
 from swarm_node.extensions.hub.gguf import write
+from swarm_node.node import defaults
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
@@ -54,12 +55,8 @@ class ExportConfig(TakenConfig):
 
 def newest(home: Path, best: bool = False) -> Path:
     """The checkpoint to take. UserError where there is none."""
-    folder = home.expanduser() / FOLDERS[best]
-    found = sorted(path for path in folder.glob("[0-9]*") if (path / "state.json").is_file())
-    if not found:
-        remedy = "switch validation on with --validation.every" if best else "a node saves one when it stops"
-        raise UserError(f"no checkpoint in {folder}: {remedy}")
-    return found[-1]
+    remedy = "switch validation on with --validation.every" if best else "a node saves one when it stops"
+    return defaults.newest(home / FOLDERS[best], remedy)
 
 
 def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:

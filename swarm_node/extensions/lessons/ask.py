@@ -18,7 +18,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.environments.scored import Mixture
-from swarm_node.node.defaults import resolved
+from swarm_node.node.defaults import newest, resolved
 from swarm_node.policy.named import say
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -56,7 +56,7 @@ class QuestionConfig(NodeConfig):
 def command(argv: list[str]) -> None:
     """Prints a table. A first argument without dashes is the text."""
     config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
-    checkpoint = newest(config.home.expanduser())
+    checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
     config = resolved(config, say)
     with closing(build_environment(config)) as environment:
         tasks = held_out(environment, len(tasks_of(config)))
@@ -66,14 +66,6 @@ def command(argv: list[str]) -> None:
     for (question, _), *said in zip(prompts, before, now, strict=True):
         table.add_row(*(Text(printable(each.strip(), SHOWN)) for each in (question, *said)))
     Console().print(table)
-
-
-def newest(home: Path) -> Path:
-    """The newest checkpoint of this home. UserError where it has none."""
-    found = sorted(path.parent for path in home.glob("checkpoints/[0-9]*/state.json"))
-    if not found:
-        raise UserError(f"home {home} holds no checkpoint yet: train first, by swarm-node run")
-    return found[-1]
 
 
 def held_out(environment: Mixture, tasks: int) -> dict[str, list[str]]:
@@ -125,7 +117,11 @@ def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tup
     """The likeliest answer to each, of the model before its training and of this checkpoint."""
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch
-    policy = configured_policy(config, checkpoint)
+        from swarm_node.policy.soundness import Damaged
+    try:
+        policy = configured_policy(config, checkpoint)
+    except Damaged as error:
+        raise UserError(f"checkpoint {checkpoint} is damaged ({error}): move it away, or take a backup") from error
     now = list(_likeliest(config, policy, prompts))
     if config.model.lora_rank:
         with policy.model.disable_adapter():

@@ -17,6 +17,7 @@ from swarm_node.extensions.page.page import Page
 from swarm_node.rollouts.reports import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+STATES = ("starting", "healthy", "resting", "unhealthy")  # of commands.status
 COUNTERS = {  # of NodeWatch.totals, besides the metrics that are sums
     "rounds": "Rounds done",
     "external_groups": "External groups trained on",
@@ -72,6 +73,10 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield GaugeMetricFamily("swarm_node_healthy", "Whether it has no problems", value=bool(status.get("healthy")))
     if not answers:
         return
+    states = GaugeMetricFamily("swarm_node_state", "1 for the state that the node is in", labels=["state"])
+    for state in STATES:
+        states.add_metric([state], state == status.get("state"))
+    yield states
     network, training = status.get("network", {}), status.get("training", {})
     about = {"role": status["role"], "peer_id": status["peer_id"]}
     about |= {name: str(network[name]) for name in ("swarm", "protocol", "backend", "reachability") if name in network}
@@ -84,7 +89,7 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         (GaugeMetricFamily, "relayed_peers", network, "relayed", "Of those, through a relay only"),
         (CounterMetricFamily, "network_restarts", network, "restarts", "Restarts of the library under the network"),
     ):
-        if key in part:
+        if key in part and not (key == "seconds_since" and status.get("state") in ("starting", "resting")):
             yield family(f"swarm_node_{name}", text, value=part[key])
     if "rejected" in training:
         text = "Messages refused since the node started, by reason"

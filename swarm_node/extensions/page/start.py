@@ -33,6 +33,7 @@ Stops on Ctrl-C; the node goes on.
 NICE = 10  # beside a node: whoever looks waits, training does not
 KEPT = {*OF_THE_USER, "PATH", "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")  # options, and none that holds a secret
+OF_A_NODE = ("identity.key", "events.jsonl")  # either is in a home
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 
 
@@ -40,10 +41,10 @@ def command(argv: list[str]) -> None:
     """Serves until it is told to stop."""
     config = from_command_line(PageConfig, argv, "swarm-node page", first="folder")
     folder = config.folder.expanduser()
-    if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: name the home of a node")
     if (folder / "report.json").exists():
         raise UserError(f"{folder} holds a simulation: swarm-node view plot draws it")
+    if not config.with_parent and not any((folder / name).exists() for name in OF_A_NODE):
+        raise UserError(f"no node has run in {folder}: name the home of one, or start it with swarm-node run")
     _without_secrets(argv)
     if config.with_parent:
         os.nice(NICE)

@@ -56,9 +56,9 @@ class Record:
 
 def parse_arm(text: str) -> Arm:
     """ "4/4" as an arm. UserError if it is not an arm."""
-    match = re.fullmatch(r"\s*(\d{1,6})/(\d{1,6})((?::\w+)*)\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})((?::\w+)*)\s*", text, re.ASCII)
     if match is None:
-        raise UserError(f"arm {text!r} is not I/J: local groups, a slash, external groups, such as 4/4; or 8/0:all")
+        raise UserError(f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or 8/0:all")
     arm = Arm(int(match[1]), int(match[2]), tuple(sorted(set(match[3].split(":")[1:]))))
     if unknown := [way for way in arm.ways if way not in WAYS]:
         raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")

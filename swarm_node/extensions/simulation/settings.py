@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from swarm_node.settings.programs import DefenceConfig, LearningConfig
-from swarm_node.settings.sections import Alias, Count, Positive, Section, Share, WithCommas
+from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, Share, WithCommas
 
 
 class FaultsConfig(Section):
@@ -54,7 +54,7 @@ class RayConfig(Section):
 class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
-    nodes: Positive = 8
+    nodes: Annotated[int, Field(ge=1, le=1000)] = 8
     """Nodes of the swarm, each with its policy."""
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
     """Local/external groups per round. Behind it, as in 8/0:all, stands what is different: all: every node asks the
@@ -88,7 +88,7 @@ class SimulationConfig(LearningConfig):
     ray: RayConfig = RayConfig()
     image: str = "swarm-node"
     """Image of --engine docker."""
-    node_backends: tuple[str, ...] = ()
+    node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node the default."""
     node_models: tuple[str, ...] = ()
     """Models of nodes 0, 1, ... in turn, for a heterogeneous swarm; empty gives every node model.name."""

@@ -36,18 +36,20 @@ def _from_file(file: Path, index: int) -> Iterator[str]:
     try:
         entries = json.loads(file.expanduser().read_text("utf-8"))
         entry = entries[index]
-    except (OSError, ValueError, IndexError) as error:
+        address = [entry["config_id"], entry["seed"], entry["index"]] if "config_id" in entry else []
+        prompt = "" if address else entry["prompt"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise UserError(
             f"{str(file)!r} is neither a size ({', '.join(SIZES)}) nor a puzzle file with a puzzle {index}"
         ) from error
-    if "config_id" in entry:
-        yield from _generated(generate.generate(entry["config_id"], entry["seed"], entry["index"]))
+    if address:
+        yield from _generated(generate.generate(*address))
         return
     try:
-        riddle = published.read(entry["prompt"])
+        riddle = published.read(prompt)
         world, note = solutions(riddle.setting, riddle.clues)
         reader = published.Reader(riddle.setting)
-        yield entry["prompt"]
+        yield prompt
         yield ""
         for letter, question in riddle.questions.items():
             yield f"{letter}. {reader.answer(question, world)}"

@@ -7,10 +7,9 @@ from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import LearningConfig
-from swarm_node.settings.secret import UNSHOWN, SecretUrl
+from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Section
 
-AUTO = "auto"  # in place of an address
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
 

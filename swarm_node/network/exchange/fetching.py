@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from protocol import announcing, codec, limits, wire
 from protocol.admission import authenticate, review
 from protocol.messages import PeerId, RolloutGroup
-from protocol.rejection import Rejected
+from protocol.rejection import Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
 from swarm_node.network.exchange.knowledge import Asked, Knowledge, Want
@@ -198,6 +198,10 @@ class Fetching:
             return []
         admitted = group if knowledge.rules is None else review(group, knowledge.rules)
         if isinstance(admitted, Rejected):
+            if admitted.reason == Reason.UNKNOWN_QUESTION:
+                asked = group.question
+                what = f"{asked.dataset}/{asked.config_id} of {asked.environment} {asked.version}"
+                knowledge.reputation.authored(group.author, asks=what)
             knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)

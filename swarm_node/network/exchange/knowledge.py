@@ -3,6 +3,7 @@
 That includes what it offers to others: one signed announcement at a time, and the groups that can be fetched here.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,6 +265,7 @@ class PeerView:
     faults: dict[str, int]  # how often it was charged since this node knows it, by reason
     served: int  # groups that it fetched from this node
     authored: int  # groups by it that this node took in, from whomever
+    asks: str  # the question of its last group, where this node cannot rebuild it; "" where it can
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
     latency: float | None  # seconds until it answered the last exchange; None where it was not asked
 
@@ -283,7 +285,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
     return PeerView(
         peer=peer,
         addresses=announced or contact.addresses,
-        last_seen=now - contact.last_seen if contact.was_seen else None,
+        last_seen=now - contact.last_seen if math.isfinite(contact.last_seen) else None,
         announced=now - entry.made if entry else None,
         round=entry.announcement.round if entry else None,
         success=record.success,
@@ -293,6 +295,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         faults=dict(record.faults),
         served=record.served,
         authored=record.authored,
+        asks=record.asks,
         note=contact.note,
         latency=contact.latency,
     )

@@ -48,10 +48,6 @@ class Contact:
     def answered(self) -> bool:
         return self.answered_first < inf
 
-    @property
-    def was_seen(self) -> bool:
-        return self.last_seen > -inf
-
 
 class Contacts:
     """Bounded. When full, whoever never answered goes first, then whoever has been silent longest."""
@@ -219,6 +215,7 @@ class Record:
     faults: dict[str, int] = field(default_factory=dict)  # how often it was charged, by reason
     served: int = 0  # groups that it fetched from this node
     authored: int = 0  # groups by it that this node admitted
+    asks: str = ""  # the question of its last group, where this node cannot rebuild it
 
     def guilt_at(self, now: float) -> float:
         """Points, of which half are forgiven every `HALF_LIFE`."""
@@ -249,9 +246,10 @@ class Reputation:
         if groups:
             self._touch(peer).served += groups
 
-    def authored(self, peer: PeerId) -> None:
-        """Notes that a group by it was admitted."""
-        self._touch(peer).authored += 1
+    def authored(self, peer: PeerId, asks: str = "") -> None:
+        """Notes that a group by it was admitted, or refused as it `asks` what this node cannot rebuild."""
+        record = self._touch(peer)
+        record.authored, record.asks = record.authored + (not asks), asks
 
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> bool:
         """Add points of guilt, or take some off. Whether that makes it banned now."""

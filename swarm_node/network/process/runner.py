@@ -4,6 +4,7 @@ It outlives its backends: when one dies, the next one goes on with the same exch
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ class ExchangeRunner:
             async with asyncio.timeout(DIAL_SECONDS + 1.0):
                 await backend.dial(node.addresses, DIAL_SECONDS)
         except (CallFailed, TimeoutError) as error:
-            node.state = str(error) or "no answer"
+            node.state = why(error)
             node.failures += 1
         else:
             node.state, node.failures = "connected", 0
@@ -184,6 +185,12 @@ class ExchangeRunner:
                 raise
         await backend.dial(call.addresses, call.timeout)
         return await ask()
+
+
+def why(error: Exception) -> str:
+    """Why a dial failed, for a person."""
+    other = re.search(r"remote key matches (\w+)", str(error))
+    return f"another node is there, {other[1]}: its address ends in that" if other else str(error) or "no answer"
 
 
 async def _disconnect(backend: Backend, peer: PeerId) -> None:

@@ -174,7 +174,8 @@ class NetworkService:
         views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
         known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
-            known.setdefault(node.peer, node.addresses)
+            if not node.given:  # what the user names is remembered once it was reached: it may be mistyped
+                known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[:MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
         return Memory(port=self._port, exchange=self.exchange.state(), peers=best, private=private)

@@ -2,6 +2,7 @@
 
 import errno
 import ipaddress
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,6 +112,8 @@ def check_installed(backend: str) -> None:
 def check_addresses(config: NetworkConfig) -> None:
     """UserError of one line for an address that makes no sense."""
     listen_addresses(config.host, config.port)
+    if config.p2pd and not os.access(Path(config.p2pd).expanduser(), os.X_OK):
+        raise UserError(f"--network.p2pd: {config.p2pd} is no program that this user can start")
     for flag, addresses, check in (
         ("--peers", config.peers, split_peer),
         ("--network.announce", config.announce, to_bytes),
@@ -118,6 +121,8 @@ def check_addresses(config: NetworkConfig) -> None:
         try:
             for address in addresses:
                 check(address)
+                if "/tcp/" not in address and "/quic-v1" not in address:
+                    raise ValueError(f"{address!r} names no port: it must have /tcp/31330 or /udp/31330/quic-v1")
         except ValueError as error:
             raise UserError(f"{flag}: {error}") from error
 

@@ -93,11 +93,8 @@ class Relays:
         for relay in [relay for relay in self._renew if relay not in connected]:
             del self._renew[relay]
         due = [relay for relay, when in self._renew.items() if when <= now]
-        new = [relay for relay in self._known if relay not in self._renew and self._retry_at(relay) <= now]
+        new = [relay for relay in self._known if relay not in self._renew and self._retry.get(relay, (0.0,))[0] <= now]
         await asyncio.gather(*(self._reserve(relay, now) for relay in [*due, *new[: MAX_RELAYS - len(self._renew)]]))
-
-    def _retry_at(self, relay: PeerId) -> float:
-        return self._retry[relay][0] if relay in self._retry else 0.0
 
     async def _reserve(self, relay: PeerId, now: float) -> None:
         agreed = False

@@ -123,28 +123,6 @@ def test_check_shows_every_option_where_asked():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flag", "value", "words"),
-    [
-        ("--model.device", "cuda:77", ("cuda:77",)),
-        ("--environment.tasks", "chain_summ/tiny", ("chain_summ/tiny", "chain_sum/tiny")),
-        ("--generation.max-completion-length", "5000", ("context",)),
-    ],
-)
-def test_a_mistake_that_only_a_loaded_model_or_environment_shows_is_one_line(tmp_path, flag, value, words):
-    assert_one_line(ended("run", "--home", str(tmp_path), "--max-rounds", "1", flag, value), *words)
-
-
-@pytest.mark.slow
-def test_a_broken_model_folder_is_one_line(tmp_path):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    assert_one_line(ended("model", "eval", str(folder), "--questions", "1"), "config.json")
-    (folder / "config.json").write_text("{")
-    assert_one_line(ended("model", "eval", str(folder), "--questions", "1"), "cannot load model")
-
-
-@pytest.mark.slow
 def test_eval_gives_accuracy_with_an_interval_per_task():
     result = ended("model", "eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
     assert result.returncode == 0, result.stderr

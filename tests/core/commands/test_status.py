@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.commands.doctor import can_compile, verdict
 from swarm_node.commands.home import in_use, owned
-from swarm_node.commands.status import ask, peer_lines, problems, status_lines
+from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
 from swarm_node.common.errors import Finding, Level
 
 
@@ -28,6 +28,11 @@ def node(**changes: Any) -> dict[str, Any]:
     network |= {key: value for key, value in changes.items() if key not in training}
     answer = {"role": role, "peer_id": "12D3x", "network": network}
     return answer if role == "bootstrap" else {**answer, "training": training}
+
+
+def started(seconds: float, **about: Any) -> dict[str, Any]:
+    """What a node answers before its first round has ended."""
+    return node() | {"training": {"seconds_since": seconds, "received": 0, "rejected": {}, **about}}
 
 
 def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
@@ -58,19 +63,33 @@ def test_a_health_check_fails_for_what_keeps_a_node_from_training_and_names_it(
     assert len(found) == bool(words) and words in "".join(found)
 
 
-def test_before_the_first_round_nothing_is_known_to_work() -> None:
-    answer = node()
-    answer["training"] = {"seconds_since": 12.0, "received": 0, "rejected": {}}
-    assert problems(answer) == ["no round has ended yet, 12 s after the start"]
-    assert status_lines({"healthy": False, "problems": problems(answer), **answer})[0] == "healthy: no"
-
-
 @pytest.mark.parametrize(
-    ("changes", "line"),
-    [({"enabled": False, "running": False}, "network: off"), ({"resting": "on battery"}, "resting: on battery")],
+    ("answer", "state", "line"),
+    [
+        (node(), "healthy", "healthy: yes"),
+        (node(seconds_since=999.0), "unhealthy", "healthy: no"),
+        (node(resting="on battery", running=False), "resting", "resting: on battery"),
+        (started(12.0), "starting", "starting: no round has ended yet, 12 s after the start"),
+        (started(601.0), "unhealthy", "healthy: no"),
+        (started(601.0, published=0), "healthy", "healthy: yes"),  # a contributor has no rounds
+        (node(role="bootstrap"), "healthy", "healthy: yes"),
+        (node(enabled=False, running=False), "healthy", "healthy: yes"),
+    ],
 )
-def test_what_a_node_does_not_do_is_a_line_too(changes: dict[str, Any], line: str) -> None:
-    assert line in status_lines({"healthy": True, "problems": [], **node(**changes)})
+def test_the_first_line_says_which_state_a_node_is_in(answer: dict[str, Any], state: str, line: str) -> None:
+    found = problems(answer)
+    assert state_of(answer, found) == state
+    lines = status_lines({"healthy": not found, "problems": found, "state": state, **answer})
+    assert lines[0] == line and ("network: off" in lines) == (not answer["network"]["enabled"])
+
+
+def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> None:
+    other = {**stranger(note=""), "authored": 0, "asks": "rows/train of dataset sha256.ab"}
+    answer = node(peers=[other, {**stranger(note=""), "authored": 0}]) | {"questions": {"dataset": "sha256.cd"}}
+    (found,) = problems(answer)
+    assert "none asks this node's questions, which are of dataset sha256.cd" in found
+    assert "12D3y asks rows/train of dataset sha256.ab" in found and state_of(answer, [found]) == "unhealthy"
+    assert not problems(node(peers=[other, {**other, "authored": 1, "asks": ""}]))
 
 
 def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:

@@ -72,7 +72,6 @@ def test_binary_matrix_runs_nothing(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-HANOI = {"num_disks": 1, "num_pegs": 3, "start_peg": 1, "target_peg": 2}
 BESIDE = (  # what a policy could be made to say along with a right answer
     "{} payload", "{}\npayload", "{} # payload", "{}, payload", "{}; payload", "{} 答案", "{}{{}}", "{}:payload",
     "payload {}", "payload: {}", "payload\n{}", "[payload] {}", "{}" + " " * 500 + "payload", "{}<payload>",
@@ -114,8 +113,6 @@ def test_the_library_rewards_a_right_answer_followed_by_anything() -> None:
         ("propositional_logic", "P ∨ payload", {"premises": ["P"], "variables": ["P", "Q"]}),
         ("cryptarithm", "A=payload,A=1", {"words_letters": ["A"], "result_letters": "A", "allow_leading_zero": False}),
         ("polynomial_equations", "1.0, payload", {"exp_distance_factor": -10.0}),
-        ("tower_of_hanoi", "payload-Move disk 1 from Peg 1 to Peg 2", HANOI),
-        ("tower_of_hanoi", "Move disk 1 from Peg 1 to Peg 2payload", HANOI),
     ],
 )  # fmt: skip
 def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata: dict[str, Any]) -> None:

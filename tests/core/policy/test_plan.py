@@ -95,8 +95,6 @@ def test_sizes_are_read_as_people_write_them(tmp_path) -> None:
     shapes()[HALF_B].save_pretrained(tmp_path)
     config = full().model_copy(update={"model": ModelConfig(name=str(tmp_path))})
     assert plan_for(config, "8GB").room == plan_for(config, "8 GiB").room == plan_for(config, "8192M").room == 8 * GIB
-    with pytest.raises(UserError, match="is no size"):
-        plan_for(config, "a lot")
     with pytest.raises(UserError, match="cannot read the shape"):
         plan_for(config.model_copy(update={"model": ModelConfig(name=str(tmp_path / "none"))}), "8GB")
 

@@ -15,13 +15,10 @@ import psutil
 import pytest
 
 from lab.studies.guests import reports
-from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.settings import ContributeConfig
-from swarm_node.extensions.page.observer import page
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
-from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of, with_sections
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import Telemetry
 from tests.commands import ended, killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 
@@ -49,12 +46,6 @@ def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()  # as the system does when a process is killed
         assert process.wait(PATIENCE) == 0
-
-
-def test_a_mistake_in_the_address_is_told(tmp_path: Path) -> None:
-    config = with_sections(NodeConfig).model_validate({"page": {"listen": "here"}})
-    with pytest.raises(UserError, match="must be HOST:PORT"):
-        page(tmp_path, config, Telemetry())
 
 
 def figures(home: Path) -> dict[int, tuple[float, ...]]:

@@ -1,6 +1,5 @@
 import pytest
 
-from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Arm, Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.faults import Schedule
@@ -29,28 +28,6 @@ def test_without_faults_everybody_takes_part_in_every_round():
 def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(faults, node, rounds):
     plan = schedule(**faults)
     assert [number for number in range(10) if node in plan.active(number)] == rounds
-
-
-@pytest.mark.parametrize(
-    ("faults", "message"),
-    [
-        ({"die": ("3",)}, "--faults.die '3' is not NODE@ROUND"),
-        ({"die": ("-1@4",)}, "is not NODE@ROUND"),
-        ({"slow": ("1@x",)}, "is not NODE@k"),
-        ({"join": ("3@4",)}, "there is no node 3; nodes are 0 to 2"),
-        ({"die": ("0@4", "0@6")}, "node 0 is given twice"),
-        ({"join": ("0@10",)}, "rounds 0 to 9 only"),
-        ({"die": ("0@0",)}, "node 0 would never take part"),
-        ({"die": ("0@3",), "join": ("0@3",)}, "node 0 would never take part"),
-        ({"slow": ("0@0",)}, "k at least 1"),
-        ({"die": ("0@5", "1@5", "2@6")}, "no node in round 6"),
-        ({"join": ("0@1", "1@1", "2@1")}, "no node in round 0"),
-    ],
-)
-def test_a_fault_that_cannot_happen_is_refused_in_one_line(faults, message):
-    with pytest.raises(UserError) as error:
-        schedule(**faults)
-    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def play(fakes, config):

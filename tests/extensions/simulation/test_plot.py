@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.plot_command import command
 from tests.runs import home_with
 
@@ -23,20 +22,3 @@ def test_nodes_and_simulations_become_png_and_svg(tmp_path, capsys, finished):
         assert file.read_bytes().startswith(begins) and file.stat().st_size > 5000
     command([str(home)])
     assert (home / "node.svg").exists()
-
-
-def test_what_cannot_be_drawn_is_one_line(tmp_path):
-    unfinished, broken = tmp_path / "unfinished", tmp_path / "broken"
-    for folder in (unfinished, broken):
-        folder.mkdir()
-        (folder / "manifest.json").write_text('{"kind": "simulation", "config": {}}')
-    (broken / "report.json").write_text('{"arms": 3}')
-    for arguments, words in (
-        ([], "name a run"),
-        ([str(tmp_path / "missing")], "is no folder"),
-        ([str(tmp_path)], "holds no rounds"),
-        ([str(unfinished)], "not finished"),
-        ([str(broken)], "is no report"),
-    ):
-        with pytest.raises(UserError, match=words):
-            command(arguments)

@@ -193,20 +193,6 @@ def test_an_empty_folder_is_welcome_and_resume_of_nothing_starts_from_the_beginn
 
 
 @pytest.mark.parametrize(
-    ("place", "changes", "message"),
-    [
-        ("out", {}, "is a file"),
-        ("out/out", {}, "Not a directory"),
-        ("other", {"resume": True, "overwrite": True}, "give one of them"),
-    ],
-)
-def test_a_place_that_cannot_be_taken_is_one_line(configure, run, tmp_path, place, changes, message):
-    (tmp_path / "out").write_text("mine")
-    with pytest.raises(UserError, match=message):
-        run(configure(out=tmp_path / place, **changes))
-
-
-@pytest.mark.parametrize(
     "changes",
     [{"arms": ("8",)}, {"faults": FaultsConfig(die=("9@1",))}, {"node_tasks": (" , ",)}],
 )

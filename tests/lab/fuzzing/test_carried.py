@@ -50,11 +50,6 @@ def test_permitted_spellings_are_those_that_were_rewarded_before() -> None:
         assert {text.strip() for text in spellings.spellings(answer)} <= known
 
 
-def _detour(answer: str) -> str:
-    first, second, *_ = answer.split(",")
-    return ",".join([first, second] * 9 + [answer])
-
-
 CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
     "coin_flip": lambda answer: answer + LONG,
     "complex_arithmetic": lambda answer: answer.replace("i", f"000{LONG}i"),
@@ -65,12 +60,10 @@ CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
     "pool_matrix": lambda answer: f"{answer[0]}.00{LONG}{answer[1:]}",
     "power_function": lambda answer: f"{answer}{LONG}",
     "simple_integration": lambda answer: f"{answer} + {LONG}",
-    "word_ladder": _detour,
     # and some of those that were paid in part
     "advanced_geometry": lambda answer: answer.replace(".", f".000{LONG}"),
     "decimal_arithmetic": lambda answer: f"{answer}000000000000{LONG}",
     "palindrome_partitioning": lambda answer: json.dumps(json.loads(answer) * 3),
-    "tower_of_hanoi": lambda answer: answer.replace("\n", "\x1c\x1d\u2028\x85\u2029"),
     "spell_backward": lambda answer: f"{answer}payload",
     "letter_jumble": lambda answer: f"{answer} buy at example.com",
     "polynomial_multiplication": lambda answer: f"0.5 + {answer} - 0.5",

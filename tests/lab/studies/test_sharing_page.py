@@ -36,23 +36,17 @@ def test_the_table_of_arms_is_what_the_runs_earned(arm):
             assert f", {gain:.2f}x" in cell or f", {gain:.1f}x" in cell, f"{starter} {arm}: {cell}"
 
 
-def compared(case: str) -> dict[str, dict]:
-    """4/4 against 8/0 by figure."""
-    content = json.loads((RESULTS / "sharing" / "specialists.json").read_text())["comparisons"][case]
-    return {figure: each for figure, every in content.items() for each in every if each["name"] == "4/4"}
-
-
-def test_the_figures_of_specialists_and_generalists_are_those_of_their_runs():
-    pytest.importorskip("scipy", reason="extra studies")
-    from lab.studies.specialists import LABELS, table
-    from lab.studies.statistics import Comparison
-
-    found = json.loads((RESULTS / "sharing" / "specialists.json").read_text())["comparisons"]["generalists"]
-    for line in table({figure: [Comparison(**each) for each in every] for figure, every in found.items()}):
-        assert f"| {' | '.join(line)} |" in PAGE, line
-    first = {LABELS[figure]: f"{each['ratio']:.2f}x" for figure, each in compared("3 kinds").items()}
-    shown = dict(re.findall(r"^\| ([^|]+) \|[^|]*\|[^|]*\| [\d.]+x \| ([\d.]+x) \|$", PAGE, flags=re.MULTILINE))
-    assert len(shown) == 4 and shown.items() <= first.items()
+def test_the_tables_of_equal_price_are_those_of_their_runs():
+    content = json.loads((RESULTS / "sharing" / "equal_price_rare.json").read_text())["comparisons"]
+    lines = re.findall(
+        r"^\| (.+) \| (.+ : .+), all tasks \| ([\d.]+) \| ([\d.]+) \| ([\d.]+)x \|", PAGE, flags=re.MULTILINE
+    )
+    assert len(lines) > 10
+    for axis, name, lone, sharing, ratio in lines:
+        (each,) = [each for each in content[axis] if each["name"] == f"{name}, all tasks"]
+        assert (lone, sharing, ratio) == tuple(
+            f"{each[key]:.{n}f}" for key, n in (("base", 3), ("mean", 3), ("ratio", 2))
+        )
 
 
 def test_the_table_of_samplers_is_that_of_its_runs():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from swarm_node.environments.reasoning_gym.scorers import expressions, grids, logic, moves, values
+from swarm_node.environments.reasoning_gym.scorers import expressions, grids, logic, values
 from swarm_node.environments.reasoning_gym.scorers.reading import (
     amount,
     bare,
@@ -120,7 +120,6 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "rectangle_count": Scorer(values.rectangle_count),
     "self_reference": Scorer(equal(str)),
     "sentence_reordering": Scorer(in_place(values.lower_words, wrong=0.05)),
-    "shortest_path": Scorer(moves.shortest_path, ("matrix",), lambda answer, entry: " ".join(answer.split())),
     "simple_integration": Scorer(expressions.antiderivative, ("variable", "integrand"), parses=True),
     "spell_backward": Scorer(values.backward),
     "spiral_matrix": Scorer(lambda answer, entry: literal(values.spaced)(answer.strip(), entry), parses=True),
@@ -129,17 +128,7 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "time_intervals": Scorer(
         values.time_interval, ("task_type",), settings=("max_time_difference_seconds", "max_date_difference_days")
     ),
-    "tower_of_hanoi": Scorer(
-        moves.tower_of_hanoi,
-        ("num_disks", "num_pegs", "start_peg", "target_peg", "solution_length"),
-        lambda answer, entry: "\n".join(moves.DISK_MOVE.format(*move) for move in moves.disk_moves(answer)),
-    ),
     "tsumego": Scorer(values.board_move),
-    "word_ladder": Scorer(
-        moves.word_ladder,
-        ("start_word", "end_word", "word_length"),
-        lambda answer, entry: ",".join(moves.chained(answer)),
-    ),
     "word_sorting": Scorer(values.sorted_words, ("sorted_words",)),
     "zebra_puzzles": Scorer(equal(lower)),
 }

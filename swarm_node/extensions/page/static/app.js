@@ -110,6 +110,7 @@ function push(columns, round, figures, most = Infinity) {
 function headline() {
   subtitle(`${run.status.role ?? "node"} ${short(run.status.peer_id ?? run.state?.last?.peer_id ?? "")}`);
   if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "asking the node", "");
+  else if (["starting", "resting"].includes(run.status.state)) say(run.status.state, "");
   else if (run.status.healthy) say("healthy", "good");
   else if (!run.status.role) say("not running", "warn");
   else say(`${number(run.status.problems.length)} problem${run.status.problems.length === 1 ? "" : "s"}`, "bad");

@@ -28,7 +28,7 @@ export class Health {
     this.tiles.replaceChildren(...[
       bootstrap ? null : tile("Pool", number(last.pool_size), "external groups wait"),
       bootstrap ? null : overlap ? tile("Generator busy", percent(overlap.generating), `trainer ${percent(overlap.training)}, ${overlap.waiting} rounds wait`) : tile("Longest phase", busy[0], busy[1]),
-      tile("Network", network.running ? network.reachability : network.enabled === false ? "off" : "–", network.running ? `up for ${seconds(network.uptime)}` : ""),
+      tile("Network", network.running ? network.reachability : network.enabled === false ? "off" : network.resting ? "resting" : "–", network.running ? `up for ${seconds(network.uptime)}` : ""),
       bootstrap ? null : tile("Dropped", number(network.dropped), "messages: training was busy"),
     ].filter(Boolean));
     const counters = Object.entries(network.counters ?? {});

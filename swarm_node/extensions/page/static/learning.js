@@ -106,7 +106,7 @@ export class Learning {
       tile("Tokens per second", number(now("tokens_per_second")), "generated here"),
       tile("External groups", number(now("external_informative"), 1), "trained on, a round"),
       tile("Informative", percent(now("informative_share")), "of local groups"),
-      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.role ? "network off" : "the node does not run"),
+      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.network?.resting ? "resting" : status.role ? "network off" : "the node does not run"),
     ];
     this.tiles.replaceChildren(...tiles);
     this.lessons(state.learned ?? {});

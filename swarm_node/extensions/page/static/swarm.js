@@ -26,7 +26,7 @@ export class Swarm {
     const came = (key) => Object.values(authors).reduce((sum, each) => sum + (each[key] ?? 0), 0);
     const tiles = [
       tile("Connected", number(network.connected), this.run.status.role ? `${number(network.relayed ?? 0)} through a relay` : "the node does not run"),
-      tile("Known", number(peers.length), network.reachability ?? (this.run.status.role ? "network off" : "the node does not run")),
+      tile("Known", number(peers.length), network.reachability ?? (network.resting ? "resting" : this.run.status.role ? "network off" : "the node does not run")),
       tile("External groups", number(came("scored")), `${number(came("informative"))} informative, used ${number(came("trained"))} times`),
       tile("Refused", number(came("refused")), "by the defence"),
       tile("Given", number(counters["groups served"] ?? 0), "groups served to peers"),

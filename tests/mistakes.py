@@ -1,0 +1,127 @@
+"""Wrong invocations of `swarm-node`, and what is wrong with how one is answered.
+
+Those of the core are listed in tests/data/mistakes/core.txt, those of extensions beside it. A line is `EXIT CODE | what
+is typed, as sh reads it | words of the answer`. Lines below `---` cannot be tried within the process of the tests.
+The files that they name lie in the same folder.
+"""
+
+import io
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from swarm_node.commands.cli import outcome
+
+FOLDER = Path(__file__).parent / "data" / "mistakes"
+SECONDS = 600.0  # a limit costs nothing where the command ends
+CHARS = 400  # of the one line
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One wrong invocation, and its right answer."""
+
+    code: int
+    typed: str
+    words: str
+    inside: bool = True  # whether it can be tried within this process
+
+    def __str__(self) -> str:
+        return self.typed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a wrong invocation ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Try = Callable[[Mistake], Answer]
+
+
+def listed(name: str) -> list[Mistake]:
+    """The mistakes in the list of this name."""
+    found, inside = list[Mistake](), True
+    for line in (FOLDER / f"{name}.txt").read_text().splitlines():
+        if line == "---":
+            inside = False
+        elif line and not line.startswith("#"):
+            code, typed, words = line.split(" | ")
+            found.append(Mistake(int(code), typed, words, inside))
+    return found
+
+
+def called(mistake: Mistake) -> Answer:
+    """Tries it within this process, in the current folder."""
+    words = shlex.split(mistake.typed)
+    start = words.index("swarm-node")
+    variables = dict(word.split("=", 1) for word in words[:start])
+    with (
+        patch.dict(os.environ, variables),
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        try:
+            code = outcome(words[start + 1 :])
+        except SystemExit as left:
+            code = int(left.code or 0)
+        except Exception:  # noqa: BLE001  a traceback is what is looked for
+            err.write(traceback.format_exc())
+            code = 1
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def started(mistake: Mistake) -> Answer:
+    """Tries it as a user does, in the current folder."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["bash", "-c", mistake.typed],
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return Answer(ended.returncode, ended.stdout, ended.stderr)
+
+
+def faults(mistakes: list[Mistake], attempt: Try, folder: Path) -> list[str]:
+    """Tries each in a new copy of the files, and says which were not answered rightly, and how they were."""
+    found = []
+    for number, mistake in enumerate(mistakes):
+        where = shutil.copytree(FOLDER, folder / str(number))
+        before = Path.cwd()
+        os.chdir(where)
+        try:
+            answer = attempt(mistake)
+        finally:
+            os.chdir(before)
+        if why := fault(mistake, answer):
+            found.append(f"{mistake}: {why}: {(answer.err or answer.out)[-600:]}")
+    return found
+
+
+def fault(mistake: Mistake, answer: Answer) -> str:
+    """What is wrong with the answer; "" where it is right."""
+    lines = answer.err.strip().splitlines()
+    if "Traceback" in answer.err:
+        return "a traceback"
+    if answer.code != mistake.code:
+        return f"exit code {answer.code}, not {mistake.code}"
+    if mistake.words not in answer.err + answer.out:
+        return f"nothing of {mistake.words!r}"
+    if mistake.words and mistake.code in (2, 75) and not (len(lines) == 1 and lines[0].startswith("swarm-node: ")):
+        return f"{len(lines)} lines"
+    return f"a line of more than {CHARS} characters" if any(len(line) > CHARS for line in lines) else ""
