@@ -175,7 +175,7 @@ def test_completions_in_any_script_lose_no_group() -> None:
     skipped = {
         question.dataset: rewards.reason
         for (question, _), rewards in zip(asked, environment.score(asked), strict=True)
-        if isinstance(rewards, Skipped) and rewards.reason not in ("slow question", "question raised")
+        if isinstance(rewards, Skipped) and not rewards.reason.startswith(("slow question", "question raised"))
     }
     environment.close()
     assert skipped == {}
