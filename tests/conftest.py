@@ -34,7 +34,6 @@ LONGEST = (  # files of half a minute and more, the longest first
     "extensions/ray/test_ray.py",
     "house/test_wheel.py",
     "extensions/browser/test_pages.py",
-    "extensions/gpus/test_parallel.py",
     "extensions/fp8/test_fp8_triton.py",
     "swarm/test_at_home.py",
     "swarm/test_asynchronous.py",

@@ -21,7 +21,6 @@ from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved
-from swarm_node.node.ranks import follow
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Begun, Telemetry, observe
@@ -72,7 +71,6 @@ def run(config: NodeConfig, console: Console) -> None:
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
     interrupts.nothing_to_save()
-    follow()  # never returns where this process is to do what another rank says
     os.umask(0o077)  # whatever is written from here on is for this user alone
     config = from_command_line(NodeConfig, argv, "swarm-node run")
     # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two

@@ -99,29 +99,19 @@ class BatchGenerator:
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
-        mine = self._own(len(fits))
-        done = mine.start
-        while done < mine.stop:
-            rest = [encoded[i] for i in fits[done : mine.stop]]
+        done = 0
+        while done < len(fits):
+            rest = [encoded[i] for i in fits[done:]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
                 found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
-        found = self._whole(found)
         return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
-
-    def _own(self, count: int) -> range:
-        """Which of `count` prompts, in their order, this process generates for. An extension has several."""
-        return range(count)
-
-    def _whole(self, found: dict[int, GeneratedGroup | Skipped]) -> dict[int, GeneratedGroup | Skipped]:
-        """What was generated in all processes, of what this one generated."""
-        return found
 
     def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,

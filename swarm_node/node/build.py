@@ -20,7 +20,6 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead
 from swarm_node.node.loop import Session
-from swarm_node.node.ranks import count_ranks, lead
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import FILE, Tried
@@ -45,19 +44,17 @@ def work(
     telemetry."""
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: whoever wants the node to stop need not wait.
-    with stoppable(hurried=count_ranks() > 1) as stop, suppress(Interrupted), stop.interruptible():
+    with stoppable() as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
         as_asked = kept.pinned()
-        config, tried, ranks = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append), lead(as_asked)
+        config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
             ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
             build = partial(build_learner, config, peer_id, environment, network)
-            learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead, ranks=ranks))
+            learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
             config, policy, node = learner.config, learner.policy, learner.node
-            if ranks:
-                ranks.begin(config, policy, kept.latest)
             stack.callback(node.generator.close)
             view = node_terminal(console)
             stop.note = view.note

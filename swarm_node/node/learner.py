@@ -14,7 +14,6 @@ from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.ranks import Ranks
 from swarm_node.node.round import Node, score_external
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
@@ -65,13 +64,12 @@ def build_learner(
     resume: Path | None,
     tried: Tried,
     external: ExternalScoring | None,
-    ranks: Ranks | None,
 ) -> Learner:
     """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
     work here. The others: see `build_node`."""
     policy = configured_policy(config, resume, tried)
-    config, plan = fitted(config, policy, config.limits, ranks.state_shares if ranks else 1)
-    node = build_node(config, peer_id, environment, network, policy, external=external, ranks=ranks)
+    config, plan = fitted(config, policy, config.limits)
+    node = build_node(config, peer_id, environment, network, policy, external=external)
     return Learner(config, plan, policy, node)
 
 
@@ -83,23 +81,21 @@ def build_node(
     policy: Policy | None = None,
     trainer: Trainer | None = None,
     external: ExternalScoring | None = None,
-    ranks: Ranks | None = None,
     exact_mix: bool = False,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `external` scores
-    external groups; without it they are scored as they are selected. `ranks`: those that this process leads.
-    `exact_mix`: a round trains on just the numbers of local and external groups that are set: nothing fills in for
-    external groups that have not come, and none is used twice."""
+    """A node, its policy loaded by `config.model` unless given. `external` scores external groups; without it they are
+    scored as they are selected. `exact_mix`: a round trains on just the numbers of local and external groups that are
+    set: nothing fills in for external groups that have not come, and none is used twice."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
-    config, _ = fitted(config, policy, shares=ranks.state_shares if ranks else 1)
+    config, _ = fitted(config, policy)
     return Node(
         peer_id=peer_id,
         seed=config.seed,
         environment=environment,
-        generator=build_generator(config, policy, ranks),
-        trainer=trainer or build_trainer(config, policy, initial(config, policy.tried), ranks),
+        generator=build_generator(config, policy),
+        trainer=trainer or build_trainer(config, policy, initial(config, policy.tried)),
         network=network,
         pool=RolloutPool(peer_id),
         reuse=Reuse(1 if exact_mix else REUSE_ROUNDS, REUSE_SECONDS),
@@ -113,13 +109,13 @@ def build_node(
     )
 
 
-def build_generator(config: LearningConfig, policy: Policy, ranks: Ranks | None = None) -> Generator:
+def build_generator(config: LearningConfig, policy: Policy) -> Generator:
     """The generator of an extension whose section asks for it, else one in this process."""
     for name in asked_for(config, "generators"):
         made: Generator | None = plugins.load("generators", name)(policy, config)
         if made is not None:
             return made
-    return (ranks.generator if ranks else BatchGenerator)(policy, config.generation)
+    return BatchGenerator(policy, config.generation)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
@@ -127,12 +123,10 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
     return LayeredDefence([plugins.load("defences", name)() for name in config.layers])
 
 
-def build_trainer(
-    config: LearningConfig, policy: Policy, reference: Policy | None = None, ranks: Ranks | None = None
-) -> GrpoTrainer:
+def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
     """The trainer with the objective and the advantages that the configuration names."""
     training = config.training
-    return (ranks.trainer if ranks else GrpoTrainer)(
+    return GrpoTrainer(
         policy,
         training,
         config.generation,

@@ -73,12 +73,10 @@ class Stop:
 
 
 @contextmanager
-def stoppable(*, hurried: bool = False) -> Iterator[Stop]:
-    """Signals go to the Stop, in the main thread, until the context ends. What nohup ignores stays ignored. `hurried`:
-    Ctrl-C comes through machinery that kills after some seconds, as torchrun does after 30."""
+def stoppable() -> Iterator[Stop]:
+    """Signals go to the Stop, in the main thread, until the context ends. What nohup ignores stays ignored."""
     stop = Stop()
-    interrupt = (lambda number, frame: stop.ask(signal.SIGTERM, frame)) if hurried else stop.ask
-    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
+    handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
     taken = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
     before = {number: signal.signal(number, handler) for number, handler in taken.items()}
     try:

@@ -23,11 +23,10 @@ C = TypeVar("C", bound=LearningConfig)
 UNLIMITED = LimitsConfig()
 
 
-def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> tuple[C, Plan | None]:
+def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
-    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes.
-    `shares`: how many ranks keep a part each of the optimiser's state."""
-    made = plan_here(config, policy, limits, shares)
+    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes."""
+    made = plan_here(config, policy, limits)
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing
@@ -37,7 +36,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: 
     return plans.applied(config, made), made
 
 
-def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, shares: int = 1) -> Plan | None:
+def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED) -> Plan | None:
     """Of a policy that is loaded, on its device."""
     room = _room(policy.device, limits)
     if room is None:
@@ -51,7 +50,6 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         4 if config.model.lora_rank else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         policy.packing is Packing.NATIVE,
-        shares,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)

@@ -63,7 +63,6 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
-    sharers: int = 1  # processes that keep a share each of the optimiser's state
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class Plan:
     process: float
     room: float  # of the device
     saved: float = 0.0  # by a checkpoint on disk, beside the state
-    state: float = 0.0  # of the optimiser, of all who keep a share of it
+    state: float = 0.0  # of the optimiser
 
     @property
     def total(self) -> float:
@@ -151,7 +150,7 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
     return Plan(
         choice,
         weights,
-        trained * STATE_BYTES[choice.optimizer] / how.sharers,
+        trained * STATE_BYTES[choice.optimizer],
         trained * how.trained,
         micro_batch(shape, how, lora, choice.budget, choice.checkpointing),
         generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),

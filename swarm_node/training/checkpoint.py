@@ -19,6 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.policy import soundness
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
+from swarm_node.training.optimisers import state_tensors
 from swarm_node.training.trainer import GrpoTrainer
 
 FORMAT = 1
@@ -51,7 +52,7 @@ def save(
         partial.mkdir(parents=True)
         policy.save(partial)
         if states:
-            save_file(trainer.optimizer_tensors(), partial / OPTIMIZER)
+            save_file(state_tensors(trainer.optimizer, trainer.parameters), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
@@ -114,13 +115,11 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
-    stepped = set(trainer.stepped)
     for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
         index, name = key.split(".", 1)
         parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
-        if parameter in stepped:
-            trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
+        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
 
 
 def set_aside(checkpoint: Path) -> Path:

@@ -237,7 +237,7 @@ class Totals:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def add(self, other: "Totals") -> None:
-        """Takes in what the micro-batches of one step counted, of this rank or of another."""
+        """Takes in what the micro-batches of one step counted."""
         for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.mismatch = self.mismatch.joined(other.mismatch)

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from swarm_node.policy.batch import (
     Batch,
@@ -44,7 +44,7 @@ from swarm_node.training.objectives import (
     kl_penalty,
     token_weight,
 )
-from swarm_node.training.optimisers import build_optimizer, state_tensors, take_step
+from swarm_node.training.optimisers import build_optimizer, take_step
 
 CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
@@ -88,8 +88,7 @@ class GrpoTrainer:
         self._temperature = generation.temperature
         self._max_completion_length = generation.max_completion_length
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
-        self.stepped = self._kept(self.parameters)  # the optimiser has the state of these
-        self.optimizer = build_optimizer(self.stepped, config)
+        self.optimizer = build_optimizer(self.parameters, config)
         policy.precision.follow(self.optimizer)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
@@ -116,10 +115,6 @@ class GrpoTrainer:
         if not totals.steps:
             return StepReport(halvings=totals.halvings, skipped=totals.skipped)
         return self._report(totals, len(trained))
-
-    def optimizer_tensors(self) -> dict[str, Tensor]:
-        """The optimiser's state by "INDEX.NAME", in memory of the host."""
-        return state_tensors(self.optimizer, self.parameters)
 
     def _steps(self, groups: list[TokenGroup], totals: Totals) -> None:
         if self._config.num_iterations > 1:
@@ -178,57 +173,33 @@ class GrpoTrainer:
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
-            self._change_weights()
+            attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             self.steps += 1
             totals.steps += 1
             totals.loss += loss
             totals.grad_norm += grad_norm
-        self.policy.model.zero_grad()  # not the optimiser's: it may have a share only
+        self.policy.model.zero_grad()
 
     def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Gradients of all micro-batches, and the loss."""
 
         def work() -> tuple[float, Totals]:
-            rows, counted = self._own(self._rows(groups)), Totals(steps=totals.steps)
+            rows, counted = self._rows(groups), Totals(steps=totals.steps)
             batches = self._batching(rows, self._token_budget, pads=self.packing is None)
             return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
 
-        return self._whole(*self._fitting(work, totals), totals)
+        loss, counted = self._fitting(work, totals)
+        totals.add(counted)
+        return loss
 
     def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
         """What `work` returns, in less and less memory until it fits; NothingFits where it never does."""
         while True:
-            found: list[T] = []
             with suppress(OutOfMemory):
-                found = [attempt(work, "in training")]
-            if self._fits(bool(found)):
-                return found[0]
+                return attempt(work, "in training")
             self.policy.model.zero_grad()
             if not self._go_smaller(totals):
                 raise NothingFits
-
-    # What a trainer of several processes, an extension's, does otherwise.
-
-    def _kept(self, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
-        """The weights that this process steps."""
-        return parameters
-
-    def _own(self, rows: list[TokenGroup]) -> list[TokenGroup]:
-        """The rows of an update whose gradient this process computes."""
-        return rows
-
-    def _fits(self, here: bool) -> bool:
-        """Whether what fits into memory `here` does so everywhere."""
-        return here
-
-    def _whole(self, loss: float, counted: Totals, totals: Totals) -> float:
-        """Loss and gradients of the whole update. What was counted in it is added to `totals`."""
-        totals.add(counted)
-        return loss
-
-    def _change_weights(self) -> None:
-        """The optimiser's step."""
-        attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
 
     def _go_smaller(self, totals: Totals) -> bool:
         """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs

@@ -39,7 +39,7 @@ def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> 
     assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
 
 
-OF_OTHERS = {"--nnodes", "--max-restarts", "--local-dir", "--force-reinstall", "--logprobs-mode"}  # torchrun, hf, pip
+OF_OTHERS = {"--local-dir", "--force-reinstall", "--logprobs-mode"}  # hf, pip
 OF_OTHERS |= {"--enable-prefix-caching", "--help", "--help-all"}  # vllm, and every command
 
 

@@ -1,1 +1,0 @@
-"""Spreads the training of one node over several GPUs of one machine."""
