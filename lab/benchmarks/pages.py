@@ -236,7 +236,7 @@ SHORTER: Sequence[Replacement] = (
 NOT_RUN: Sequence[tuple[str, str]] = (
     (r"(GRAFANA_PASSWORD=\S+ )?docker |export SWARM_NODE_", "Docker: the checks in docker/ do"),
     (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each"),
-    (r"swarm-node contribute", "needs a model server, or a person: tests/swarm/test_how_to.py has both"),
+    (r"swarm-node contribute", "needs a model server: tests/swarm/test_how_to.py has one"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
     (r"swarm-node model push", "needs a hub: tests/swarm/test_how_to.py has one"),
     (

@@ -158,19 +158,9 @@ async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
         return (await client.request(**asked)).status_code
 
 
-@contextmanager
-def app_of(folder: Path) -> Iterator[list[ASGIApp]]:
-    """Both pages, behind their guards."""
-    from swarm_node.extensions.contribute import browser
-    from swarm_node.extensions.contribute.desk import Desk
-
-    desk = Desk(4, lambda: 0)
-    desk.close()  # a press is taken, and nobody waits for its score
-    page = Page(folder, lambda _: {}, monotonic)
-    yield [
-        Guard(page_app.routes(page, None), TOKEN, "c"),
-        Guard(browser.routes(desk), TOKEN, "c", writes=(browser.PRESS,)),
-    ]
+def app_of(folder: Path) -> ASGIApp:
+    """The page, behind its guard."""
+    return Guard(page_app.routes(Page(folder, lambda _: {}, monotonic), None), TOKEN, "c")
 
 
 # The corpus
@@ -231,10 +221,10 @@ def _cases(folder: Path, place: Path, only: Sequence[str]) -> Iterator[Case]:
             for kind, file in enumerate(backups(folder, payload)):
                 yield f"backup {kind} {number}", partial(_restores, file, folder / "restored")
     if not only or "page" in only:
-        with app_of(home) as apps:
-            for number, payload in enumerate(texts):
-                for kind, asked in enumerate(requests(payload)):
-                    yield f"page {kind} {number}", partial(_sends, apps, asked)
+        app = app_of(home)
+        for number, payload in enumerate(texts):
+            for kind, asked in enumerate(requests(payload)):
+                yield f"page {kind} {number}", partial(_sends, app, asked)
 
 
 def _of_document(home: Path, name: str, content: Any, texts: Sequence[str]) -> Iterator[Case]:
@@ -259,9 +249,8 @@ def _restores(file: Path, to: Path) -> Iterator[Callable[[], Any]]:
     yield restored
 
 
-def _sends(apps: Sequence[ASGIApp], asked: Mapping[str, Any]) -> Iterator[Callable[[], Any]]:
-    for each in apps:
-        yield partial(_ask, each, asked)
+def _sends(app: ASGIApp, asked: Mapping[str, Any]) -> Iterator[Callable[[], Any]]:
+    yield partial(_ask, app, asked)
 
 
 def _ask(app: ASGIApp, asked: Mapping[str, Any]) -> int:

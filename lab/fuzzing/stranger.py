@@ -231,6 +231,3 @@ def requests(payload: str) -> Iterator[dict[str, Any]]:
     yield {"method": "GET", "url": f"/static/{httpx.QueryParams({'x': payload})}", "headers": own}
     for field_, value in (("token", payload), (payload, TOKEN)):
         yield {"method": "POST", "url": "/api/enter", "headers": posted, "content": json.dumps({field_: value})}
-    for field_ in ("kind", "number", "text", payload):
-        body = {"kind": "draft", "number": 1, "text": "1", field_: payload}
-        yield {"method": "POST", "url": "/api/press", "headers": posted, "content": json.dumps(body)}

@@ -5,13 +5,11 @@ import re
 import shlex
 from pathlib import Path
 
-import httpx
 import pytest
 
 from lab.benchmarks.served import api_on_loopback, choices
-from tests.commands import ended, killed_in_the_end, page_of, started
+from tests.commands import ended
 from tests.hub_stand_in import TOKEN, hub_on_loopback
-from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -51,23 +49,8 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()
 
 
-def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
-    (arguments,) = [each for each in commands("contribute") if "--human" in each]
-    with killed_in_the_end(started(*arguments, cwd=tmp_path)) as process:
-        page = page_of(process)
-        base = f"http://{page.host}:{page.port}"
-        given = {"authorization": f"Bearer {page.fragment.removeprefix('token=')}", "origin": base}
-        with httpx.Client(base_url=base, headers=given, timeout=PATIENCE) as browser:
-            until(lambda: browser.get("/api/desk").json()["prompt"], what="a question")
-            draft = {"kind": "draft", "number": 1, "text": "1"}
-            assert browser.post("/api/press", json=draft).json()["note"].startswith("reward")
-            browser.post("/api/press", json={"kind": "leave", "number": 1})
-        output, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and "stopped after" in output
-
-
 def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:
-    (arguments,) = [each for each in commands("contribute") if "--api" in each]
+    (arguments,) = commands("contribute")
     with api_on_loopback(lambda handler, body: handler.say(choices(*map(str, range(body["n"]))))) as api:
         named = [re.sub(r"http://\S+", api.address, each) for each in arguments]
         few = ("--max-rounds", 1, "--network.no-enabled", "--home", tmp_path / "home")

@@ -76,8 +76,6 @@ class ApiGenerator:
         random: Random,
         clock: Callable[[], float],
     ) -> None:
-        if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
-            raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
         self._extra = json.loads(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
             raise UserError(f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it")

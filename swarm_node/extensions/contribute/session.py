@@ -1,8 +1,8 @@
-"""The rounds of a contributor: questions of its own address, completions of a server or a person, scored here, and
+"""The rounds of a contributor: questions of its own address, completions of a server, scored here, and
 published where they differ in reward. It signs like any other node, and trains nothing."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.errors import printable
@@ -21,7 +21,7 @@ REMEDIES = {  # what to change, by why a group teaches nothing
     ALL_RIGHT: "name harder tasks",
 }
 
-Complete = Callable[[Question, str], tuple[Completion, ...] | Skipped]
+Complete = Callable[[str], tuple[Completion, ...] | Skipped]
 
 
 class Contributor:
@@ -45,7 +45,7 @@ class Contributor:
         questions = self._environment.sample(self._peer_id, now, self._questions)
         groups: list[RolloutGroup] = []
         for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
-            made = prompt if isinstance(prompt, Skipped) else complete(question, prompt)
+            made = prompt if isinstance(prompt, Skipped) else complete(prompt)
             group = made if isinstance(made, Skipped) else self._informative(question, made, now)
             if isinstance(group, Skipped):
                 self.skipped[group.reason] += 1
@@ -67,16 +67,12 @@ class Contributor:
         (reason, _), *_ = self._in_vain.most_common(1)
         return f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: {REMEDIES[reason]}"
 
-    def score(self, question: Question, texts: Sequence[str]) -> tuple[float, ...] | Skipped:
-        """Rewards as every node would give them."""
-        return self._environment.score([(question, texts)])[0]
-
     def _informative(
         self, question: Question, completions: tuple[Completion, ...], now: Round
     ) -> RolloutGroup | Skipped:
         if len(completions) < 2:
             return Skipped("one completion")
-        rewards = self.score(question, [completion.text for completion in completions])
+        rewards = self._environment.score([(question, [completion.text for completion in completions])])[0]
         if isinstance(rewards, Skipped):
             return rewards
         if len(set(rewards)) == 1:

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings import EnvironmentConfig, NetworkConfig, WithObservers, WithQuestions
+from swarm_node.settings import EnvironmentConfig, NetworkConfig, WithQuestions
 from swarm_node.settings.model import Stops
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import Count, Positive, SwarmName, json_object
 
 
-class ContributeConfig(WithQuestions, WithObservers):
+class ContributeConfig(WithQuestions):
     """A node that generates and does not train."""
 
     api: SecretUrl = SecretUrl("")
@@ -21,8 +21,6 @@ class ContributeConfig(WithQuestions, WithObservers):
     """Name of the model there."""
     key_file: Path | None = None
     """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
-    human: bool = False
-    """A person answers, in this terminal or on a page, in place of a server."""
     samples: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per prompt."""
     max_tokens: Positive = 512

@@ -1,11 +1,11 @@
-"""`swarm-node contribute`: joins a swarm, and gives it completions of a server or of a person."""
+"""`swarm-node contribute`: joins a swarm, and gives it completions of a server."""
 
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -15,15 +15,12 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
-from swarm_node.extensions.contribute.desk import Desk, Left
-from swarm_node.extensions.contribute.session import Complete, Contributor
+from swarm_node.extensions.contribute.session import Contributor
 from swarm_node.extensions.contribute.settings import ContributeConfig
-from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.settings import section_of
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.secret import Secret
 
@@ -37,11 +34,10 @@ PAGE = """\
 usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
 
 Give a swarm completions without training: of a model behind a server that has
-OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider), or what you type.
+OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider).
 
   --api URL                  such as http://127.0.0.1:11434/v1
   --model NAME               as the server calls it
-  --human                    you answer, in a browser, in place of a server
   --peers MULTIADDR ...      any running node
   --environment.tasks LIST   tasks of the swarm
   --samples N                per prompt (8); also --temperature, --stop
@@ -56,7 +52,7 @@ Stops on Ctrl-C. The key stands in no log and in no list of processes."""
 
 
 def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
-    """Until `max_rounds`, Ctrl-C, or the person leaves. UserError."""
+    """Until `max_rounds`, or Ctrl-C. UserError."""
     home = config.home.expanduser()
     key = take_key(config.key_file)
     with owned(home), ExitStack() as stack:
@@ -71,20 +67,18 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
             return {"seconds_since": 0.0, "published": contributor.published, "uptime": uptime}
 
         network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it fetches nothing
-        questions = 1 if config.human else config.questions
-        contributor = Contributor(identity.peer_id, environment, network, Rounds(home / "rounds.json"), questions)
-        if config.human:
-            complete, say = _person(config, contributor, stack, say)
-        else:
-            complete = _server(config, key, stack, say)
+        rounds = Rounds(home / "rounds.json")
+        contributor = Contributor(identity.peer_id, environment, network, rounds, config.questions)
+        budget = Budget(config, home / "budget.json", time.time)
+        api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
+        stack.callback(api.close)
         network.start()
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
-        say(TERMS if config.api else "what you answer is published under this node's name, and others train on it")
+        say(TERMS)
         if told := leaving(config):
             say(told)
-        with suppress(Left):
-            _rounds(config, contributor, network, complete, say)
+        _rounds(config, contributor, network, api, say)
         say(f"stopped after {contributor.published} groups published")
 
 
@@ -92,45 +86,21 @@ def _rounds(
     config: ContributeConfig,
     contributor: Contributor,
     network: RemoteNetwork,
-    complete: Complete,
+    api: ApiGenerator,
     say: Callable[[str], None],
 ) -> None:
     done = 0
     while not config.max_rounds or done < config.max_rounds:
         began = time.monotonic()
-        published = contributor.round(complete)
+        published = contributor.round(api.complete)
         done += 1
         for text, _ in network.lines():
             say(printable(text, 400))
         skipped = ", ".join(f"{count} {reason}" for reason, count in contributor.skipped.items())
         say(f"round {done}: {published} groups published, {contributor.published} in all{skipped and f'; {skipped}'}")
-        if not config.human and (told := contributor.why_in_vain()):
+        if told := contributor.why_in_vain():
             say(told)
-        _pause(0.0 if config.human else config.round_seconds - (time.monotonic() - began))
-
-
-def _person(
-    config: ContributeConfig, contributor: Contributor, stack: ExitStack, say: Callable[[str], None]
-) -> tuple[Complete, Callable[[str], None]]:
-    """Who completes a prompt, and who is told what happens."""
-    from swarm_node.extensions.contribute.browser import shown_in_browser  # loads a web server
-
-    home, page = config.home.expanduser(), section_of(config, ObservedConfig)
-    desk = Desk(config.samples, lambda: contributor.published)
-    stack.enter_context(shown_in_browser(desk, home, page.listen or LISTEN, page.names, say))
-
-    def tell(text: str) -> None:
-        desk.say(text)
-        say(text)
-
-    return lambda question, prompt: desk.drafts(question, prompt, contributor.score), tell
-
-
-def _server(config: ContributeConfig, key: Secret, stack: ExitStack, say: Callable[[str], None]) -> Complete:
-    budget = Budget(config, config.home.expanduser() / "budget.json", time.time)
-    api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
-    stack.callback(api.close)
-    return lambda _, prompt: api.complete(prompt)
+        _pause(config.round_seconds - (time.monotonic() - began))
 
 
 def take_key(file: Path | None) -> Secret:
@@ -154,10 +124,8 @@ def _pause(seconds: float) -> None:
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop."""
     config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
-    if config.human == bool(config.api):
-        raise UserError("name a server, --api URL --model NAME, or answer yourself with --human")
-    if section_of(config, ObservedConfig).listen and not config.human:
-        raise UserError("--page of a contributor is where a person answers: add --human")
+    if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
+        raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)

@@ -42,17 +42,14 @@ class Guard:
         cookie: str,
         names: Sequence[str] = (),
         free: Sequence[str] = (),
-        writes: Sequence[str] = (),
         entrance: tuple[str, ASGIApp] | None = None,
     ) -> None:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
-        need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
-        and what a browser without the token gets there: it reads the token out of the address behind the #, which
-        no browser sends, and posts it."""
+        need no token. `entrance`: the path of the page, and what a browser without the token gets there: it reads the
+        token out of the address behind the #, which no browser sends, and posts it."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
-        self._names, self._free, self._writes = {name.lower() for name in names}, set(free), set(writes)
+        self._names, self._free = {name.lower() for name in names}, set(free)
         self._door, self._entrance = entrance or ("", app)
-        self._writes.add(ENTER)
         self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +78,7 @@ class Guard:
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
         if sum(len(key) + len(value) for key, value in headers.raw) > HEADER_BYTES:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
-        if refusal := self._of_method(request) or _of_origin(headers):
+        if refusal := _of_method(request) or _of_origin(headers):
             return refusal
         if path not in self._free and not self._may_enter(request):
             return _refused()
@@ -90,7 +87,7 @@ class Guard:
     async def _enter(self, request: Request) -> Response:
         """204 and the cookie for the token, 401 for anything else."""
         try:
-            shown = (await posted(request, ENTER_BYTES))["token"]
+            shown = (await _posted(request, ENTER_BYTES))["token"]
         except (ValueError, KeyError, TypeError):
             return _refused()
         if not isinstance(shown, str) or not self._is_token(shown):
@@ -98,16 +95,6 @@ class Guard:
         entered = Response(status_code=204)
         entered.set_cookie(self._cookie, self._token.decode(), COOKIE_SECONDS, httponly=True, samesite="strict")
         return entered
-
-    def _of_method(self, request: Request) -> Response | None:
-        if request.scope["path"] in self._writes:
-            if request.method != "POST":
-                return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
-            if "origin" not in request.headers or request.headers.get("content-type") != "application/json":
-                return PlainTextResponse("403: not sent by this page\n", 403)
-        elif request.method not in ("GET", "HEAD"):
-            return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
-        return None
 
     def _is_ours(self, host: str) -> bool:
         """A number cannot be rebound to another address by DNS; a name can."""
@@ -131,7 +118,7 @@ class Guard:
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self._token)
 
 
-async def posted(request: Request, most: int) -> Any:
+async def _posted(request: Request, most: int) -> Any:
     """The JSON that was sent. ValueError for more than `most` bytes, what is no JSON, and a client that drips it."""
     body = b""
     try:
@@ -147,6 +134,18 @@ async def posted(request: Request, most: int) -> Any:
 
 def _refused() -> PlainTextResponse:
     return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
+
+
+def _of_method(request: Request) -> Response | None:
+    """A page shows, and takes the token alone: JSON by POST, from itself."""
+    if request.scope["path"] == ENTER:
+        if request.method != "POST":
+            return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
+        if "origin" not in request.headers or request.headers.get("content-type") != "application/json":
+            return PlainTextResponse("403: not sent by this page\n", 403)
+    elif request.method not in ("GET", "HEAD"):
+        return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
+    return None
 
 
 def _of_origin(headers: Headers) -> Response | None:

@@ -133,9 +133,9 @@ class Server(uvicorn.Server):
         yield
 
 
-def listener_at(listen: str, flag: str = "--listen") -> socket.socket:
-    """A listening socket at HOST:PORT; at a free port where that of the default address is taken. UserError, which
-    names the flag, where it cannot be had."""
+def listener_at(listen: str) -> socket.socket:
+    """A listening socket at HOST:PORT; at a free port where that of the default address is taken. UserError
+    where it cannot be had."""
     host, port = listening(listen)
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -150,7 +150,8 @@ def listener_at(listen: str, flag: str = "--listen") -> socket.socket:
             found.listen(128)
     except OSError as error:
         found.close()
-        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {flag} HOST:PORT") from error
+        where = f"{host}:{port}"
+        raise UserError(f"cannot listen on {where}: {error.strerror}; choose another --listen HOST:PORT") from error
     return found
 
 

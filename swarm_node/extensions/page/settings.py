@@ -11,8 +11,7 @@ LISTEN = "127.0.0.1:8420"
 
 
 class ObservedConfig(Section):
-    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has the public view, that
-    of a contributor is where a person answers."""
+    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has the public view."""
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 

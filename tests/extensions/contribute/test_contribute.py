@@ -383,7 +383,7 @@ def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> N
     me = contributor(tmp_path, network)
     answers: list[tuple[str, ...] | Skipped] = [("3", "2"), ("5", "6"), ("2",), Skipped("api failed"), ("1", "2")]
 
-    def complete(question: Question, prompt: str) -> tuple[Completion, ...] | Skipped:
+    def complete(prompt: str) -> tuple[Completion, ...] | Skipped:
         made = answers.pop(0)
         return made if isinstance(made, Skipped) else tuple(Completion(text=text, ended=True) for text in made)
 

@@ -102,6 +102,8 @@ def test_the_entrance_takes_the_token_from_its_own_page_alone(page: Served) -> N
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
     ):
         assert enter(page, right, **headers).status_code == 403, headers
+    with httpx.Client(base_url=page.base, timeout=PATIENCE) as nobody:
+        assert nobody.post("/api/enter", json={"token": page.token}).status_code == 403
     wrong = [b"", b"{", b"[]", b"null", b"1e999", b'"x"', b"[" * 900]
     wrong += [b'{"token": 1}', b'{"token": null}', b'{"token": ""}']
     wrong += [json.dumps({"token": each}).encode() for each in (page.token[:-1], page.token + "x", "\u00e4", "\ud800")]
