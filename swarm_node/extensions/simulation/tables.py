@@ -1,6 +1,8 @@
 """The result of a simulation as tables for a terminal, from the numbers of the report. No factor between arms: rates,
 baselines and seeds decide it, and a single run knows none."""
 
+import csv
+import io
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
@@ -12,6 +14,10 @@ from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.reports import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
+COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
+COST_WORDS = "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
+PER_SEED = ("arm", "seed", "cumulative_reward", "final_reward", "informative_share", "generated_tokens")
+PER_SEED += ("trained_tokens", "cpu_seconds", "wall_seconds", "all_tasks", "own_tasks", "other_tasks", "area")
 ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused")
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
@@ -37,7 +43,38 @@ def result(report: Report) -> RenderableType:
             for node, label in enumerate(report.nodes)
         )
         parts += [Text("Cumulative reward of each node, mean over seeds"), _table(("node", *report.arms), rows)]
-    return Group(*parts)
+    return Group(*parts, Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms)))
+
+
+def per_seed(report: Report) -> str:
+    """The figures of each arm and seed as CSV, with nothing where there are none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(PER_SEED)
+    for name, arm in report.arms.items():
+        cost, known = report.cost[name], arm.held_out
+        learned = (known.final, known.final_local, known.final_other, known.area) if known else ()
+        for k, (seed, total, final) in enumerate(
+            zip(report.seeds, arm.cumulative_reward, arm.final_reward, strict=True)
+        ):
+            took = [round(each[k]) for each in _tokens(arm)] + [cost.cpu_seconds[k][-1], cost.wall_seconds[k][-1]]
+            ends = [each[k] for each in learned] or [None] * 4
+            writer.writerow([name, seed, total, final, mean(arm.informative_share[k]), *took, *ends])
+    return text.getvalue()
+
+
+def _tokens(arm: ArmSummary) -> list[list[float]]:
+    """Generated and trained, of all nodes, per seed."""
+    return [[sum(rounds) for rounds in arm.metrics[name]] for name in ("generated_tokens", "trained_tokens")]
+
+
+def _cost(name: str, report: Report) -> tuple[str, ...]:
+    cost = report.cost[name]
+    seconds = [[rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds)]
+    shown = [plus_minus(mean(values), ci95(values), 0) for values in (*_tokens(report.arms[name]), *seconds)]
+    if not any(seconds[0]):  # real nodes, whose CPU time is not measured
+        shown[2] = "-"
+    return (name, *shown, f"{cost.peak_memory_mb:.0f}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -51,11 +88,12 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
     digits = 1 if arm.mean >= 1 else 3
+    half = arm.ci95 if len(arm.rewards) > 1 else ci95(arm.node_rewards[0])
     informative = mean([mean(shares) for shares in arm.informative_share])
     return (
         name,
         plus_minus(mean(arm.final_reward), ci95(arm.final_reward)),
-        plus_minus(arm.mean, arm.ci95, digits),
+        plus_minus(arm.mean, half, digits),
         f"{informative:.1%}",
     )
 
@@ -83,12 +121,16 @@ def _end(seeds: Sequence[float | None], half: float | None) -> str:
 
 def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
     """A mean, and the half-width of its interval if it has one."""
-    return f"{value:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+    return f"{value:,.{digits}f}" + ("" if half is None else f" ± {half:,.{digits}f}")
 
 
 def _caption(report: Report) -> str:
     several = len(report.seeds) > 1
-    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed: another may differ"
+    interval = (
+        f"{len(report.seeds)} seeds, ± is a 95 % interval"
+        if several
+        else "1 seed, ± is over nodes: another seed may differ"
+    )
     right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds
     return (
