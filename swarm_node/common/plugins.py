@@ -69,7 +69,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def made(kind: str, name: str) -> Any:
-    """An object of the registered class. UserError where it lacks a method that is called, or only inherits its name."""
+    """An object of the registered class. UserError where it lacks a method that is called."""
     found = load(kind, name)
     missing = [each for each in CALLED[kind] if not hasattr(found, each)]
     if missing := [*missing, *sorted(getattr(found, "__abstractmethods__", ()))]:

@@ -61,20 +61,11 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
         yield f"{what}: {chars[0]} to {chars[2]} characters, half of them up to {chars[1]}"
     for prompt, answer in facts.examples:
         yield f"    {printable(prompt, 90)}  ->  {printable(answer, 40)}"
-    yield "peers train together that have all of these:"
-    yield f"    rows and template  {facts.rows}"
-    yield f"    verifier           {_verifier(facts)}"
-    yield f"    held out           {config.held_out:g}"
-    yield f"    version            {facts.version}"
+    agreed = " ".join(f"{key} {value}" for key, value in facts.verifier.items() if key != "place")
+    yield f"peers train together that have the same version: {facts.version}"
+    yield f"    of rows and template {facts.rows}, verifier {agreed}, held out {config.held_out:g}"
     yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
     yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
-
-
-def _verifier(facts: Facts) -> str:
-    if "file" in facts.verifier:
-        return f"{facts.verifier['name']} of a file with the digest {facts.verifier['file'][:32]}"
-    tolerance = facts.verifier["tolerance"]
-    return str(facts.verifier["name"]) + (f", tolerance {tolerance:g}" if tolerance else "")
 
 
 DATASET = Command(LookConfig, PAGE, command)

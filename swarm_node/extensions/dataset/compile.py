@@ -63,9 +63,8 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     """With the verifier for the form of the answers. Rows without an answer in that form are left out."""
     form = made.form = forms.form_of([each.answer for each in made.kept])
-    for each in made.kept if form else []:
-        if not forms.final(form, each.answer):
-            made.leave_out(f"no answer {forms.MARKS[form]}", each.line)
+    for each in [each for each in made.kept if form and not forms.final(form, each.answer)]:
+        made.leave_out(f"no answer {forms.MARKS[form]}", each.line)
     made.kept = [each for each in made.kept if not form or forms.final(form, each.answer)]
     return config.model_copy(update={"verifier": forms.verifier_of(form, [each.answer for each in made.kept])})
 

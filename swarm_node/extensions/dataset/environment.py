@@ -46,14 +46,9 @@ class Facts(BaseModel):
     answer_chars: tuple[int, int, int]
     examples: list[tuple[str, str]]
 
-    @property
-    def form(self) -> str:
-        """Where the answers stand in their solutions; "" where they are all of it."""
-        return str(self.verifier.get("form", ""))
-
     def notes(self) -> Iterator[tuple[bool, str]]:
         """How the file is understood: whether it is a warning, and a line."""
-        compared = " ".join([self.verifier["name"], *([MARKS[self.form]] if self.form else [])])
+        compared = f"{self.verifier['name']} {MARKS.get(self.verifier.get('form', ''), '')}".strip()
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
         yield False, f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}"
         for reason, count in self.left_out.items():
@@ -84,18 +79,16 @@ class DatasetEnvironment(SplitEnvironment):
             raise
         source = f"{SOURCE}?{file}"
         pool = ScoringPool(lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers())
-        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder, facts.form or "whole")
+        form = facts.verifier.get("form", "whole")
+        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder, form)
         self.notes = tuple(facts.notes())
         self._weight = config.form_weight if settings.scoring == "graded" else 0.0
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         """With what form and length earn, so a right answer earns more than any wrong one."""
-        scored = zip(super().score(completions), completions, strict=True)
-        if not self._weight:
-            return [rewards for rewards, _ in scored]
         return [
-            rewards if isinstance(rewards, Skipped) else tuple(map(self._weighed, rewards, texts))
-            for rewards, (_, texts) in scored
+            rewards if isinstance(rewards, Skipped) or not self._weight else tuple(map(self._weighed, rewards, texts))
+            for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
         ]
 
     def _weighed(self, reward: float, text: str) -> float:

@@ -100,13 +100,12 @@ def gather(rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, temp
 
 def _advice(asked: Questions, columns: Sequence[str]) -> str:
     """The flags that name the columns."""
-    names = {"prompt": (asked.prompt, PROMPTS), "answer": (asked.answer, ANSWERS)}
-    missing = {option: [name] if name else known for option, (name, known) in names.items() if name not in columns}
-    near = {option: [like for name in tried if (like := meant(name, columns))] for option, tried in missing.items()}
-    flags = [f"--dataset.{option} {printable(like[0], 40)}" for option, like in near.items() if like]
-    if flags:
-        return f"; did you mean {' '.join(flags)}?"
-    return f"; name those to use: {' '.join(f'--dataset.{option} COLUMN' for option in missing)}" if missing else ""
+    options = {"prompt": (asked.prompt,) * bool(asked.prompt) or PROMPTS}
+    options["answer"] = (asked.answer,) * bool(asked.answer) or ANSWERS
+    missing = {option: names for option, names in options.items() if not set(names) & set(columns)}
+    near = {option: next(filter(None, (meant(name, columns) for name in missing[option])), "") for option in missing}
+    flags = " ".join(f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in near.items())
+    return f"; did you mean {flags}?" if any(near.values()) else f"; name those to use: {flags}" if flags else ""
 
 
 def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
@@ -174,11 +173,8 @@ def _writable(question: Question) -> bool:
 
 
 def _is_chat(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and bool(value)
-        and all(isinstance(each, Mapping) and isinstance(each.get("content"), str) for each in value)
-    )
+    turns = value if isinstance(value, list | tuple) else ()
+    return len(turns) > 0 and all(isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns)
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -14,14 +14,10 @@ from swarm_node.extensions.simulation.progress import duration
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy import models
 
-LARGE = 10_000_000  # parameters of a model that is worth a word
-PROCESS, BESIDE = 0.5e9, 6.0  # bytes: of a worker with its scorers; of a parameter, while one node generates and trains
-TRAINED, FROZEN, ADAPTERS = (
-    12.0,
-    4.0,
-    0.5,
-)  # of a parameter that is kept: with its state; under adapters; those of a node
-PROMPT, PER_SECOND = 64, 2e10  # tokens; floating-point operations of a processor
+LARGE = 50_000_000  # parameters of all nodes that are worth a word
+PROCESS = 0.5e9  # bytes of a worker with its scorers
+TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0  # of a parameter, for each node, and once: docs/results/memory.md
+PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
 
 
 def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> Iterator[str]:
@@ -29,24 +25,26 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     more memory than is free."""
     if config.engine != "memory" or (config.model.device != "cpu" and Path("/dev/nvidiactl").exists()):
         return
-    cells = [cell_config(config, cell) for cell in todo]
-    sizes = [[parameters(node_config(cell, node).model.name) for node in range(cell.nodes)] for cell in cells]
-    if max((size for each in sizes for size in each), default=0) < LARGE:
+    each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+    cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
+    if not todo or sum(each) < LARGE:
         return
-    most = max(map(memory, cells, sizes))
-    seconds = sum(map(processor_seconds, cells, sizes)) / at_once
-    free = psutil.virtual_memory().available
-    what = f"{len(cells)} cells of up to {max(map(len, sizes))} nodes, {at_once} at a time, take about"
+    most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
+    need = (
+        f"{len(cells)} cells of up to {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
+    )
     if at_once * most > free:
-        fewer = f"--workers {int(free / most)}" if most < free else "--model.lora-rank 16, or fewer --nodes"
-        raise UserError(f"{what} {at_once * most / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: give {fewer}")
-    yield f"{what} {at_once * most / 1e9:.1f} GB of memory, and up to {duration(seconds)} where processors are free"
+        smaller = "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
+        advice = f"--workers {int(free / most)}" if most < free else smaller
+        raise UserError(f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}")
+    seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
+    yield f"{need} and up to {duration(seconds)}, roughly, where nothing else runs"
 
 
 def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
     """Bytes that a cell with nodes of so many parameters takes. Under adapters, nodes share their weights."""
-    kept = FROZEN * sum(set(sizes)) + ADAPTERS * sum(sizes) if config.model.lora_rank else TRAINED * sum(sizes)
-    return PROCESS + kept + BESIDE * max(sizes)
+    kept = ADAPTED if config.model.lora_rank else TRAINED
+    return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
 
 
 def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:

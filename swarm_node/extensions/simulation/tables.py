@@ -1,8 +1,6 @@
 """The result of a simulation as tables for a terminal, from the numbers of the report. No factor between arms: rates,
 baselines and seeds decide it, and a single run knows none."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
@@ -16,8 +14,10 @@ from swarm_node.rollouts.reports import mean
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
 COST_WORDS = "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
-PER_SEED = ("arm", "seed", "cumulative_reward", "final_reward", "informative_share", "generated_tokens")
-PER_SEED += ("trained_tokens", "cpu_seconds", "wall_seconds", "all_tasks", "own_tasks", "other_tasks", "area")
+PER_SEED = (
+    "arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall_seconds,"
+    "all_tasks,own_tasks,other_tasks,area"
+)
 ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused")
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
@@ -48,33 +48,27 @@ def result(report: Report) -> RenderableType:
 
 def per_seed(report: Report) -> str:
     """The figures of each arm and seed as CSV, with nothing where there are none."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(PER_SEED)
+    lines = [PER_SEED]
     for name, arm in report.arms.items():
-        cost, known = report.cost[name], arm.held_out
-        learned = (known.final, known.final_local, known.final_other, known.area) if known else ()
-        for k, (seed, total, final) in enumerate(
-            zip(report.seeds, arm.cumulative_reward, arm.final_reward, strict=True)
-        ):
-            took = [round(each[k]) for each in _tokens(arm)] + [cost.cpu_seconds[k][-1], cost.wall_seconds[k][-1]]
-            ends = [each[k] for each in learned] or [None] * 4
-            writer.writerow([name, seed, total, final, mean(arm.informative_share[k]), *took, *ends])
-    return text.getvalue()
+        known = arm.held_out
+        ends = (
+            (known.final, known.final_local, known.final_other, known.area) if known else [[""] * len(arm.rewards)] * 4
+        )
+        rows = zip(report.seeds, arm.cumulative_reward, arm.final_reward, *_took(name, report), *ends, strict=False)
+        lines += [",".join([name, *("" if value is None else str(value) for value in row)]) for row in rows]
+    return "\n".join(lines) + "\n"
 
 
-def _tokens(arm: ArmSummary) -> list[list[float]]:
-    """Generated and trained, of all nodes, per seed."""
-    return [[sum(rounds) for rounds in arm.metrics[name]] for name in ("generated_tokens", "trained_tokens")]
+def _took(name: str, report: Report) -> list[list[float]]:
+    """Tokens generated and trained on, seconds of processors and of the clock: of all nodes, per seed."""
+    arm, cost = report.arms[name], report.cost[name]
+    tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
+    return [*tokens, *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds))]
 
 
 def _cost(name: str, report: Report) -> tuple[str, ...]:
-    cost = report.cost[name]
-    seconds = [[rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds)]
-    shown = [plus_minus(mean(values), ci95(values), 0) for values in (*_tokens(report.arms[name]), *seconds)]
-    if not any(seconds[0]):  # real nodes, whose CPU time is not measured
-        shown[2] = "-"
-    return (name, *shown, f"{cost.peak_memory_mb:.0f}")
+    shown = (plus_minus(mean(values), ci95(values), 0) if any(values) else "-" for values in _took(name, report))
+    return (name, *shown, f"{report.cost[name].peak_memory_mb:.0f}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
