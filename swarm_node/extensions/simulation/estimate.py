@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from swarm_node.policy import models
 LARGE = 50_000_000  # parameters of all nodes that are worth a word
 PROCESS = 0.5e9  # bytes of a worker with its scorers
 TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0  # of a parameter, for each node, and once: docs/results/memory.md
+MAX_HEAD = 64 * 1024 * 1024  # bytes
 PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
 
 
@@ -30,9 +32,7 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     if not todo or sum(each) < LARGE:
         return
     most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
-    need = (
-        f"{len(cells)} cells of up to {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
-    )
+    need = f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
     if at_once * most > free:
         smaller = "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
         advice = f"--workers {int(free / most)}" if most < free else smaller
@@ -59,8 +59,9 @@ def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
 def parameters(name: str) -> int:
     """Of a model on this machine, by the heads of its files; 0 where it is not known."""
     total = 0
-    for file in models.folder(name).glob("*.safetensors"):
-        with file.open("rb") as content:
-            head = json.loads(content.read(int.from_bytes(content.read(8), "little")))
-        total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
+    with suppress(OSError, ValueError, AttributeError, TypeError):  # whoever loads it says what is wrong
+        for file in models.folder(name).glob("*.safetensors"):
+            with file.open("rb") as content:
+                head = json.loads(content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little"))))
+            total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
     return total

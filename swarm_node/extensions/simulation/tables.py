@@ -2,6 +2,7 @@
 baselines and seeds decide it, and a single run knows none."""
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -51,9 +52,7 @@ def per_seed(report: Report) -> str:
     lines = [PER_SEED]
     for name, arm in report.arms.items():
         known = arm.held_out
-        ends = (
-            (known.final, known.final_local, known.final_other, known.area) if known else [[""] * len(arm.rewards)] * 4
-        )
+        ends = (known.final, known.final_local, known.final_other, known.area) if known else [repeat("")] * 4
         rows = zip(report.seeds, arm.cumulative_reward, arm.final_reward, *_took(name, report), *ends, strict=False)
         lines += [",".join([name, *("" if value is None else str(value) for value in row)]) for row in rows]
     return "\n".join(lines) + "\n"
@@ -121,9 +120,7 @@ def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
 def _caption(report: Report) -> str:
     several = len(report.seeds) > 1
     interval = (
-        f"{len(report.seeds)} seeds, ± is a 95 % interval"
-        if several
-        else "1 seed, ± is over nodes: another seed may differ"
+        f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed, ± over nodes: another may differ"
     )
     right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds

@@ -45,7 +45,7 @@ def test_a_large_one_is_told_and_one_that_cannot_fit_is_refused_in_one_line(tmp_
     name = pretended(tmp_path, [10_000, 6_000])
     small = simulation(name, nodes=1)
     assert [line[:42] for line in estimated(small, all_cells(small), 1)] == [
-        "1 cells of up to 1 nodes, 1 at a time: 1.7"
+        "1 cells of 1 nodes, 1 at a time: 1.7 GB of"
     ]
     assert not list(estimated(simulation("rare", nodes=8), all_cells(small), 1))
     large = simulation(name, nodes=1000)

@@ -118,7 +118,7 @@ def test_the_table_and_the_file_have_tokens_time_and_intervals_of_every_arm(smal
     assert "generated tokens" in shown and "2,000 ± 0" in shown and "560 ± 0" in shown and "4 ± 0" in shown
     one = build_report(small[0].model_copy(update={"seeds": 1}), [small[1][1]])
     # nodes of 1.8 and 5.4: a half-width of 12.7062 x 1.8
-    assert "3.6 ± 22.9" in render(result(one)) and "± is over nodes" in render(result(one))
+    assert "3.6 ± 22.9" in render(result(one)) and "± over nodes" in render(result(one))
 
 
 def test_cost_has_the_time_of_a_round_by_phase(small):
