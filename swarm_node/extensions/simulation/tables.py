@@ -58,7 +58,7 @@ def per_seed(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _took(name: str, report: Report) -> list[list[float]]:
+def _took(name: str, report: Report) -> list[Sequence[float]]:
     """Tokens generated and trained on, seconds of processors and of the clock: of all nodes, per seed."""
     arm, cost = report.arms[name], report.cost[name]
     tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
@@ -118,10 +118,8 @@ def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
 
 
 def _caption(report: Report) -> str:
-    several = len(report.seeds) > 1
-    interval = (
-        f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed, ± over nodes: another may differ"
-    )
+    seeds = len(report.seeds)
+    interval = f"{seeds} seeds, ± is a 95 % interval" if seeds > 1 else "1 seed, ± over nodes: another may differ"
     right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds
     return (
