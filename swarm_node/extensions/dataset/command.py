@@ -21,7 +21,7 @@ what peers must agree on, and what will leave this machine. Trains nothing.
   --prompt COLUMN    of the question (prompt, question, problem or messages)
   --answer COLUMN    of the reference answer (answer or solution)
   --template TEXT    of a question, with columns in braces
-  --verifier NAME    auto, exact, number, choice, regex, json, math, FILE:FUNCTION
+  --verifier NAME    exact, number, choice, regex, json, math, FILE:FUNCTION
   --tolerance X      of number, as a share of the right answer (0)
   --form-weight X    of form and length beside the answer (0)
   --held-out X       share of the questions that nobody trains on (0.1)

@@ -56,6 +56,7 @@ class Questions:
     form: str = ""  # of the answers that the verifier `auto` found, of `forms.MARKS`
 
     def leave_out(self, reason: str, line: int) -> None:
+        """Counts a row."""
         self.left_out[reason] += 1
         if len(known := self.lines.setdefault(reason, [])) < SHOWN_LINES:
             known.append(line)
