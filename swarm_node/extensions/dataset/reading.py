@@ -53,17 +53,15 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
 
 
 def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
-    return enumerate(_json_rows(content), 1)
-
-
-def _json_rows(content: BinaryIO) -> Iterator[bounds.Read]:
+    number = 0
     while line := content.readline(bounds.MAX_ROW_BYTES + 1):
+        number += 1
         if len(line) > bounds.MAX_ROW_BYTES:
             while line and not line.endswith(b"\n"):
                 line = content.readline(bounds.MAX_ROW_BYTES)
-            yield bounds.TOO_LONG
+            yield number, bounds.TOO_LONG
         else:
-            yield _json_row(line) if line.strip() else None
+            yield number, _json_row(line) if line.strip() else None
 
 
 def _json_row(line: bytes) -> bounds.Row | str:

@@ -33,10 +33,9 @@ def test_memory_and_time_by_hand() -> None:
     plain, adapters = (SimulationConfig(model=ModelConfig(lora_rank=rank)) for rank in (0, 16))
     sizes = [100_000_000] * 2
     assert (memory(plain, sizes), memory(adapters, sizes)) == pytest.approx((3.7e9, 1.54e9))
-    mix, generation = RoundConfig(questions=2, local_groups=1, external_groups=1), GenerationConfig(num_generations=4)
-    config = SimulationConfig(
-        rounds=10, round=mix, generation=generation.model_copy(update={"max_completion_length": 9})
-    )
+    mix = RoundConfig(questions=2, local_groups=1, external_groups=1)
+    generation = GenerationConfig(num_generations=4, max_completion_length=9)
+    config = SimulationConfig(rounds=10, round=mix, generation=generation)
     # two groups of 64 + 4 x 9 tokens are written and trained on: 10 x 2e8 x (2 x 200 + 6 x 200) / 4e10
     assert processor_seconds(config, sizes) == pytest.approx(80.0)
 
@@ -44,13 +43,9 @@ def test_memory_and_time_by_hand() -> None:
 def test_a_large_one_is_told_and_one_that_cannot_fit_is_refused_in_one_line(tmp_path: Path) -> None:
     name = pretended(tmp_path, [10_000, 6_000])
     small = simulation(name, nodes=1)
-    assert [line[:42] for line in estimated(small, all_cells(small), 1)] == [
-        "1 cells of 1 nodes, 1 at a time: 1.7 GB of"
-    ]
+    (line,) = estimated(small, all_cells(small), 1)
+    assert line.startswith("1 cells of 1 nodes, 1 at a time: 1.7 GB of memory and up to ")
     assert not list(estimated(simulation("rare", nodes=8), all_cells(small), 1))
     large = simulation(name, nodes=1000)
-    refused = (
-        r"1000 nodes, 1 at a time: 721.0 GB of memory are needed, and .* GB are free: give --model.lora-rank 16, or"
-    )
-    with pytest.raises(UserError, match=refused):
+    with pytest.raises(UserError, match=r"1000 nodes, 1 at a time: 721.0 GB of .* GB are free: give --model.lora-rank"):
         list(estimated(large, all_cells(large), 1))
