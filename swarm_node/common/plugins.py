@@ -16,6 +16,7 @@ from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 OURS = "swarm-node"  # the distribution whose plug-ins ship
+CALLED = {"samplers": ("observe", "split", "wanted", "order", "at_once", "choose")}  # methods of objects of a kind
 
 
 @cache
@@ -65,6 +66,15 @@ def load(kind: str, name: str) -> Any:
         return loading.load(place)
     except Exception as error:  # whatever somebody's file may raise
         raise UserError(f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def made(kind: str, name: str) -> Any:
+    """An object of the registered class. UserError where it lacks a method that is called."""
+    found = load(kind, name)
+    missing = [each for each in CALLED[kind] if not hasattr(found, each)]
+    if missing := [*missing, *sorted(getattr(found, "__abstractmethods__", ()))]:
+        raise UserError(f"{kind}: {name} lacks {', '.join(missing)}: write a class that has it")
+    return found()
 
 
 def located(name: str, folder: Path) -> str:

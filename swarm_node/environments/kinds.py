@@ -38,6 +38,7 @@ class AskingEnvironment(Environment, Protocol):
     tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
     asked: tuple[tuple[str, str], ...]  # those of `tasks` that rounds ask
     count: int | None  # of all questions; None if there is no end
+    notes: Sequence[tuple[bool, str]]  # what its user should know: whether it is a warning, and a line
 
     def prepare(self) -> None:
         """Start what takes seconds to start, without waiting for it. UserError if it cannot be started."""

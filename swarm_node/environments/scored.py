@@ -124,7 +124,8 @@ class Answers:
         form = FORMS[self.form]
         if not shots:
             return f"{question}\n\n{form.sentence}" if form.sentence else question
-        return "".join(_solved(asked, form.written.format(answer)) for asked, answer in shots) + question
+        shown = [(asked, answer if form.read(answer) else form.written.format(answer)) for asked, answer in shots]
+        return "".join(_solved(*each) for each in shown) + question
 
 
 WHOLE = Answers()
@@ -153,6 +154,7 @@ class ScoredEnvironment:
     ) -> None:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
+        self.notes: Sequence[tuple[bool, str]] = ()
         self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)})
         self._rule, self._answers = rule, answers
@@ -264,6 +266,7 @@ class Mixture:
         if not environments:
             raise ValueError("a mixture of no environments")
         self._environments, self._at_once = dict(environments), at_once
+        self.notes = [note for each in environments.values() for note in each.notes]
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         """Questions that do not divide evenly go to the environments in turn, round by round."""

@@ -64,7 +64,7 @@ def work(
             node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)
-            warn(telemetry, learner)
+            warn(telemetry, learner, environment)
             validation = Validation(config, environment, node.generator, kept.best_reward, kept.measured)
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
@@ -81,8 +81,10 @@ def work(
             session.run(config.max_rounds)
 
 
-def warn(telemetry: Telemetry, learner: Learner) -> None:
+def warn(telemetry: Telemetry, learner: Learner, environment: Mixture) -> None:
     """Says what the user should know before the first round."""
+    for warning, text in environment.notes:
+        telemetry.emit((Warned if warning else Notice)(text))
     if learner.plan and not learner.plan.fits:
         telemetry.emit(Warned(learner.plan.lines()[0]))
     if told := leaving(learner.config):

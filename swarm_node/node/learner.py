@@ -99,7 +99,7 @@ def build_node(
         network=network,
         pool=RolloutPool(peer_id),
         reuse=Reuse(1 if exact_mix else REUSE_ROUNDS, REUSE_SECONDS),
-        sampler=plugins.load("samplers", config.round.sampler)(),
+        sampler=plugins.made("samplers", config.round.sampler),
         defence=build_defence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,

@@ -1,5 +1,6 @@
 """The sampler of the paper (arXiv 2509.08721), and the interface of all."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from random import Random
 from typing import Protocol
@@ -27,6 +28,7 @@ class Sampler(Protocol):
         local groups, chosen by the same rule as those that are trained on."""
         return external
 
+    @abstractmethod
     def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
         """Candidates, which come in the order of arrival, in the order in which to score them. One that is left out
         waits for the next round."""

@@ -28,6 +28,7 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
     trained = ended(*run, *quick, *few, cwd=ROOT)
     assert trained.returncode == 0, trained.stderr
     for words in (
+        "reads prompt -> answer, exact: 200 rows",
         "validation after 0 rounds",
         "round 1  reward",
         "held out: dataset/held_out",

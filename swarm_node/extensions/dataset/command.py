@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line
@@ -17,12 +17,13 @@ usage: swarm-node task try FILE [--flags]
 What a file of questions comes to: rows, lengths, duplicates, what is held out,
 what peers must agree on, and what will leave this machine. Trains nothing.
 
-  FILE               .jsonl, .csv, .parquet, or hf:NAME[:CONFIG[:SPLIT]]
-  --prompt COLUMN    of the question (prompt)
-  --answer COLUMN    of the reference answer (answer)
+  FILE               .jsonl, .csv, .tsv, .parquet, hf:NAME[:CONFIG[:SPLIT]]
+  --prompt COLUMN    of the question (prompt, question, problem or messages)
+  --answer COLUMN    of the reference answer (answer or solution)
   --template TEXT    of a question, with columns in braces
   --verifier NAME    exact, number, choice, regex, json, math, FILE:FUNCTION
   --tolerance X      of number, as a share of the right answer (0)
+  --form-weight X    of form and length beside the answer (0)
   --held-out X       share of the questions that nobody trains on (0.1)
   --json             one JSON object, for scripts
 
@@ -41,7 +42,10 @@ def command(argv: list[str]) -> None:
     """Prints what there is to know. A first argument without dashes is the file."""
     config = from_command_line(LookConfig, argv, "swarm-node task try", flags_only=True, first="file")
     asked = DatasetConfig.model_validate(config.model_dump(exclude={"json_output"}))
-    facts = read(asked)
+    try:
+        facts = read(asked)
+    except UserError as error:
+        raise UserError(str(error).replace("--dataset.", "--")) from error
     if config.json_output:
         print(json.dumps(facts.model_dump()))
         return
@@ -51,27 +55,18 @@ def command(argv: list[str]) -> None:
 
 def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     """For a person."""
-    left_out = "; ".join(f"{count} left out: {reason}" for reason, count in facts.left_out.items())
-    yield f"{facts.train + facts.held_out} questions{left_out and f' ({left_out})'}, {facts.duplicates} rows twice"
-    yield f"to train on: {facts.train}; held out: {facts.held_out}, {facts.leaking} of them much like one to train on"
+    for warning, text in facts.notes():
+        yield f"warning: {text}".replace("--dataset.", "--") if warning else text
+    yield f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to train on"
     for what, chars in (("prompts", facts.prompt_chars), ("answers", facts.answer_chars)):
         yield f"{what}: {chars[0]} to {chars[2]} characters, half of them up to {chars[1]}"
     for prompt, answer in facts.examples:
         yield f"    {printable(prompt, 90)}  ->  {printable(answer, 40)}"
-    yield "peers train together that have all of these:"
-    yield f"    rows and template  {facts.rows}"
-    yield f"    verifier           {_verifier(facts)}"
-    yield f"    held out           {config.held_out:g}"
-    yield f"    version            {facts.version}"
+    agreed = " ".join(f"{key} {value}" for key, value in facts.verifier.items() if key != "place")
+    yield f"peers train together that have the same version: {facts.version}"
+    yield f"    of rows and template {facts.rows}, verifier {agreed}, held out {config.held_out:g}"
     yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
     yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
-
-
-def _verifier(facts: Facts) -> str:
-    if "file" in facts.verifier:
-        return f"{facts.verifier['name']} of a file with the digest {facts.verifier['file'][:32]}"
-    tolerance = facts.verifier["tolerance"]
-    return str(facts.verifier["name"]) + (f", tolerance {tolerance:g}" if tolerance else "")
 
 
 DATASET = Command(LookConfig, PAGE, command)

@@ -12,8 +12,8 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.private import open_to_read
-from swarm_node.extensions.dataset import elsewhere, questions, reading
-from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
+from swarm_node.extensions.dataset import elsewhere, forms, questions, reading
+from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # prompts
@@ -34,10 +34,10 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
     columns = (config.prompt, config.answer, config.template)
     made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
-    verifier = _verifier(config)
+    verifier = _verifier(config if config.verifier != "auto" else _recognised(config, made), made.form)
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
-        raise UserError(f"data set {config.file}: no question is left to train on: give a smaller held_out")
+        raise UserError(f"data set {config.file}: no question is left to train on: lower --dataset.held-out")
     version = questions.version(made, config.held_out, {k: v for k, v in verifier.items() if k != "place"})
     if out:
         rows = {side: [(each.prompt, each.answer) for each in members] for side, members in sides.items()}
@@ -45,11 +45,13 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     return {
         "version": version,
+        "reads": ["template" if config.template else made.prompt, made.answer or "its last turn"],
         "rows": questions.version(made, 0.0, {}),
         "verifier": verifier,
         "train": len(sides[TRAIN]),
         "held_out": len(sides[HELD_OUT]),
         "left_out": dict(made.left_out),
+        "lines": made.lines,
         "duplicates": made.duplicates,
         "leaking": questions.leaking(sides),
         "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
@@ -58,12 +60,24 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     }
 
 
-def _verifier(config: DatasetConfig) -> dict[str, Any]:
+def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
+    """With the verifier for the form of the answers. Rows without an answer in that form are left out."""
+    form = made.form = forms.form_of([each.answer for each in made.kept])
+    for each in [each for each in made.kept if form and not forms.final(form, each.answer)]:
+        made.leave_out(f"no answer {forms.MARKS[form]}", each.line)
+    made.kept = [each for each in made.kept if not form or forms.final(form, each.answer)]
+    return config.model_copy(update={"verifier": forms.verifier_of(form, [each.answer for each in made.kept])})
+
+
+def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
     """What peers have to agree on, and, for this machine, the place of a function."""
+    beside: dict[str, Any] = {"form": form} if form else {}  # not said where there is none: versions stay as they were
+    beside |= {"form_weight": config.form_weight} if config.form_weight else {}
     if config.verifier == "math" and find_spec("math_verify") is None:
         raise UserError("the verifier math needs the extra math: pip install 'swarm-node[math]'")
     if config.verifier in VERIFIERS:
-        return {"name": config.verifier, "tolerance": config.tolerance if config.verifier == "number" else 0.0}
+        tolerance = config.tolerance if config.verifier == "number" else 0.0
+        return {"name": config.verifier, "tolerance": tolerance, **beside}
     file, _, function = config.verifier.rpartition(":")
     path = Path(file if file.endswith(".py") else f"{file}.py").expanduser().absolute()
     try:
@@ -71,7 +85,7 @@ def _verifier(config: DatasetConfig) -> dict[str, Any]:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"verifier {config.verifier}: {path} cannot be read: {error.strerror}") from error
-    return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}"}
+    return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}
 
 
 def _lengths(values: list[int]) -> list[int]:

@@ -1,20 +1,24 @@
 """The questions of a file behind the Environment seam: tasks dataset/train and dataset/held_out."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from protocol.messages import Question
 from swarm_node.common.children import clean_environment
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.rewards import DIGITS
+from swarm_node.environments.scored import Rewards
 from swarm_node.extensions.dataset import elsewhere
+from swarm_node.extensions.dataset.forms import MARKS
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
-from swarm_node.rollouts.groups import Tasks
+from swarm_node.rollouts.groups import Skipped, Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig, section_of
 
@@ -29,22 +33,35 @@ class Facts(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     version: str
+    reads: tuple[str, str]  # columns of question and answer
     rows: str  # digest of the questions alone
     verifier: dict[str, Any]
     train: int  # questions
     held_out: int
     left_out: dict[str, int]  # reason -> rows
+    lines: dict[str, list[int]]  # reason -> lines of the first of them
     duplicates: int
     leaking: int  # held-out questions that share most of their words with training questions
     prompt_chars: tuple[int, int, int]  # least, median, most
     answer_chars: tuple[int, int, int]
     examples: list[tuple[str, str]]
 
+    def notes(self) -> Iterator[tuple[bool, str]]:
+        """How the file is understood: whether it is a warning, and a line."""
+        compared = f"{self.verifier['name']} {MARKS.get(self.verifier.get('form', ''), '')}".strip()
+        rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
+        yield False, f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}"
+        for reason, count in self.left_out.items():
+            lines = ", ".join(map(str, self.lines[reason])) + (", ..." if count > len(self.lines[reason]) else "")
+            yield False, f"{count} rows left out, {reason}: line {lines}"
+        if not self.held_out:
+            yield True, "no question is held out, so none can show progress: raise --dataset.held-out, or add rows"
+
 
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     """The facts of a data set; its questions are written to `out`. UserError: one line."""
     if not config.file:
-        raise UserError("task dataset/train needs a file of questions: name it by the option file of the data set")
+        raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
     module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
     return Facts.model_validate_json(elsewhere.ask(module, config, out, what, clean_environment()))
 
@@ -62,7 +79,22 @@ class DatasetEnvironment(SplitEnvironment):
             raise
         source = f"{SOURCE}?{file}"
         pool = ScoringPool(lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers())
-        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder)
+        form = facts.verifier.get("form", "whole")
+        super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder, form)
+        self.notes = tuple(facts.notes())
+        self._weight = config.form_weight if settings.scoring == "graded" else 0.0
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """With what form and length earn, so a right answer earns more than any wrong one."""
+        return [
+            rewards if isinstance(rewards, Skipped) or not self._weight else tuple(map(self._weighed, rewards, texts))
+            for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
+        ]
+
+    def _weighed(self, reward: float, text: str) -> float:
+        formed = float(bool(self._answers.read(text).strip()))
+        short = min(1.0, max(0.0, 2.0 - len(text) / self.facts.answer_chars[2]))
+        return round((1.0 - self._weight) * reward + self._weight * (formed + short) / 2, DIGITS)
 
 
 class DatasetKind(EnvironmentKind):

@@ -8,11 +8,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset.bounds import Row
+from swarm_node.extensions.dataset.forms import ANSWERS, PROMPTS, recognised
 from swarm_node.settings.options import meant
 
 MAX_PROMPT_CHARS = 16 * 1024
@@ -20,6 +21,7 @@ MAX_ANSWER_CHARS = 16 * 1024
 MAX_ANSWER_DEPTH = 32  # of lists and objects in each other: whoever reads them again stands deeper in Python's stack
 MAX_CHARS = 64 * 1024 * 1024  # of all prompts, and of all answers: the scoring process holds them in memory
 MAX_COLUMNS = 64  # remembered for a message
+SHOWN_LINES = 5  # of the rows that are left out for a reason
 TRAIN, HELD_OUT = "train", "held_out"
 BRACES = re.compile(r"\{(\w+)\}")  # of a template
 SHARED_WORDS = 8  # a run of so many words that two questions share says that one was made of the other
@@ -34,6 +36,7 @@ class Question:
 
     prompt: str
     answer: Any  # as JSON can hold it
+    line: int = field(default=0, compare=False)  # of the file
 
     @property
     def digest(self) -> str:
@@ -46,7 +49,17 @@ class Questions:
 
     kept: list[Question] = field(default_factory=list)  # in the order of their digests
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
+    lines: dict[str, list[int]] = field(default_factory=dict)  # the first of them
     duplicates: int = 0
+    prompt: str = ""  # column
+    answer: str = ""  # column; "" where the last of the messages is the answer
+    form: str = ""  # of the answers that the verifier `auto` found, of `forms.MARKS`
+
+    def leave_out(self, reason: str, line: int) -> None:
+        """Counts a row."""
+        self.left_out[reason] += 1
+        if len(known := self.lines.setdefault(reason, [])) < SHOWN_LINES:
+            known.append(line)
 
     def split(self, held_out: float) -> dict[str, list[Question]]:
         """Training and held-out questions. A prompt is on one side, whatever answers stand beside it in the file."""
@@ -56,20 +69,23 @@ class Questions:
         return sides
 
 
-def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -> Questions:
-    """UserError where no row has the columns, or there is more than a scoring process should hold."""
+def gather(rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, template: str) -> Questions:
+    """Columns without a name are recognised by the first row that has some. UserError where no row has the columns, or
+    there is more than a scoring process should hold."""
     found: dict[str, Question] = {}
-    questions, prompt_chars, answer_chars, columns = Questions(), 0, 0, set[str]()
-    for row in rows:
-        made = row if isinstance(row, str) else make(row, prompt, answer, template)
+    questions, prompt_chars, answer_chars, columns = Questions(prompt=prompt, answer=answer), 0, 0, set[str]()
+    for line, row in rows:
         if not isinstance(row, str) and len(columns) < MAX_COLUMNS:
             columns.update(list(row)[:MAX_COLUMNS])
+            if not questions.prompt or not questions.answer:
+                questions.prompt, questions.answer = recognised(columns, prompt, answer)
+        made = row if isinstance(row, str) else make(row, questions.prompt, questions.answer, template)
         if isinstance(made, str):
-            questions.left_out[made] += 1
+            questions.leave_out(made, line)
         elif made.digest in found:
             questions.duplicates += 1
         else:
-            found[made.digest] = made
+            found[made.digest] = replace(made, line=line)
             prompt_chars += len(made.prompt)
             answer_chars += len(json.dumps(made.answer))
             if max(prompt_chars, answer_chars) > MAX_CHARS:
@@ -77,28 +93,42 @@ def gather(rows: Iterable[Row | str], prompt: str, answer: str, template: str) -
     if not found:
         reasons = ", ".join(f"{count} rows: {reason}" for reason, count in questions.left_out.items())
         shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
-        near = [likely for name in {prompt, answer} - columns if (likely := meant(name, sorted(columns)))]
-        advice = f"; did you mean {', '.join(sorted(near))}?" if near else ""
+        advice = _advice(questions, sorted(columns)) if columns else ""
         raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}")
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
 
 
+def _advice(asked: Questions, columns: Sequence[str]) -> str:
+    """The flags that name the columns."""
+    options = {"prompt": (asked.prompt,) * bool(asked.prompt) or PROMPTS}
+    options["answer"] = (asked.answer,) * bool(asked.answer) or ANSWERS
+    missing = {option: names for option, names in options.items() if not set(names) & set(columns)}
+    near = {option: next(filter(None, (meant(name, columns) for name in missing[option])), "") for option in missing}
+    flags = " ".join(f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in near.items())
+    return f"; did you mean {flags}?" if any(near.values()) else f"; name those to use: {flags}" if flags else ""
+
+
 def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
-    """Those of which questions are made."""
-    return frozenset([answer, *(BRACES.findall(template) if template else [prompt])])
+    """Those of which questions may be made."""
+    asked = BRACES.findall(template) if template else [prompt] if prompt else PROMPTS
+    return frozenset([*asked, *([answer] if answer else ANSWERS)])
 
 
 def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
     """The question of a row, or why there is none."""
-    text = filled(template, row) if template else text_of(row.get(prompt))
+    asked: Any = row.get(prompt)
+    right = row.get(answer)
+    if not answer and _is_chat(asked) and asked[-1].get("role") == "assistant":
+        asked, right = asked[:-1], asked[-1]["content"]
+    text = filled(template, row) if template else text_of(asked)
     if not text or not text.strip():
         return NO_PROMPT
-    if row.get(answer) in (None, ""):
+    if right in (None, ""):
         return NO_ANSWER
     if len(text) > MAX_PROMPT_CHARS:
         return LONG_PROMPT
-    made = Question(text, row[answer])
+    made = Question(text, right)
     if _deep(made.answer, MAX_ANSWER_DEPTH) or not _writable(made):
         return NO_TEXT
     return made if len(json.dumps(made.answer)) <= MAX_ANSWER_CHARS else LONG_ANSWER
@@ -117,7 +147,7 @@ def text_of(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Sequence) and value:
-        if all(isinstance(each, Mapping) and isinstance(each.get("content"), str) for each in value):
+        if _is_chat(value):
             return _chat(value)
         if all(isinstance(each, str) for each in value):
             return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
@@ -141,6 +171,11 @@ def _writable(question: Question) -> bool:
         return bool(question.digest)
     except (TypeError, ValueError):
         return False
+
+
+def _is_chat(value: Any) -> bool:
+    turns = value if isinstance(value, list | tuple) else ()
+    return len(turns) > 0 and all(isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns)
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Rows out of a file: JSON Lines, CSV, Parquet, or a data set of the Hugging Face hub.
+"""Rows out of a file: JSON Lines, CSV with commas, semicolons or tabs, Parquet, or a data set of the Hugging Face hub.
 
 Runs in the process of `compile.py`, with the user's environment: the file is the user's, and some readers are heavy. It
 may come from a stranger all the same, so what a reader holds at a time is bounded before it is parsed.
@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -17,20 +18,25 @@ from swarm_node.common.private import open_to_read
 from swarm_node.extensions.dataset import bounds
 
 HUB = "hf:"
+SEPARATORS = ",;\t"  # of a CSV file: the one that its header has most of
+HEADER_CHARS = 64 * 1024  # that are looked at for it
+
+Placed = tuple[int, bounds.Read]
 
 
-def rows(file: str, wanted: Collection[str]) -> Iterator[bounds.Row | str]:
-    """Each row by its columns, or the reason why it is left out. Columns that are not `wanted` may be None. UserError
-    where the file cannot be read, or is larger than the bounds above."""
+def rows(file: str, wanted: Collection[str]) -> Iterator[tuple[int, bounds.Row | str]]:
+    """Each row by its columns, or the reason why it is left out, with the number of its line, or of the row where a
+    file has no lines. Columns that are not `wanted` may be None. UserError where the file cannot be read, or is larger
+    than the bounds above."""
     found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
-    for count, row in enumerate(found, 1):
+    for count, (place, row) in enumerate(found, 1):
         if count > bounds.MAX_ROWS:
             raise bounds.too_many(file)
         if row is not None:
-            yield row
+            yield place, row
 
 
-def _file(file: str, wanted: Collection[str]) -> Iterator[bounds.Read]:
+def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
     path = Path(file).expanduser()
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -46,14 +52,16 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[bounds.Read]:
         raise UserError(f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
+    number = 0
     while line := content.readline(bounds.MAX_ROW_BYTES + 1):
+        number += 1
         if len(line) > bounds.MAX_ROW_BYTES:
             while line and not line.endswith(b"\n"):
                 line = content.readline(bounds.MAX_ROW_BYTES)
-            yield bounds.TOO_LONG
+            yield number, bounds.TOO_LONG
         else:
-            yield _json_row(line) if line.strip() else None
+            yield number, _json_row(line) if line.strip() else None
 
 
 def _json_row(line: bytes) -> bounds.Row | str:
@@ -68,7 +76,7 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     text, left = io.TextIOWrapper(content, encoding="utf-8-sig", newline=""), bounds.MAX_ROW_BYTES
 
     def lines() -> Iterator[str]:
@@ -82,29 +90,34 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
 
     csv.field_size_limit(bounds.MAX_ROW_BYTES)
     header: list[str] = []
-    for cells in csv.reader(lines()):
+    begin = text.read(HEADER_CHARS).lstrip("\r\n").partition("\n")[0]
+    text.seek(0)
+    plain = re.sub('"[^"]*"', "", begin)
+    reader, place = csv.reader(lines(), delimiter=max(SEPARATORS, key=plain.count)), 1
+    for cells in reader:
+        line, place = place, reader.line_num + 1  # of its first line, and of the next row's
         left = bounds.MAX_ROW_BYTES
         if len(cells) > bounds.MAX_COLUMNS:
             raise csv.Error(f"a row has {len(cells)} cells, and {bounds.MAX_COLUMNS} are the most")
         if not cells:
-            yield None
+            yield line, None
         elif not header:
             header = cells
-            places = {name: place for place, name in enumerate(header) if name in wanted}
+            places = {name: k for k, name in enumerate(header) if name in wanted}
             others = dict.fromkeys([name for name in header if name not in wanted][: bounds.SHOWN_COLUMNS])
         else:
-            yield {**others, **{name: cells[place] for name, place in places.items() if place < len(cells)}}
+            yield line, {**others, **{name: cells[k] for name, k in places.items() if k < len(cells)}}
 
 
-def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     try:
         from swarm_node.extensions.dataset import parquet
     except ImportError as error:
         raise _missing("Parquet files") from error
-    return parquet.rows(content, wanted)
+    return enumerate(parquet.rows(content, wanted), 1)
 
 
-def _hub(name: str) -> Iterator[bounds.Read]:
+def _hub(name: str) -> Iterator[Placed]:
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -113,7 +126,7 @@ def _hub(name: str) -> Iterator[bounds.Read]:
     if not repository:
         raise UserError(f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT")
     try:
-        yield from load_dataset(repository, config or None, split=split or "train", streaming=True)
+        yield from enumerate(load_dataset(repository, config or None, split=split or "train", streaming=True), 1)
     except Exception as error:  # whatever the library raises of a name, a network or a file
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"data set {HUB}{name} cannot be loaded: {printable(first)}") from error
@@ -123,8 +136,9 @@ def _missing(what: str) -> UserError:
     return UserError(f"{what} need the extra data: pip install 'swarm-node[data]'")
 
 
-READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[bounds.Read]]] = {
+READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[Placed]]] = {
     ".jsonl": _json_lines,
     ".csv": _csv,
+    ".tsv": _csv,
     ".parquet": _parquet,
 }

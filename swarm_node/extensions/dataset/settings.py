@@ -7,7 +7,7 @@ from pydantic import Field
 from swarm_node.settings import WithQuestions
 from swarm_node.settings.sections import PlugIn, Section
 
-VERIFIERS = ("exact", "number", "choice", "regex", "json", "math")
+VERIFIERS = ("auto", "exact", "number", "choice", "regex", "json", "math")
 
 
 class DatasetConfig(Section):
@@ -17,19 +17,26 @@ class DatasetConfig(Section):
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     file: str = ""
-    """JSON Lines (.jsonl), CSV (.csv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as
+    """JSON Lines (.jsonl), CSV (.csv, .tsv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as
     hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data)."""
-    prompt: str = "prompt"
-    """Column of the question: text, or chat messages with role and content."""
-    answer: str = "answer"
-    """Column of the reference answer, which the verifier compares with."""
+    prompt: str = ""
+    """Column of the question: text, or chat messages with role and content. Empty: the first there is of prompt,
+    question, problem and messages."""
+    answer: str = ""
+    """Column of the reference answer, which the verifier compares with. Empty: the first there is of answer and
+    solution, else the last turn of the messages."""
     template: str = ""
     """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the column `prompt`."""
-    verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "exact"
-    """exact: same text but for white space. number: same value, whatever its separators; a unit counts where both have
-    one. choice: same letter. regex: the answer column is a pattern that the whole completion matches. json: equal
-    values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION beside the configuration."""
+    verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "auto"
+    """auto: where most answers end behind ####, as GSM8K's, or in \\boxed{}, as MATH's, these are compared by number or
+    math, and a completion gives its own there; else exact. exact: same text but for white space. number: same value,
+    whatever its separators; a unit counts where both have one. choice: same letter. regex: the answer column is a
+    pattern that the whole completion matches. json: equal values. math: equal by math-verify (needs the extra math). Or
+    FILE:FUNCTION beside the configuration."""
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
     """number: how far off a right answer may be, as a share of it."""
+    form_weight: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
+    """With environment.scoring graded: share of a reward for giving an answer where environment.answer says, and for
+    being no longer than the longest reference answer, half each; from twice that length there is nothing."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""

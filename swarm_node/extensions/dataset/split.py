@@ -32,9 +32,11 @@ class SplitEnvironment(ScoredEnvironment):
         scoring: Scoring,
         settings: EnvironmentConfig,
         folder: "TemporaryDirectory[str]",
+        form: str = "whole",
     ) -> None:
-        """`folder`: what its scoring processes read; it goes with the environment."""
-        rule, answers = RewardRule(settings.scoring), Answers.configured(settings)
+        """`folder`: what its scoring processes read; it goes with the environment. `form`: of answers, where the
+        options name none."""
+        rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
         super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
         self.count = held_out  # for `eval`
         self._folder = folder
@@ -48,7 +50,7 @@ class SplitEnvironment(ScoredEnvironment):
         if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:
             return super().sample(author, now, count)
         if not self.count:
-            raise UserError(f"no question is held out: raise {self.name}.held_out, or add questions")
+            raise UserError(f"no question is held out: raise --{self.name}.held-out, or add questions")
         return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
 
     def _shot_task(self, question: Question) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from swarm_node.common import loading
 from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
+from swarm_node.environments.scored import FORMS, behind_hashes, in_box, in_tags, without_thinking
 
 MAX_CHARS = 4096  # of what is parsed or matched; a longer answer is wrong
 MAX_NUMBER_CHARS = 100
@@ -33,7 +34,7 @@ def exact(completion: str, answer: Any) -> float:
 
 def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
     """The last number of each is the same, and so is its unit where both have one."""
-    said, right = _quantity(answer_of(completion)), _quantity(text_of(answer).rpartition("####")[2])
+    said, right = _quantity(final(completion)), _quantity(final(text_of(answer)))
     if said is None or right is None or (said[1] and right[1] and said[1] != right[1]):
         return 0.0
     distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
@@ -44,7 +45,7 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 def choice(completion: str, answer: Any) -> float:
     """The same letter. A number as answer is a place, from 0: 1 is B."""
     right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(text_of(answer))
-    return float(right is not None and _letter(answer_of(completion)) == right)
+    return float(right is not None and _letter(final(completion)) == right)
 
 
 def regex(completion: str, answer: Any) -> float:
@@ -67,7 +68,7 @@ def mathematical(completion: str, answer: Any) -> float:
     """Equal by math-verify, whose own clock is off: it is a signal that the sandbox does not let it have."""
     from math_verify import parse, verify
 
-    said, right = answer_of(completion), text_of(answer)
+    said, right = final(completion), text_of(answer)
     if len(said) > MAX_CHARS:
         return 0.0
     known = parse(right if "$" in right or "\\boxed" in right else f"${right}$", parsing_timeout=None)
@@ -78,6 +79,9 @@ def mathematical(completion: str, answer: Any) -> float:
 def load(spec: Mapping[str, Any]) -> Verifier:
     """By what `compile.py` wrote: a name, or a function of the user's. Raises whatever an import raises."""
     name = spec["name"]
+    if form := spec.get("form"):  # the rows hold whole solutions, which shots show
+        read, verify = FORMS[form].read, load({**spec, "form": ""})
+        return lambda completion, answer: verify(completion, read(answer).strip())
     if name == "number":
         return lambda completion, answer: number(completion, answer, spec["tolerance"])
     if name == "math":
@@ -100,6 +104,12 @@ NAMED: Mapping[str, Verifier] = {
 def text_of(answer: Any) -> str:
     """A reference answer as it is compared and shown."""
     return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+def final(text: str) -> str:
+    """Behind the thinking of a text, what its last ####, box or tags name as the answer; else all of it."""
+    said = answer_of(without_thinking(text))
+    return next((part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said)
 
 
 def _quantity(text: str) -> tuple[Decimal, str] | None:

@@ -9,7 +9,7 @@ PAGE = """\
 usage: swarm-node simulate [CONFIG.toml] [--flags]
 
 Many nodes on this machine: what does sharing bring? Writes report.json,
-rewards.png, manifest.json and events.jsonl.
+report.csv, rewards.png, manifest.json and events.jsonl.
 
   --nodes N                      of the swarm, each with a policy of its own (8)
   --arms I/J ...                 own and external groups per round: 8/0,4/4

@@ -18,7 +18,7 @@ from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
-PATTERNS = ("report.json", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
+PATTERNS = ("report.json", "report.csv", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
 SAME_ENGINE = {"ray": "memory"}  # to the bit
 ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}  # options that do not change a cell
 

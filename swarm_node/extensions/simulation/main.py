@@ -10,13 +10,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import write_json
+from swarm_node.common.files import write_bytes, write_json
 from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
+from swarm_node.extensions.simulation.estimate import estimated
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.folder import ReportFolder
@@ -24,7 +26,7 @@ from swarm_node.extensions.simulation.node_options import contributors, node_con
 from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.tables import result
+from swarm_node.extensions.simulation.tables import per_seed, result
 from swarm_node.policy import named
 from swarm_node.telemetry import events
 from swarm_node.telemetry.jsonlines import JsonLines
@@ -56,6 +58,9 @@ def simulate(
         records = folder.load(cells, config.rounds) if config.resume else []
         finished = {record.cell for record in records}
         todo = [cell for cell in cells if cell not in finished]
+        at_once = min(len(todo), config.workers or engine_of(config).cells_at_once(config))
+        for line in estimated(config, todo, at_once):
+            say(console, line)
         with events.Telemetry(show=warn) as telemetry:
             events.observe(telemetry, folder.path, config)
             telemetry.add(JsonLines(folder.events, warn))
@@ -69,6 +74,7 @@ def simulate(
             records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
             report = build_report(config, records)
             write_json(folder.report, asdict(report))
+            write_bytes(folder.path / "report.csv", per_seed(report).encode())
             _draw(report, folder)
             telemetry.emit(events.RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
         console.print(result(report))
@@ -89,6 +95,7 @@ def check(config: SimulationConfig) -> list[Cell]:
     for node in range(config.nodes):
         node_config(config, node)
     engine_of(config).check(config)
+    plugins.made("samplers", config.round.sampler)
     return all_cells(config)
 
 

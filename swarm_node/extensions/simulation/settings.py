@@ -72,7 +72,7 @@ class SimulationConfig(LearningConfig):
     evaluate_samples: Positive = 4
     """Completions of each of them."""
     out: Path = Path("runs/simulation")
-    """Report folder: report.json, rewards.png, accuracy.png, manifest.json, events.jsonl."""
+    """Report folder: report.json, report.csv, rewards.png, accuracy.png, manifest.json, events.jsonl."""
     resume: bool = False
     """Go on with an interrupted run in the same folder: finished arm/seed pairs are kept."""
     overwrite: bool = False

@@ -2,6 +2,7 @@
 baselines and seeds decide it, and a single run knows none."""
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,6 +13,12 @@ from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.reports import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
+COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
+COST_WORDS = "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
+PER_SEED = (
+    "arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall_seconds,"
+    "all_tasks,own_tasks,other_tasks,area"
+)
 ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused")
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
@@ -37,7 +44,30 @@ def result(report: Report) -> RenderableType:
             for node, label in enumerate(report.nodes)
         )
         parts += [Text("Cumulative reward of each node, mean over seeds"), _table(("node", *report.arms), rows)]
-    return Group(*parts)
+    return Group(*parts, Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms)))
+
+
+def per_seed(report: Report) -> str:
+    """The figures of each arm and seed as CSV, with nothing where there are none."""
+    lines = [PER_SEED]
+    for name, arm in report.arms.items():
+        known = arm.held_out
+        ends = (known.final, known.final_local, known.final_other, known.area) if known else [repeat("")] * 4
+        rows = zip(report.seeds, arm.cumulative_reward, arm.final_reward, *_took(name, report), *ends, strict=False)
+        lines += [",".join([name, *("" if value is None else str(value) for value in row)]) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _took(name: str, report: Report) -> list[Sequence[float]]:
+    """Tokens generated and trained on, seconds of processors and of the clock: of all nodes, per seed."""
+    arm, cost = report.arms[name], report.cost[name]
+    tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
+    return [*tokens, *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds))]
+
+
+def _cost(name: str, report: Report) -> tuple[str, ...]:
+    shown = (plus_minus(mean(values), ci95(values), 0) if any(values) else "-" for values in _took(name, report))
+    return (name, *shown, f"{report.cost[name].peak_memory_mb:.0f}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -51,11 +81,12 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
     digits = 1 if arm.mean >= 1 else 3
+    half = arm.ci95 if len(arm.rewards) > 1 else ci95(arm.node_rewards[0])
     informative = mean([mean(shares) for shares in arm.informative_share])
     return (
         name,
         plus_minus(mean(arm.final_reward), ci95(arm.final_reward)),
-        plus_minus(arm.mean, arm.ci95, digits),
+        plus_minus(arm.mean, half, digits),
         f"{informative:.1%}",
     )
 
@@ -83,12 +114,12 @@ def _end(seeds: Sequence[float | None], half: float | None) -> str:
 
 def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
     """A mean, and the half-width of its interval if it has one."""
-    return f"{value:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+    return f"{value:,.{digits}f}" + ("" if half is None else f" ± {half:,.{digits}f}")
 
 
 def _caption(report: Report) -> str:
-    several = len(report.seeds) > 1
-    interval = f"{len(report.seeds)} seeds, ± is a 95 % interval" if several else "1 seed: another may differ"
+    seeds = len(report.seeds)
+    interval = f"{seeds} seeds, ± is a 95 % interval" if seeds > 1 else "1 seed, ± over nodes: another may differ"
     right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
     most = report.questions * report.rounds
     return (

@@ -18,6 +18,8 @@ AUTHOR = PeerId("12D3KooWAlice")
 class Named:
     """Rewards its own name; a stand-in for an environment, not a mock of one."""
 
+    notes = ()
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.closed = False

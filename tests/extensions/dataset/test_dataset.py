@@ -14,7 +14,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import held_out
-from swarm_node.environments.registry import build_environment, leaving, tasks_of
+from swarm_node.environments.registry import build_environment, leaving, tasks_of, with_environment
 from swarm_node.extensions.dataset import verifiers
 from swarm_node.extensions.dataset.compile import compiled
 from swarm_node.extensions.dataset.environment import KIND, Facts
@@ -71,6 +71,7 @@ def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path) -> Non
     config = write(tmp_path).model_copy(update={"verifier": "number"})
     other = write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file
     changes = {"file": other, "template": "So {prompt}", "verifier": "exact", "tolerance": 0.1, "held_out": 0.2}
+    changes["form_weight"] = 0.1
     before = read(config).version
     for change in changes.items():
         assert read(config.model_copy(update=dict([change]))).version != before, change
@@ -110,6 +111,7 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
     assert facts.duplicates == 1
     once = ("row above 1 MB", "prompt above 16 KB", "answer above 16 KB", "no Unicode text", "no answer", "no prompt")
     assert facts.left_out == {**dict.fromkeys(once, 1), "no JSON object": 2}
+    assert (facts.lines["row above 1 MB"], facts.lines["no JSON object"]) == ([22], [26, 27])
 
 
 @pytest.mark.slow
@@ -117,9 +119,14 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("missing.jsonl", None, "does not exist"),
-        ("questions.txt", "x", "ends in none of .jsonl, .csv, .parquet"),
+        ("questions.txt", "x", "ends in none of .jsonl, .csv, .tsv, .parquet"),
         ("empty.jsonl", "", "no question in it: no rows"),
-        ("columns.jsonl", '{"question": "1 + 1", "solution": "2"}', "1 rows: no prompt; its columns are question, sol"),
+        (
+            "columns.jsonl",
+            '{"ask": "1", "say": "2"}',
+            "are ask, say; name those to use: --dataset.prompt COLUMN --dataset.a",
+        ),
+        ("near.csv", "questoin,answers\n1,2\n", "did you mean --dataset.prompt questoin --dataset.answer answers?"),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
         ("broken.parquet", "PAR1 no", "is no Parquet file"),
     ],
@@ -153,7 +160,55 @@ def test_a_round_asks_no_question_twice_and_those_held_out_have_each_their_turn(
     assert sorted(set(pages)) == list(range(600))
 
 
+SUMS = [{"question": f"{k} + 1?", "answer": f"One more.\n#### {k + 1:,}"} for k in range(990, 1050)]
+CHATS = [[{"role": "user", "content": str(k)}, {"role": "assistant", "content": str(k + 1)}] for k in range(60)]
+BOXES = [f"So \\boxed{{{k}}}" for k in range(60)]
+KNOWN = [
+    (SUMS, "question -> answer, number after ####", "1000 + 1?", "One more.\n#### 1,001"),
+    ([{"problem": f"{k}?", "solution": b} for k, b in enumerate(BOXES)], "problem -> solution, number in \\boxed{}",
+     "7?", BOXES[7]),
+    ([{"messages": chat} for chat in CHATS], "messages -> its last turn, exact", "7", "8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "said", "prompt", "answer"), KNOWN)
+def test_columns_and_forms_of_answers_are_recognised_and_said(
+    tmp_path: Path, rows: Any, said: str, prompt: str, answer: str
+) -> None:
+    sides = tmp_path / "out.json"
+    facts = Facts.model_validate(compiled(write(tmp_path, rows), str(sides)))
+    assert list(facts.notes()) == [(False, f"reads {said}: 60 rows, {facts.held_out} held out")]
+    kept = json.loads(sides.read_text())["rows"]
+    assert [prompt, answer] in kept["train"] + kept["held_out"]
+
+
+def test_rows_without_the_mark_of_most_answers_are_named_by_line(tmp_path: Path) -> None:
+    facts = read(write(tmp_path, [*SUMS[:30], {"question": "x", "answer": "no mark"}, {"question": "y"}]))
+    assert facts.left_out == {"no answer": 1, "no answer after ####": 1}
+    assert "1 rows left out, no answer after ####: line 31" in dict(facts.notes()).values()
+    fractions = [{"problem": f"{k}?", "solution": f"\\boxed{{\\frac{{1}}{{{k}}}}}"} for k in range(2, 40)]
+    pytest.importorskip("math_verify")
+    assert read(write(tmp_path, fractions)).verifier == {"name": "math", "tolerance": 0.0, "form": "boxed"}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_csv_file_may_have_other_separators_and_lines_in_its_cells(tmp_path: Path, separator: str) -> None:
+    file = tmp_path / "x.csv"
+    rows = [f'"{k}{separator}\n{k}"{separator}{k}\n' for k in range(3)]
+    file.write_text(f'\n"question"{separator}answer\n{"".join(rows)}{separator}7\n')
+    facts = read(DatasetConfig(file=str(file), held_out=0.0))
+    assert sorted(facts.examples) == [(f"{k}{separator}\n{k}", str(k)) for k in range(3)]
+    assert facts.lines == {"no prompt": [9]}
+    assert [text[:22] for warning, text in facts.notes() if warning] == ["no question is held ou"]
+
+
 RIGHT = [
+    *[
+        ("number", said, "Four.\n#### 7")
+        for said in ("#### 7\nQuestion: 5", "7, so \\boxed{7} of 9", "<think>5</think> 7")
+    ],
+    *[("choice", said, "B") for said in ("\\boxed{B}", "<think>It is A.</think>\n\nB")],
+    ("number", "3 of \\boxed{7} in 9", "It is \\boxed{7}, not 8"),
     *[("number", said, "1234.5") for said in ("1234.5", "1,234.5", "1.234,5", "1 234.5", "1'234.5", "= 1234.50 km")],
     *[("number", said, "12 km") for said in ("12", "12 km", "12KM", "<answer>12 km</answer>", "so it is 12")],
     *[("number", said, "50 %") for said in ("50%", "50")],
@@ -165,6 +220,11 @@ RIGHT = [
     *[("math", said, "1/2") for said in ("0.5", "\\boxed{\\frac{1}{2}}", "$\\frac{2}{4}$")],
 ]
 WRONG = [
+    *[
+        ("number", said, "#### 7")
+        for said in ("#### 5\nQuestion: 7", "<think>it is 7", "<think>7</think>8", "\\boxed{8} 7")
+    ],
+    *[("choice", "<think>It is B.", "B"), ("math", "<think>1/2", "1/2")],
     *[("number", said, "1234.5") for said in ("1235", "", "none", "1234.5 1", "9" * 200, "1e9999", "1/0", "nan")],
     *[("number", said, "12 km") for said in ("12 miles", "-12")],
     *[("choice", said, "B") for said in ("A", "B or A", "", "Because", "BB", "C. B")],
@@ -211,6 +271,17 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
         assert not set(environment.prompts(kept)) & set(prompts)
         assert all(environment.catalogue.knows(question) for question in asked)
         assert not any(environment.catalogue.knows(question) for question in kept), "a peer's would be trained on"
+
+
+@pytest.mark.slow
+def test_form_and_length_weigh_beside_the_answer_and_no_wrong_one_earns_more_than_a_right_one(tmp_path: Path) -> None:
+    rows = [{"question": f"Question {k}", "answer": "1234\n#### 7"} for k in range(20)]  # 11 characters
+    config = settings(write(tmp_path, rows), form_weight=0.2)
+    texts = ["#### 7", "#### 5", "7", "", "#### 7" + " " * 10, "#### 5" + "x" * 30]
+    # 0.8 for the answer, 0.1 for its form, 0.1 for its length: 16 characters of 11 are (22 - 16) / 11 of that
+    graded = (1.0, 0.2, 0.1, 0.1, 0.954545, 0.1)
+    assert scored(with_environment(config, scoring="graded"), [texts]) == [graded]
+    assert scored(config, [texts]) == [(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)]
 
 
 HOSTILE = """
@@ -261,8 +332,8 @@ def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(
     shown = capsys.readouterr().out
     dispatch(["task", "try", config.file, "--verifier", "number", "--json"])
     facts = Facts.model_validate_json(capsys.readouterr().out)
-    assert "100 questions, 1 rows twice" in shown
-    assert f"version            {facts.version}" in shown and "what leaves this machine" in shown
+    assert "reads prompt -> answer, number: 100 rows" in shown and "\n1 rows twice" in shown
+    assert f"same version: {facts.version}" in shown and "what leaves this machine" in shown
     with pytest.raises(UserError, match="did you mean 'number'"):
         dispatch(["task", "try", config.file, "--verifier", "nmber"])
 

@@ -9,7 +9,7 @@ from swarm_node.extensions.simulation.plot import subline
 from swarm_node.extensions.simulation.report import build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95, t_975
-from swarm_node.extensions.simulation.tables import result
+from swarm_node.extensions.simulation.tables import per_seed, result
 from swarm_node.rollouts.reports import combined
 from tests.core.telemetry.test_metrics import report as different
 
@@ -105,6 +105,20 @@ def test_every_metric_of_a_simulation_is_in_its_rounds_and_its_report() -> None:
     assert {name: curves[0][0] for name, curves in arm.metrics.items()} == {
         name: float(f"{value:.6g}") for name, value in done.metrics.items()
     }
+
+
+def test_the_table_and_the_file_have_tokens_time_and_intervals_of_every_arm(small, render):
+    report = build_report(*small)
+    header, first, *rest = per_seed(report).splitlines()
+    assert header.startswith("arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall")
+    # seed 0 of 8/0: two nodes, two rounds, each of 500 and 100 tokens; (0 + 0.2 + 0.2 + 0.4) / 4 is its reward
+    assert first.split(",")[:2] + first.split(",")[4:] == ["8/0", "0", "2000", "400", "0.0", "4.0", "", "", "", ""]
+    assert [float(value) for value in first.split(",")[2:4]] == pytest.approx([3.6, 0.2]) and len(rest) == 3
+    shown = render(result(report))
+    assert "generated tokens" in shown and "2,000 ± 0" in shown and "560 ± 0" in shown and "4 ± 0" in shown
+    one = build_report(small[0].model_copy(update={"seeds": 1}), [small[1][1]])
+    # nodes of 1.8 and 5.4: a half-width of 12.7062 x 1.8
+    assert "3.6 ± 22.9" in render(result(one)) and "± over nodes" in render(result(one))
 
 
 def test_cost_has_the_time_of_a_round_by_phase(small):

@@ -22,7 +22,7 @@ def learnt(path: Path) -> dict:
 @pytest.mark.slow
 def test_a_simulation_writes_its_files_and_shows_the_result(finished_once):
     folder, shown = finished_once
-    files = {"report.json", "rewards.png", "manifest.json", "events.jsonl", "cells"}
+    files = {"report.json", "report.csv", "rewards.png", "manifest.json", "events.jsonl", "cells"}
     assert {file.name for file in folder.iterdir()} == files
     arms = json.loads((folder / "report.json").read_text())["arms"]
     for arm in arms.values():

@@ -1,0 +1,67 @@
+"""What a simulation will take, foretold before it starts from the sizes of its models. Imports no torch."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import Cell, cell_config
+from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.progress import duration
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.policy import models
+
+LARGE = 50_000_000  # parameters of all nodes that are worth a word
+PROCESS = 0.5e9  # bytes of a worker with its scorers
+TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0  # of a parameter, for each node, and once: docs/results/memory.md
+MAX_HEAD = 64 * 1024 * 1024  # bytes
+PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
+
+
+def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> Iterator[str]:
+    """A line about memory and time where large models run on the processors of this machine. UserError where they take
+    more memory than is free."""
+    if config.engine != "memory" or (config.model.device != "cpu" and Path("/dev/nvidiactl").exists()):
+        return
+    each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+    cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
+    if not todo or sum(each) < LARGE:
+        return
+    most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
+    need = f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
+    if at_once * most > free:
+        smaller = "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
+        advice = f"--workers {int(free / most)}" if most < free else smaller
+        raise UserError(f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}")
+    seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
+    yield f"{need} and up to {duration(seconds)}, roughly, where nothing else runs"
+
+
+def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
+    """Bytes that a cell with nodes of so many parameters takes. Under adapters, nodes share their weights."""
+    kept = ADAPTED if config.model.lora_rank else TRAINED
+    return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
+
+
+def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
+    """Where every completion is as long as it may be: a token costs twice as many operations as there are parameters to
+    read or generate, and six times to train."""
+    group, tokens, mix = config.generation.num_generations, config.generation.max_completion_length, config.round
+    written = mix.questions * (PROMPT + group * tokens)
+    trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
+    return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
+
+
+def parameters(name: str) -> int:
+    """Of a model on this machine, by the heads of its files; 0 where it is not known."""
+    total = 0
+    with suppress(OSError, ValueError, AttributeError, TypeError):  # whoever loads it says what is wrong
+        for file in models.folder(name).glob("*.safetensors"):
+            with file.open("rb") as content:
+                head = json.loads(content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little"))))
+            total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
+    return total
