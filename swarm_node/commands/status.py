@@ -9,7 +9,7 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common import private
+from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig
@@ -67,6 +67,8 @@ def ask(home: Path) -> dict[str, Any]:
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
     state = state_of(answer, found)
+    for name in plugins.registered("status"):
+        answer |= plugins.load("status", name)(home, answer)
     return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
 
 
@@ -158,6 +160,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines += [f"  address {printable(address)}" for address in network["addresses"]]
         lines += [f"  bootstrap node {each['peer']}: {printable(each['state'])}" for each in network["bootstrap_nodes"]]
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
+        lines += [answer["advice"]] if "advice" in answer else []
     elif network.get("enabled") is False:
         lines.append("network: off")
     return [printable(line, 500) for line in lines]
