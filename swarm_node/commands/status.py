@@ -37,7 +37,6 @@ Whom the running node knows.
   --home FOLDER   of the node (~/.swarm-node)
   --json          a JSON list, for scripts"""
 
-
 PAUSE_PAGE = """\
 usage: swarm-node pause [--home FOLDER]
 
@@ -58,12 +57,9 @@ def ask(home: Path) -> dict[str, Any]:
     """The node's reply with "healthy", "problems" and "state"; only the first two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
-        running = in_use(home)
-        problem = (
-            f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
-            if running
-            else f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
-        )
+        problem = f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
+        if in_use(home):
+            problem = f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
     state = state_of(answer, found)
@@ -191,8 +187,7 @@ def _figures(peer: Mapping[str, Any]) -> str:
 
 def status_command(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
-    config = _asking(argv, "swarm-node status")
-
+    config = from_command_line(AskConfig, argv, "swarm-node status", flags_only=True)
     answer = ask(config.home.expanduser())
     print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
     sys.exit(0 if answer["healthy"] else 1)
@@ -200,19 +195,12 @@ def status_command(argv: list[str]) -> None:
 
 def peers_command(argv: list[str]) -> None:
     """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
-    config = _asking(argv, "swarm-node peers")
-
+    config = from_command_line(AskConfig, argv, "swarm-node peers", flags_only=True)
     answer = ask(config.home.expanduser())
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
-    if config.json_output:
-        print(json.dumps(answer["network"].get("peers", [])))
-        return
-    print("\n".join([f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]))
-
-
-def _asking(argv: list[str], program: str) -> AskConfig:
-    return from_command_line(AskConfig, argv, program, flags_only=True)
+    lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
+    print(json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines))
 
 
 def pause(argv: list[str]) -> None:
@@ -230,15 +218,14 @@ def resume(argv: list[str]) -> None:
     home = _home(argv, "swarm-node resume")
     try:
         (home / PAUSE_FILE).unlink()
-    except FileNotFoundError as error:
-        raise UserError(f"home {home} is not paused") from error
     except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}") from error
+        missing = isinstance(error, FileNotFoundError)
+        raise UserError(f"home {home} is not paused" if missing else f"home {home}: {error.strerror}") from error
     print("it goes on" if in_use(home) else "no node runs there now; the next one will work")
 
 
 def _home(argv: list[str], program: str) -> Path:
-    home = _asking(argv, program).home.expanduser()
+    home = from_command_line(AskConfig, argv, program, flags_only=True).home.expanduser()
     if not home.is_dir():
         raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     return home

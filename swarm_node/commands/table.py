@@ -25,7 +25,6 @@ GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an exte
 }
 RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # those of 0.1
 
-
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
 CORE: Mapping[str, Entry] = {

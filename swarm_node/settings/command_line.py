@@ -226,13 +226,12 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
     """What the home says of the options of this command; nothing where a command has no home."""
-    about = kind.model_fields.get("home")
-    homes = [str(source.values["home"]) for source in given if "home" in source.values]
-    file = Path(homes[-1] if homes else about.default, HOME_FILE).expanduser() if about else None
-    known = describe(kind)
-    kept = flatten(_read_file(file)) if file and os.path.isfile(file) else {}
-    found = {key: value for key, value in kept.items() if key in known}
-    return Source("home", found, {key: f"{file}: {key}" for key in found})
+    if "home" not in kind.model_fields:
+        return Source("home")
+    named = next((source.values["home"] for source in reversed(given) if "home" in source.values), None)
+    file = Path(str(named or kind.model_fields["home"].default), HOME_FILE).expanduser()
+    kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
+    return Source("home", {key: kept[key] for key in kept if key in known}, {key: f"{file}: {key}" for key in kept})
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
 REACHES = ("from anywhere", "from anywhere, through a relay", "on the same local network", "on this machine only")
-FROM_ANYWHERE, NEARBY, HERE = 1, 2, 3  # up to which `usefulness`
+FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
 MANIFEST_BYTES = 1 << 20
 
 PAGE = """\
@@ -79,17 +79,15 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
 
 
 def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """At most three: first one that can be dialled from anywhere, of a connected peer if this node has none; then of
-    each host of this node one, by TCP where it can be."""
-    best = sorted(own, key=lambda address: (usefulness(address), "/udp/" in address))
+    """At most three: first what can be dialled from anywhere, if only a connected peer, then what can be from nearby.
+    One of each host, by TCP where it can be."""
     hosts: dict[tuple[str, str], str] = {}
-    for address in best:
+    for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
         hosts.setdefault(parts(address)[0], address)
     found = [address for address in hosts.values() if usefulness(address) < HERE] or list(hosts.values())
-    if found and usefulness(found[0]) > FROM_ANYWHERE:
-        found[:0] = [address for address in others if usefulness(address) <= FROM_ANYWHERE][:1]
-    near = [address for address in found if usefulness(address) == NEARBY]
-    return tuple([*found[: MAX_ADDRESSES - 1], *near[:1], *found[MAX_ADDRESSES - 1 :]])[:MAX_ADDRESSES]
+    near = [address for address in found if usefulness(address) > FROM_ANYWHERE]
+    far = [address for address in (*found, *others) if usefulness(address) <= FROM_ANYWHERE]
+    return (*far[: max(1, MAX_ADDRESSES - len(near))], *near)[:MAX_ADDRESSES]
 
 
 def _file_of(home: Path, environment: str) -> str:

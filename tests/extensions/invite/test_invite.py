@@ -1,6 +1,5 @@
 """Two computers, one command each: the second one types the code of the first, and nothing else."""
 
-import json
 import os
 from pathlib import Path
 
@@ -90,5 +89,3 @@ def test_two_computers_need_one_command_each_and_the_second_remembers(tmp_path: 
                 assert there["network"]["swarm"] == "friends" and there["training"]["asks"] == {
                     "reasoning_gym": ["gcd/easy"]
                 }
-    (peer,) = json.loads((first / "peers.json").read_text())["peers"] if (first / "peers.json").exists() else [{}]
-    assert peer
