@@ -229,7 +229,7 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
     if "home" not in kind.model_fields:
         return Source("home")
     named = next((source.values["home"] for source in reversed(given) if "home" in source.values), None)
-    file = Path(str(named or kind.model_fields["home"].default), HOME_FILE).expanduser()
+    file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
     kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
     return Source("home", {key: kept[key] for key in kept if key in known}, {key: f"{file}: {key}" for key in kept})
 

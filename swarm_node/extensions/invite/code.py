@@ -19,7 +19,6 @@ from swarm_node.settings import NetworkConfig
 
 PREFIX = "swarm:"
 KIND, LAST_KIND = 1, 31  # kinds that may follow; what has another first byte is no code
-CHECKSUM_BYTES = 4
 MAX_CHARS = 4096
 MAX_ADDRESSES = 3
 NAME = r"[A-Za-z0-9._+-]{1,64}"
@@ -27,7 +26,6 @@ NAME = r"[A-Za-z0-9._+-]{1,64}"
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z")]  # as protocol.messages.Name
 Task = Annotated[str, Meta(pattern=rf"\A{NAME}/{NAME}\Z")]
 FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_ .+:/-]{0,80}\Z")]
-Key = Annotated[bytes, Meta(max_length=32)]
 
 
 class Asked(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -49,7 +47,7 @@ class Invitation(msgspec.Struct, frozen=True):
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    doors: Annotated[list[tuple[Key, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # no key: as before
+    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # no key: as before
     swarm: Name
     asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
     at_once: Annotated[int, Meta(ge=0, le=1024)]
@@ -74,39 +72,30 @@ def encode(invitation: Invitation) -> str:
 
 def decode(text: str) -> Invitation:
     """What the code says. UserError, one line, for anything else; it repeats nothing of the text."""
-    text = "".join(text[: 2 * MAX_CHARS].split())  # mail and chat programs break lines
+    text = "".join(text[: 2 * MAX_CHARS].split()).removeprefix(PREFIX)  # mail and chat programs break lines
     try:
-        data = base64.b64decode(_padded(text.removeprefix(PREFIX)), altchars=b"-_", validate=True)
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
         raise UserError("this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:")
     if data[0] != KIND:
         raise UserError("this invitation was made by a newer swarm-node: upgrade")
-    if data[-CHECKSUM_BYTES:] != _checksum(data[:-CHECKSUM_BYTES]):
+    if data[-4:] != _checksum(data[:-4]):
         raise UserError("this invitation is mistyped or cut off: copy the whole code again")
     try:
-        found = _admitted(data[1:-CHECKSUM_BYTES])
-        if encode(found) != PREFIX + text.removeprefix(PREFIX):
+        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=_Body), [], b""
+        for own, where in read.doors:
+            key = own or key
+            addresses.append(f"{from_bytes(where)}/p2p/{peer_id(key)}")
+        check_addresses(NetworkConfig(peers=tuple(addresses)))
+        found = Invitation(tuple(addresses), read.swarm, read.asked, read.at_once)
+        if encode(found) != PREFIX + text:
             raise ValueError("another spelling")
     except (ValueError, RecursionError, UserError) as error:
         raise UserError("this invitation is not as swarm-node writes it: ask for another") from error
     return found
 
 
-def _admitted(body: bytes) -> Invitation:
-    read = msgspec.msgpack.decode(body, type=_Body)
-    addresses, key = [], b""
-    for own, where in read.doors:
-        key = own or key
-        addresses.append(f"{from_bytes(where)}/p2p/{peer_id(key)}")
-    check_addresses(NetworkConfig(peers=tuple(addresses)))
-    return Invitation(tuple(addresses), read.swarm, read.asked, read.at_once)
-
-
 def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()[:CHECKSUM_BYTES]
-
-
-def _padded(text: str) -> str:
-    return text + "=" * (-len(text) % 4)
+    return hashlib.sha256(data).digest()[:4]

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-import msgspec
-
 from swarm_node.commands import status
 from swarm_node.commands.command import Command
 from swarm_node.common import private
@@ -19,7 +17,7 @@ from swarm_node.settings import AskConfig, NodeConfig, Section
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
-REACHES = ("from anywhere", "from anywhere, through a relay", "on the same local network", "on this machine only")
+REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
 FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
 MANIFEST_BYTES = 1 << 20
 
@@ -38,19 +36,16 @@ def command(argv: list[str]) -> None:
     """The code goes to standard output, what to do with it to standard error."""
     config = from_command_line(AskConfig, argv, "swarm-node invite", flags_only=True)
     answer = status.ask(config.home.expanduser())
+    if "role" not in answer:
+        raise UserError("; ".join(answer["problems"]))
     if "invitation" not in answer:
-        off = answer.get("network", {}).get("enabled") is False
-        why = "the network of this node is off" if off else "this node has no address yet: try again in some seconds"
-        raise UserError(why if "role" in answer else "; ".join(answer["problems"]))
+        raise UserError("this node has no address: its network starts, rests or is off; see swarm-node status")
     code, invited = answer["invitation"], decode(answer["invitation"])
-    if config.json_output:
-        print(json.dumps({"invitation": code, **msgspec.to_builtins(invited)}))
-        return
     tasks = " ".join(task for each in invited.asked for task in each.tasks)
-    reach = REACHES[min(map(usefulness, invited.addresses))]
-    print(f"swarm {invited.swarm}{tasks and f', tasks {tasks}'}; reached {reach}", file=sys.stderr)
+    reached = REACHED[min(map(usefulness, invited.addresses))]
+    print(f"swarm {invited.swarm}{tasks and f', tasks {tasks}'}; reached {reached}", file=sys.stderr)
     print("on the other computer: swarm-node join CODE, with this code:", file=sys.stderr)
-    print(code)
+    print(json.dumps({"invitation": code}) if config.json_output else code)
 
 
 def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
