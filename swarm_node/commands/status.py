@@ -12,9 +12,8 @@ from swarm_node.commands.home import in_use
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
-from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.programs import PAUSE_FILE, AskConfig
 
 START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
@@ -218,9 +217,10 @@ def resume(argv: list[str]) -> None:
     home = _home(argv, "swarm-node resume")
     try:
         (home / PAUSE_FILE).unlink()
+    except FileNotFoundError as error:
+        raise UserError(f"home {home} is not paused") from error
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        raise UserError(f"home {home} is not paused" if missing else f"home {home}: {error.strerror}") from error
+        raise UserError(f"home {home}: {error.strerror}") from error
     print("it goes on" if in_use(home) else "no node runs there now; the next one will work")
 
 

@@ -19,11 +19,11 @@ from swarm_node.settings.command_line import HOME_FILE, from_command_line, origi
 TASKS = "environment.tasks"
 
 PAGE = f"""\
-usage: swarm-node join CODE [CONFIG.toml] [--flags]
+usage: swarm-node join CODE [--flags]
 
 Train and share in the swarm of whoever ran swarm-node invite. It is run, with
-the peers, the swarm and the tasks of the code; options of your own go before
-those. The home remembers it in {HOME_FILE}: next time swarm-node run is enough.
+the peers, swarm and tasks of the code; options of your own go before those. The
+home remembers it in {HOME_FILE}: next time swarm-node run is enough.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --environment.tasks TASK ...   only these of the tasks
