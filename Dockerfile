@@ -1,4 +1,4 @@
-# swarm-node in a container: `docker run swarm-node --peers MULTIADDR`. See docker/README.md.
+# swarm-node in a container: `docker run swarm-node join CODE`. See docker/README.md.
 #
 #   docker build -t swarm-node .                                CPU
 #   docker build -t swarm-node:gpu --build-arg TORCH_INDEX= .   CUDA: the build that pip finds by itself
