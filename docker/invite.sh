@@ -24,11 +24,11 @@ invited() { code=$(docker exec "$name-a" swarm-node invite 2>/dev/null); }
 shares() { docker exec "$name-$1" grep -q '"external_informative": [1-9]' /data/events.jsonl 2>/dev/null; }
 
 docker network create "$name" >/dev/null || exit 1
-began=$(date +%s)
+nothing=$(date +%s)
 demand "a runs" start a run --swarm "$name"
 demand "a invites" soon invited
 demand "b joins by the code" start b join "$code"
 demand "both have trained on groups of the other" soon every shares a b
-took=$(($(date +%s) - began))
+took=$(($(date +%s) - nothing))
 demand "from nothing to sharing in $took s, and $patience s are allowed" [ $took -le "$patience" ]
 [ $failures -eq 0 ] || { docker logs --tail 20 "$name-a"; docker logs --tail 20 "$name-b"; exit 1; }

@@ -1,6 +1,7 @@
 """Two computers, one command each: the second one types the code of the first, and nothing else."""
 
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from swarm_node.extensions.dataset.environment import read
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.invite.code import Asked, Invitation, encode
 from swarm_node.extensions.invite.invite import chosen
-from swarm_node.extensions.invite.join import command
+from swarm_node.extensions.invite.join import command, remembered
+from swarm_node.settings import NodeConfig
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until
 
@@ -39,6 +41,15 @@ def test_a_code_leads_from_anywhere_and_from_the_local_network() -> None:
         == WORLD
     )
     assert LAN in chosen([LAN, WORLD, RELAYED, WORLD.replace("8.8.8.8", "1.1.1.1")], [])
+
+
+def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:
+    said = Invitation((LAN,), "--home", (Asked("basics", "1", ("--seed/7", "next/few")),), 2)
+    assert tomllib.loads(remembered(said, NodeConfig(seed=3), {"seed", "environment.at_once"})) == {
+        "swarm": "--home",
+        "network": {"peers": [LAN]},
+        "environment": {"tasks": ["--seed/7", "next/few"], "at_once": 0},
+    }
 
 
 @pytest.mark.slow
