@@ -1,4 +1,4 @@
-# swarm-node in a container: `docker run swarm-node --peers MULTIADDR`. See docker/README.md.
+# swarm-node in a container: `docker run swarm-node join CODE`. See docker/README.md.
 #
 #   docker build -t swarm-node .                                CPU
 #   docker build -t swarm-node:gpu --build-arg TORCH_INDEX= .   CUDA: the build that pip finds by itself
@@ -41,14 +41,16 @@ RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.
         -exec rm -rf {} +
 COPY swarm_node swarm_node
 COPY protocol protocol
-# Bytecode of what a node loads, written by loading it: of all modules it would be 200 MB more. Both commands are tests of
-# the installation, too; doctor's exit code 1 says that nobody is there to share with. The scoring process writes none by itself.
+# Bytecode of all that is ours, and of what a node loads of others, written by loading it: of all modules it would be 200 MB
+# more. Both commands are tests of the installation, too; doctor's exit code 1 says that nobody is there to share with. The
+# scoring process writes none by itself. A node writes for its own user alone, and here that is root: so it is opened at last.
 RUN pip install --no-compile --no-deps . \
+    && cd /opt/swarm-node/lib/python3*/site-packages && python -m compileall -q swarm_node protocol \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
     && python -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
     && for backend in hivemind libp2p; do \
         swarm-node doctor --home /tmp/home --network.backend $backend || [ $? = 1 ] || exit 1; done \
-    && rm -rf /tmp/home
+    && rm -rf /tmp/home && find /opt/swarm-node -name __pycache__ -exec chmod -R a+rX {} +
 # The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
 # the hub gives stays in its own cache, which is linked to, so that lies beside it.
 RUN XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
@@ -71,8 +73,8 @@ USER swarm
 # matplotlib, which reasoning-gym loads, looks for fonts once.
 RUN python -B -c 'import matplotlib.font_manager'
 WORKDIR /data
-# Identity, checkpoints, known peers, logs, downloaded models.
-VOLUME /data
+# Identity, checkpoints, known peers, logs, downloaded models. And what is temporary, so that the root may be read-only.
+VOLUME /data /tmp
 EXPOSE 31330/tcp 31330/udp
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["swarm-node", "status"]

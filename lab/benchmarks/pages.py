@@ -31,7 +31,7 @@ FIRST, SECOND = "first computer", "second computer"
 READY_SECONDS = 300.0  # the machine may be busy
 COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
-RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
+RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| join\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
 ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
 
 
@@ -174,6 +174,12 @@ class Reader:
                 return found[0]
         return f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
 
+    def code(self) -> str:
+        """With which others join the node that runs on the first computer."""
+        environment = {**os.environ, **self.environment, "HOME": str(self.home(FIRST)), "PATH": self.path}
+        line = ["bash", "-c", "swarm-node invite"]
+        return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
     def newest(self, folder: str) -> str:
         """The last checkpoint in this folder of the first home."""
         return max(found.name for found in (self.home(FIRST) / folder).iterdir())
@@ -210,6 +216,7 @@ Replacement = tuple[str, Callable[[Reader, "re.Match[str]"], str], str]
 
 SUBSTITUTIONS: Sequence[Replacement] = (
     (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
+    (r"swarm:\w+\.\.\.", lambda reader, _: reader.code(), "codes of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
     (r"(0\.0\.0\.0:)8080\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
     (r"(?<= )configs/", lambda _, __: f"{ROOT}/configs/", "files of the checkout, from its folder"),

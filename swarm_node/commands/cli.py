@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from swarm_node.commands.command import Entry
 
-USAGE = """\
-Trains a small language model together with others, by sharing completions.
-usage: swarm-node [COMMAND] [arguments]     (no command means run)"""
+USAGE = "usage: swarm-node [COMMAND] [arguments]  (none: run, train with others)"
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
 SOON = 0.4  # seconds until somebody who waits at a terminal is told; with what came before, within one
-MORE = f"{HELP}; --version\nOptions: defaults < CONFIG.toml < SWARM_NODE_SEED=1 < flags."
+MORE = f"{HELP}; --version"
 
 
 def main() -> None:

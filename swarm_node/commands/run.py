@@ -17,7 +17,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
 from swarm_node.common.loading import quickly
-from swarm_node.environments.registry import build_environment
+from swarm_node.environments.registry import build_environment, by_kind
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved
@@ -60,6 +60,8 @@ def run(config: NodeConfig, console: Console) -> None:
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
         progress = RecentRounds(monotonic)
+        progress.note("asks", {kind.name: tasks for kind, tasks in by_kind(config)})
+        progress.note("at_once", config.environment.at_once)
         network = build_network(config, identity, environment, progress.facts)
         network.start()
         stack.callback(network.close)

@@ -9,12 +9,11 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common import private
+from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
-from swarm_node.settings import AskConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.programs import PAUSE_FILE, AskConfig
 
 START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
@@ -37,7 +36,6 @@ Whom the running node knows.
   --home FOLDER   of the node (~/.swarm-node)
   --json          a JSON list, for scripts"""
 
-
 PAUSE_PAGE = """\
 usage: swarm-node pause [--home FOLDER]
 
@@ -58,15 +56,14 @@ def ask(home: Path) -> dict[str, Any]:
     """The node's reply with "healthy", "problems" and "state"; only the first two if there is no reply."""
     answer = control.ask(home)
     if answer is None:
-        running = in_use(home)
-        problem = (
-            f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
-            if running
-            else f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
-        )
+        problem = f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
+        if in_use(home):
+            problem = f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
     state = state_of(answer, found)
+    for name in plugins.registered("status"):
+        answer |= plugins.load("status", name)(home, answer)
     return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
 
 
@@ -158,6 +155,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines += [f"  address {printable(address)}" for address in network["addresses"]]
         lines += [f"  bootstrap node {each['peer']}: {printable(each['state'])}" for each in network["bootstrap_nodes"]]
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
+        lines += [answer["advice"]] if "advice" in answer else []
     elif network.get("enabled") is False:
         lines.append("network: off")
     return [printable(line, 500) for line in lines]
@@ -188,8 +186,7 @@ def _figures(peer: Mapping[str, Any]) -> str:
 
 def status_command(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
-    config = _asking(argv, "swarm-node status")
-
+    config = from_command_line(AskConfig, argv, "swarm-node status", flags_only=True)
     answer = ask(config.home.expanduser())
     print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
     sys.exit(0 if answer["healthy"] else 1)
@@ -197,19 +194,12 @@ def status_command(argv: list[str]) -> None:
 
 def peers_command(argv: list[str]) -> None:
     """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
-    config = _asking(argv, "swarm-node peers")
-
+    config = from_command_line(AskConfig, argv, "swarm-node peers", flags_only=True)
     answer = ask(config.home.expanduser())
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
-    if config.json_output:
-        print(json.dumps(answer["network"].get("peers", [])))
-        return
-    print("\n".join([f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]))
-
-
-def _asking(argv: list[str], program: str) -> AskConfig:
-    return from_command_line(AskConfig, argv, program, flags_only=True)
+    lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
+    print(json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines))
 
 
 def pause(argv: list[str]) -> None:
@@ -235,7 +225,7 @@ def resume(argv: list[str]) -> None:
 
 
 def _home(argv: list[str], program: str) -> Path:
-    home = _asking(argv, program).home.expanduser()
+    home = from_command_line(AskConfig, argv, program, flags_only=True).home.expanduser()
     if not home.is_dir():
         raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     return home

@@ -25,17 +25,12 @@ GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an exte
 }
 RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # those of 0.1
 
-
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
 CORE: Mapping[str, Entry] = {
     "run": Entry("swarm_node.commands.run:RUN", _FILE, "train here, publish and collect", _PART, lasting=True),
     "bootstrap": Entry(
-        "swarm_node.commands.bootstrap:BOOTSTRAP",
-        "[--flags]",
-        "a bootstrap and relay node; does not train",
-        _PART,
-        lasting=True,
+        "swarm_node.commands.bootstrap:BOOTSTRAP", "[--flags]", "lets others in; trains nothing", _PART, lasting=True
     ),
     "pause": Entry("swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART),
     "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),

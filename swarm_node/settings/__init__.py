@@ -1,6 +1,6 @@
 """Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
 
-Names follow TRL where TRL has the thing. `command_line.py` resolves them: defaults < file < environment < flags.
+Names follow TRL where TRL has the thing. `command_line.py` resolves them: defaults < home < file < environment < flags.
 
 A package registers the class of a section of its own in the group `swarm_node.settings`, under the name of its table in
 TOML. The core reads no field of such a section: it passes the configuration to what the extension registers, which asks

@@ -1,4 +1,4 @@
-"""One path for options, wherever they come from: defaults < file < environment < flags, and one line for a mistake.
+"""One path for options, wherever they come from: defaults < home < file < environment < flags; a line for a mistake.
 
 The line names the option as the user wrote it: a flag, a variable, or a key of a file. A text becomes a number, a path
 or a list in the configuration alone, so that a mistake reads the same wherever it stands.
@@ -33,6 +33,7 @@ from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
+HOME_FILE = "options.toml"  # in a home: options of every start there, the weakest of all that is given
 MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
     programs.NodeConfig,
@@ -52,7 +53,7 @@ C = TypeVar("C", bound=BaseModel)
 class Source:
     """Values from one place, by their keys."""
 
-    kind: str  # "file", "environment" or "flag"
+    kind: str  # "home", "file", "environment" or "flag"
     values: dict[str, Any] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # of keys, as the user wrote them
 
@@ -86,6 +87,7 @@ def sources_of(
         Source("environment", variables, {key: _variable(key) for key in variables}),
         flags,
     ]
+    given.insert(0, _of_home(kind, given))
     if word and first:
         if first in flags.values:
             raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
@@ -164,7 +166,7 @@ def all_kinds() -> list[type[BaseModel]]:
 
 
 def origins(given: Sequence[Source]) -> dict[str, str]:
-    """Where each key was set last: "file", "environment" or "flag"."""
+    """Where each key was set last, as `Source.kind` says it."""
     return {key: source.kind for source in given for key in source.values}
 
 
@@ -220,6 +222,16 @@ def _read_file(file: Path) -> dict[str, Any]:
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(f"config file {file} is not TOML: {text}") from error
+
+
+def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
+    """What the home says of the options of this command; nothing where a command has no home."""
+    if "home" not in kind.model_fields:
+        return Source("home")
+    named = next((source.values["home"] for source in reversed(given) if "home" in source.values), None)
+    file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
+    kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
+    return Source("home", {key: kept[key] for key in kept if key in known}, {key: f"{file}: {key}" for key in kept})
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:

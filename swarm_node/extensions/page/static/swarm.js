@@ -8,10 +8,11 @@ export class Swarm {
   constructor(run) {
     this.run = run;
     this.tiles = make("dl", { class: "tiles" });
+    this.invite = make("section", { class: "card", hidden: true });
     this.picture = make("div", {});
     this.legend = make("ul", { class: "legend" });
     this.peers = make("div", { class: "card" });
-    this.element = make("div", {}, this.tiles,
+    this.element = make("div", {}, this.tiles, this.invite,
       make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, "Peers around this node"),
         make("span", { class: "quiet" }, "the nearer, the sooner it answers; size: informative groups that came from it")), this.picture, this.legend),
       make("h2", {}, "Peers"), this.peers);
@@ -32,8 +33,19 @@ export class Swarm {
       tile("Given", number(counters["groups served"] ?? 0), "groups served to peers"),
     ];
     this.tiles.replaceChildren(...(this.run.status.role === "bootstrap" ? [tiles[0], tiles[1], tile("Announcements", number(counters["announcements received"] ?? 0), "new ones so far")] : tiles));
+    this.invitation(this.run.status.invitation);
     this.paint(peers);
     this.list(peers);
+  }
+
+  // Drawn only when the code changes: nobody's selection is lost.
+  invitation(code) {
+    if (code === this.code) return;
+    this.code = code;
+    this.invite.hidden = !code;
+    const line = make("code", { style: { overflowWrap: "anywhere" } }, `swarm-node join ${code}`);
+    const copy = make("button", { type: "button", class: "plain", onclick: () => copied(line, copy) }, "Copy");
+    replace(this.invite, make("h3", {}, "Invite others"), make("p", {}, "On another computer: ", line, " ", copy));
   }
 
   paint(peers) {
@@ -85,4 +97,15 @@ function tint(peer) {
 
 function describe(peer) {
   return `${peer.peer}, ${peer.link || "not connected"}, ${peer.state}, latency ${seconds(peer.latency)}, ${number(peer.came.informative ?? 0)} informative groups`;
+}
+
+// A browser has no clipboard for a page that came by plain http from another machine: then the line is selected.
+async function copied(line, button) {
+  getSelection().selectAllChildren(line);
+  try {
+    await navigator.clipboard.writeText(line.textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Selected";
+  }
 }

@@ -1,0 +1,1 @@
+"""Invitations: a short text with which another machine joins this node's swarm."""

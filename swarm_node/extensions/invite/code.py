@@ -1,0 +1,101 @@
+"""The code of an invitation: `swarm:` and, in base64url, a byte for its kind, a body, and a checksum.
+
+A code is pasted from anywhere, so it is hostile until it is admitted: each field by the rule that the option has which
+it becomes, and only in the one spelling that `encode` gives it.
+"""
+
+import base64
+import hashlib
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from protocol.identity import peer_id, public_key
+from swarm_node.common.errors import UserError
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_bytes
+from swarm_node.settings import NetworkConfig
+
+PREFIX = "swarm:"
+KIND, LAST_KIND = 1, 31  # kinds that may follow; what has another first byte is no code
+MAX_CHARS = 4096
+MAX_ADDRESSES = 3
+NAME = r"[A-Za-z0-9._+-]{1,64}"
+
+Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z")]  # as protocol.messages.Name
+Task = Annotated[str, Meta(pattern=rf"\A{NAME}/{NAME}\Z")]
+FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_ .+:/-]{0,80}\Z")]
+
+
+class Asked(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a node asks of one environment."""
+
+    environment: Name
+    version: Name  # of a file, a digest
+    tasks: Annotated[tuple[Task, ...], Meta(min_length=1, max_length=128)]
+    file: FileName = ""  # as the inviter calls the file that the questions are of
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """Where others are, and what they do together."""
+
+    addresses: tuple[str, ...]  # full multiaddrs
+    swarm: str
+    asked: tuple[Asked, ...] = ()
+    at_once: int = 0  # as environment.at_once
+
+
+class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # no key: as before
+    swarm: Name
+    asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
+    at_once: Annotated[int, Meta(ge=0, le=1024)]
+
+
+def encode(invitation: Invitation) -> str:
+    """The code. ValueError, which UserError is not, for what `decode` would not admit."""
+    doors, before = [], b""
+    for address in invitation.addresses:
+        where, peer = split_peer(address)
+        key = public_key(peer)
+        doors.append((b"" if key == before else key, to_bytes(where)))
+        before = key
+    body = msgspec.msgpack.encode(_Body(doors, invitation.swarm, invitation.asked, invitation.at_once))
+    msgspec.msgpack.decode(body, type=_Body)
+    data = bytes([KIND]) + body
+    text = PREFIX + base64.urlsafe_b64encode(data + _checksum(data)).decode().rstrip("=")
+    if len(text) > MAX_CHARS:
+        raise ValueError(f"a code of {len(text)} characters, more than {MAX_CHARS}")
+    return text
+
+
+def decode(text: str) -> Invitation:
+    """What the code says. UserError, one line, for anything else; it repeats nothing of the text."""
+    text = "".join(text[: 2 * MAX_CHARS].split()).removeprefix(PREFIX)  # mail and chat programs break lines
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        data = b""
+    if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
+        raise UserError("this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:")
+    if data[0] != KIND:
+        raise UserError("this invitation was made by a newer swarm-node: upgrade")
+    if data[-4:] != _checksum(data[:-4]):
+        raise UserError("this invitation is mistyped or cut off: copy the whole code again")
+    try:
+        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=_Body), [], b""
+        for own, where in read.doors:
+            key = own or key
+            addresses.append(f"{from_bytes(where)}/p2p/{peer_id(key)}")
+        check_addresses(NetworkConfig(peers=tuple(addresses)))
+        found = Invitation(tuple(addresses), read.swarm, read.asked, read.at_once)
+        if encode(found) != PREFIX + text:
+            raise ValueError("another spelling")
+    except (ValueError, RecursionError, UserError) as error:
+        raise UserError("this invitation is not as swarm-node writes it: ask for another") from error
+    return found
+
+
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:4]

@@ -1,0 +1,118 @@
+"""`swarm-node invite`, and what a node says of it by itself: at its start, in `status`, and so on its page."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from swarm_node.commands import status
+from swarm_node.commands.command import Command
+from swarm_node.common import private
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
+from swarm_node.network.transport.multiaddr import parts, usefulness
+from swarm_node.settings import AskConfig, NodeConfig, Section
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
+
+REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
+FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
+MANIFEST_BYTES = 1 << 20
+
+PAGE = """\
+usage: swarm-node invite [--home FOLDER] [--json]
+
+Prints a code with which others join: where the running node and its peers are,
+its swarm, and what it asks. On the other computer: swarm-node join CODE.
+Whoever has the code can join, and a swarm's name is no lock.
+
+  --home FOLDER   of the node (~/.swarm-node)
+  --json          one JSON object, for scripts"""
+
+
+def command(argv: list[str]) -> None:
+    """The code goes to standard output, what to do with it to standard error."""
+    config = from_command_line(AskConfig, argv, "swarm-node invite", flags_only=True)
+    answer = status.ask(config.home.expanduser())
+    if "role" not in answer:
+        raise UserError("; ".join(answer["problems"]))
+    if "invitation" not in answer:
+        raise UserError("this node has no address: its network starts, rests or is off; see swarm-node status")
+    code, invited = answer["invitation"], decode(answer["invitation"])
+    tasks = " ".join(task for each in invited.asked for task in each.tasks)
+    reached = REACHED[min(map(usefulness, invited.addresses))]
+    print(f"swarm {invited.swarm}{tasks and f', tasks {tasks}'}; reached {reached}", file=sys.stderr)
+    print("on the other computer: swarm-node join CODE, with this code:", file=sys.stderr)
+    print(json.dumps({"invitation": code}) if config.json_output else code)
+
+
+def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What `status` says besides: the code, and who makes one. Nothing while others cannot reach the node."""
+    try:
+        return {"invitation": encode(of_node(home, answer)), "advice": advice(home)}
+    except (ValueError, LookupError, TypeError, AttributeError):  # a folder of a stranger may answer anything
+        return {}
+
+
+def advice(home: Path) -> str:
+    """The short line."""
+    return "invite others: swarm-node invite" + ("" if home == NodeConfig().home.expanduser() else f" --home {home}")
+
+
+def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
+    """By what the node answers. ValueError and its like where that is nothing to invite to."""
+    network, training = answer["network"], answer.get("training", {})
+    others = [each["addresses"] for each in network["peers"] if each["peer"] in network["connections"]]
+    addresses = chosen(network["addresses"], (address for each in others for address in each))
+    asked = tuple(
+        Asked(name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name))
+        for name, tasks in training.get("asks", {}).items()
+    )
+    return Invitation(addresses, network["swarm"], asked, training.get("at_once", 0))
+
+
+def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """At most three: first what can be dialled from anywhere, if only a connected peer, then what can be from nearby.
+    One of each host, by TCP where it can be."""
+    hosts: dict[tuple[str, str], str] = {}
+    for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
+        hosts.setdefault(parts(address)[0], address)
+    found = [address for address in hosts.values() if usefulness(address) < HERE] or list(hosts.values())
+    near = [address for address in found if usefulness(address) > FROM_ANYWHERE]
+    far = [address for address in (*found, *others) if usefulness(address) <= FROM_ANYWHERE]
+    return (*far[: max(1, MAX_ADDRESSES - len(near))], *near)[:MAX_ADDRESSES]
+
+
+def _file_of(home: Path, environment: str) -> str:
+    """What the user calls the file of an environment's questions, without its folder; "" where they are of none."""
+    try:
+        manifest = json.loads(private.read_plain(home / "manifest.json", MANIFEST_BYTES))
+        file = str(manifest["config"][environment]["file"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return re.sub(r"[^A-Za-z0-9_ .+:/-]", "_", file if ":" in file else PurePath(file).name)[:80]
+
+
+class Inviting(Sink):
+    """An observer that says once how others join."""
+
+    def __init__(self, home: Path, telemetry: Telemetry) -> None:
+        self._home, self._telemetry, self._said = home, telemetry, False
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Listening) and event.addresses and not self._said:
+            self._said = True
+            self._telemetry.emit(Notice(advice(self._home)))
+
+    def close(self) -> None:
+        pass
+
+
+def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | None:
+    """None for what is no node that trains."""
+    return Inviting(home, telemetry) if isinstance(config, NodeConfig) else None
+
+
+INVITE = Command(AskConfig, PAGE, command)

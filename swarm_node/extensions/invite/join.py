@@ -1,0 +1,87 @@
+"""`swarm-node join CODE`: `run` with the peers, swarm and tasks of a code, which the home remembers."""
+
+import json
+import os
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from swarm_node.commands.command import Command
+from swarm_node.commands.home import load_identity, owned
+from swarm_node.commands.run import RUN
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import write_bytes
+from swarm_node.environments.registry import build_environment, with_environment
+from swarm_node.extensions.invite.code import Invitation, decode
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import HOME_FILE, from_command_line, origins, sources_of
+
+TASKS = "environment.tasks"
+
+PAGE = f"""\
+usage: swarm-node join CODE [--flags]
+
+Train and share in the swarm of whoever ran swarm-node invite. It is run, with
+the peers, swarm and tasks of the code; options of your own go before those. The
+home remembers it in {HOME_FILE}: next time swarm-node run is enough.
+
+  --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
+  --environment.tasks TASK ...   only these of the tasks
+  --dataset.file FILE            the questions, where the code names a file
+  --max-rounds N                 stop after so many rounds in all
+
+All other options are those of run."""
+
+
+def command(argv: list[str]) -> None:
+    """Whatever is wrong with the code is said before anything is written."""
+    if argv == ["--help"]:
+        from_command_line(NodeConfig, argv, "swarm-node join")
+    if not argv or argv[0].startswith("-"):
+        raise UserError("swarm-node join needs a code first: swarm-node join CODE; swarm-node invite prints it")
+    invited, flags = decode(argv[0]), argv[1:]
+    config = from_command_line(NodeConfig, flags, "swarm-node join")
+    own = {key: where for key, where in origins(sources_of(NodeConfig, flags, "")[1]).items() if where != "home"}
+    if TASKS not in own:
+        check(invited, config)
+    home = config.home.expanduser()
+    with owned(home):
+        load_identity(home)  # first: it makes the folder a home
+        write_bytes(home / HOME_FILE, remembered(invited, config, {*own}).encode(), 0o600)
+    print(f"joining the swarm {invited.swarm} through {invited.addresses[0]}", flush=True)
+    RUN.do(flags)
+
+
+def check(invited: Invitation, config: NodeConfig) -> None:
+    """UserError where this machine cannot ask what the others ask: it says what is missing."""
+    files = [f"{each.environment} is {each.file}, version {each.version}" for each in invited.asked if each.file]
+    need = f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file" if files else ""
+    tasks = tuple(task for each in invited.asked for task in each.tasks)
+    try:
+        environment = build_environment(with_environment(config, tasks=tasks) if tasks else config)
+    except UserError as error:
+        raise UserError(f"{error}{need}") from error
+    environment.close()
+    here = {name: version for name, (version, _) in environment.catalogue.environments.items()}
+    for each in invited.asked:
+        if here.get(each.environment) != each.version:
+            has = f"{each.environment} is of version {here.get(each.environment)} here, and {each.version} there"
+            raise UserError(f"{has}{need or '; both need the same version of what makes these questions'}")
+
+
+def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
+    """As TOML: what the code says, and what of the questions the user said with it."""
+    values: dict[str, Any] = {"swarm": invited.swarm, "network.peers": invited.addresses}
+    if tasks := [task for each in invited.asked for task in each.tasks]:
+        values |= {TASKS: tasks, "environment.at_once": invited.at_once}
+    sections = {"environment", *(each.environment for each in invited.asked)}
+    for key in own:
+        if key.partition(".")[0] in sections:
+            value = reduce(getattr, key.split("."), config)
+            values[key] = os.path.abspath(value) if isinstance(value, str) and Path(value).is_file() else value
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in given.items() if value is not None]
+    return "# swarm-node join wrote this; remove it to leave that swarm\n" + "".join(lines)
+
+
+JOIN = Command(NodeConfig, PAGE, command)

@@ -1,0 +1,102 @@
+"""Two computers, one command each: the second one types the code of the first, and nothing else."""
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from protocol.identity import Identity
+from swarm_node.commands.status import ask
+from swarm_node.common.errors import UserError
+from swarm_node.extensions.dataset.environment import read
+from swarm_node.extensions.dataset.settings import DatasetConfig
+from swarm_node.extensions.invite.code import Asked, Invitation, encode
+from swarm_node.extensions.invite.invite import chosen
+from swarm_node.extensions.invite.join import command, remembered
+from swarm_node.settings import NodeConfig
+from tests.commands import ended, killed_in_the_end, started
+from tests.waiting import until
+
+ME, ENTRANCE = (Identity.from_seed_bytes(bytes([k]) * 32).peer_id for k in (1, 2))
+LAN, LAN_QUIC = f"/ip4/192.168.1.20/tcp/1/p2p/{ME}", f"/ip4/192.168.1.20/udp/1/quic-v1/p2p/{ME}"
+BRIDGE, HERE = f"/ip4/172.17.0.1/tcp/1/p2p/{ME}", f"/ip4/127.0.0.1/tcp/1/p2p/{ME}"
+WORLD, OTHERS = f"/ip4/8.8.8.8/tcp/1/p2p/{ME}", f"/ip4/9.9.9.9/tcp/1/p2p/{ENTRANCE}"
+RELAYED = f"/ip4/9.9.9.9/tcp/1/p2p/{ENTRANCE}/p2p-circuit/p2p/{ME}"
+SETTINGS = {
+    "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
+    "SWARM_NODE_NETWORK__MDNS": "false",
+    "SWARM_NODE_NETWORK__EXCHANGE_SECONDS": "1",
+    "SWARM_NODE_MODEL__NAME": "rare",
+    "SWARM_NODE_THREADS": "1",
+}
+
+
+def test_a_code_leads_from_anywhere_and_from_the_local_network() -> None:
+    assert chosen([HERE, LAN_QUIC, LAN, BRIDGE], []) == (LAN, BRIDGE)
+    assert chosen([HERE], []) == (HERE,)
+    assert chosen([HERE, LAN, BRIDGE], [LAN, OTHERS]) == (OTHERS, LAN, BRIDGE)
+    assert (
+        chosen([LAN, WORLD, WORLD.replace("8.8.8.8", "8.8.4.4"), WORLD.replace("8.8.8.8", "1.1.1.1")], [OTHERS])[0]
+        == WORLD
+    )
+    assert LAN in chosen([LAN, WORLD, RELAYED, WORLD.replace("8.8.8.8", "1.1.1.1")], [])
+
+
+def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:
+    said = Invitation((LAN,), "--home", (Asked("basics", "1", ("--seed/7", "next/few")),), 2)
+    assert tomllib.loads(remembered(said, NodeConfig(seed=3), {"seed", "environment.at_once"})) == {
+        "swarm": "--home",
+        "network": {"peers": [LAN]},
+        "environment": {"tasks": ["--seed/7", "next/few"], "at_once": 0},
+    }
+
+
+@pytest.mark.slow
+def test_a_file_of_questions_must_be_the_same(tmp_path: Path) -> None:
+    rows = tmp_path / "tickets.csv"
+    rows.write_text("prompt,answer\n" + "".join(f"{k} + 1 =,{k + 1}\n" for k in range(40)))
+    other = tmp_path / "other.csv"
+    other.write_text(rows.read_text().replace("39 + 1", "40 + 1"))
+    version = read(DatasetConfig(file=str(rows))).version
+    code = encode(Invitation((LAN,), "friends", (Asked("dataset", version, ("dataset/train",), rows.name),)))
+    home = tmp_path / "home"
+    for flags in ([], ["--dataset.file", str(other)]):
+        with pytest.raises(UserError) as error:
+            command([code, "--home", str(home), *flags])
+        assert f"tickets.csv, version {version}" in str(error.value) and "--dataset.file" in str(error.value)
+        assert not home.exists()
+
+
+def test_mistakes_are_said_in_a_line(tmp_path: Path) -> None:
+    for words, said in (
+        (["invite", "--home", tmp_path], "no node runs in"),
+        (["join"], "swarm-node join CODE"),
+        (["join", "--home", tmp_path], "needs a code first"),
+        (["join", "swarm:nonsense", "--home", tmp_path], "this is no invitation"),
+        (["join", encode(Invitation((LAN,), "public", (Asked("basics", "0", ("next/few",)),)))], "of version 1 here"),
+    ):
+        done = ended(*words, env={**os.environ, "HOME": str(tmp_path)})
+        assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_two_computers_need_one_command_each_and_the_second_remembers(tmp_path: Path) -> None:
+    environment = {**os.environ, **SETTINGS}
+    first, second = tmp_path / "first", tmp_path / "second"
+    asked = ["--swarm", "friends", "--environment.tasks", "gcd/easy", "lcm/easy"]
+    with killed_in_the_end(started("run", "--home", first, *asked, env=environment)):
+        until(lambda: "invitation" in ask(first), 300, "the first node can invite")
+        code = ended("invite", "--home", first).stdout.strip()
+        assert code == ask(first)["invitation"]
+        assert "invite others: swarm-node invite" in ended("status", "--home", first).stdout
+        joined = ["join", code, "--home", second, "--environment.tasks", "gcd/easy"]
+        for words in (joined, ["run", "--home", second]):
+            with killed_in_the_end(started(*words, env=environment)):
+                until(lambda: ask(second).get("network", {}).get("connected"), 300, f"{words[0]} connects")
+                there = ask(second)
+                assert there["network"]["swarm"] == "friends" and there["training"]["asks"] == {
+                    "reasoning_gym": ["gcd/easy"]
+                }
