@@ -16,7 +16,7 @@ import torch
 
 from lab.benchmarks import command
 
-SECONDS = 600.0  # for all
+SECONDS, PATIENCE = 600.0, 3600.0  # for all: of a card, and where none waits
 VLLM = "vLLM with weight updates"  # in an environment of its own
 WITHOUT = ("lab.benchmarks.", "tests.pretend")  # modules that a CPU runs, too: the first with --quick
 PARTS = {
@@ -62,7 +62,8 @@ def main() -> None:
     parser = command.parser("lab.benchmarks.card", __doc__)
     parser.add_argument("--vllm-python", default="", help="Python of an environment with vLLM")
     arguments = parser.parse_args()
-    card, end = torch.cuda.is_available(), time.monotonic() + SECONDS
+    card = torch.cuda.is_available()
+    end = time.monotonic() + (SECONDS if card else PATIENCE)
     found, lines = {}, []
     for number, (name, written) in enumerate(PARTS.items()):
         began, words = time.monotonic(), written.split()

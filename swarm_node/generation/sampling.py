@@ -26,7 +26,7 @@ def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
     float64, since the sum over a large vocabulary loses digits; the draw is scaled by the sum itself, so the token
     found always has a positive probability.
     """
-    cumulative = log_probs.double().exp().cumsum(dim=-1)
+    cumulative = log_probs.double().exp_().cumsum_(dim=-1)  # in place: large, and again for each token
     total = cumulative[:, -1:]
     return torch.searchsorted(cumulative, _below(uniform[:, None] * total, total), right=True)[:, 0]
 

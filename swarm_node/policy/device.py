@@ -63,10 +63,17 @@ def keep_nothing_back() -> None:
     """Large tensors on a CPU go back to the system when they are freed. glibc learns from them to keep what is below
     32 MB for later use, which was 1.4 GB after a round of a model of 0.5 B. New pages for each cost time, so this is
     for where memory is short."""
-    if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every libc has it
-        if mallopt is not None:
-            mallopt(M_MMAP_THRESHOLD, LARGE)
+    _ask_libc("mallopt", M_MMAP_THRESHOLD, LARGE)
+
+
+def trim() -> None:
+    """Small tensors that were freed on a CPU go back to the system, too. glibc keeps them below whatever is in use."""
+    _ask_libc("malloc_trim", 0)
+
+
+def _ask_libc(name: str, *arguments: int) -> None:
+    if sys.platform == "linux" and (asked := getattr(ctypes.CDLL(None), name, None)):  # not every libc has it
+        asked(*arguments)
 
 
 def release() -> None:

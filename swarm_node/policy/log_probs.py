@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 CHUNK_BYTES = 2**27  # of a chunk's logits in float32
+FROZEN_BYTES = 2**25  # where the head is not trained: no chunk then reads and writes a gradient as large as the head
 
 
 def log_distribution(logits: Tensor, temperature: float) -> Tensor:
@@ -32,15 +33,16 @@ def log_probs_of(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
     return log_distribution(logits, temperature).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
 
-def chunk_rows(vocabulary: int) -> int:
+def chunk_rows(vocabulary: int, *, frozen: bool = False) -> int:
     """Rows of a chunk."""
-    return max(1, CHUNK_BYTES // (4 * vocabulary))
+    return max(1, (FROZEN_BYTES if frozen else CHUNK_BYTES) // (4 * vocabulary))
 
 
-def is_large(tokens: int, vocabulary: int, hidden: int) -> bool:
+def is_large(tokens: int, vocabulary: int, hidden: int, *, frozen: bool = False) -> bool:
     """Whether the logits of so many tokens, or the head's own gradient, take more than one chunk. The direct way is
-    faster for less, but holds a second gradient of the head, and a third where the head is the embedding."""
-    return 4 * vocabulary * max(tokens, hidden) > CHUNK_BYTES
+    faster for less, but holds a second gradient of the head, if not `frozen`, and a third where it is the embedding."""
+    chunk = chunk_rows(vocabulary, frozen=frozen)
+    return (tokens if frozen else max(tokens, hidden)) > chunk
 
 
 def projected_log_probs(
@@ -52,7 +54,7 @@ def projected_log_probs(
         hidden_TD: what the output head is given.
         taken_T: ids.
     """
-    rows = chunk_rows(head.weight.shape[0])
+    rows = chunk_rows(head.weight.shape[0], frozen=not head.weight.requires_grad)
     found = _Projected.apply(hidden_TD, head.weight, head.bias, taken_T, temperature, rows)  # type: ignore[no-untyped-call]
     log_probs_T, entropies_T = found
     return log_probs_T, entropies_T

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from swarm_node.policy.log_probs import CHUNK_BYTES, is_large
+from swarm_node.policy.log_probs import CHUNK_BYTES, FROZEN_BYTES, is_large
 from swarm_node.settings import LearningConfig
 
 MIB, GIB = 2**20, 2**30
 CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
+CPU_ADAPTERS = 256  # the same, of adapters on a CPU, which are trained where memory is short
 C = TypeVar("C", bound=LearningConfig)
 PROMPT = 256  # tokens that a prompt is taken for
 USABLE = 0.92  # of a device: allocators leave gaps
@@ -170,8 +171,8 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     table = shape.vocabulary * shape.hidden
     copied = _copied(shape, how)  # of one block's weights, kept for the way back
     cast = table * how.product if how.weight > how.product else 0.0
-    chunks = is_large(tokens, shape.vocabulary, shape.hidden)
-    logits = 3.0 * CHUNK_BYTES if chunks else 5.0 * 4 * tokens * shape.vocabulary
+    chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
+    logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     if checkpointing:
         inputs: float = shape.layers * residual
@@ -208,7 +209,7 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
 
 def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
     training = config.training
-    on_cpu = LEAST_BUDGET if config.model.lora_rank else CPU_BUDGET  # adapters are trained where memory is short
+    on_cpu = CPU_ADAPTERS if config.model.lora_rank else CPU_BUDGET
     most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else on_cpu)
     budgets = [most] if training.token_budget else [most >> k for k in range(16) if most >> k >= LEAST_BUDGET] or [most]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]

@@ -163,7 +163,8 @@ class Policy:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
         for). Where [T, V] would be large it is never held."""
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
-        if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features):
+        frozen = head is not None and not head.weight.requires_grad
+        if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features, frozen=frozen):
             with self._autocast():
                 hidden_TD = self._computed(batch, self.packing, self.causal.base_model)[source_T]
                 log_probs_T, entropies_T = projected_log_probs(hidden_TD, head, target_T, temperature)

@@ -67,7 +67,7 @@ class TrainingConfig(Section):
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU; on a CPU 4096, and 512 for adapters."""
+    0 takes 16384 on a GPU; on a CPU 4096, and 256 for adapters."""
 
 
 class DefenceConfig(Section):

@@ -26,7 +26,7 @@ from swarm_node.policy.batch import (
     micro_batches,
     tokenise,
 )
-from swarm_node.policy.device import OutOfMemory, attempt, to_device
+from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
@@ -97,6 +97,7 @@ class GrpoTrainer:
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
+        self._adapters = policy.device.type == "cpu" and not all(p.requires_grad for p in policy.model.parameters())
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
@@ -111,6 +112,8 @@ class GrpoTrainer:
         except NothingFits:
             totals.skip("out of device memory")
         self.updating = False
+        if self._adapters:  # trained where memory is short
+            trim()
         self.policy.version += 1  # also without a step: a version is a batch consumed
         if not totals.steps:
             return StepReport(halvings=totals.halvings, skipped=totals.skipped)

@@ -10,7 +10,7 @@ What it is not: a training forward (no gradients), a general model (other archit
 trusted blindly: `decoding.agrees` compares its logits with the model's before it is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,6 +69,12 @@ def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
         buffer.narrow(3, int(at), 1).copy_(new)
     else:
         buffer.index_copy_(3, at, new)
+
+
+def _replace(cache: list[tuple[Tensor, Tensor]], change: Callable[[Tensor], Tensor]) -> None:
+    """Of each layer, one after the other: so there is never a second cache as large as this one."""
+    for index, (keys, values) in enumerate(cache):
+        cache[index] = change(keys), change(values)
 
 
 def _spread(x: Tensor, places: Tensor, count: int) -> Tensor:
@@ -167,9 +173,9 @@ class LlamaDecoder:
         heads = torch.arange(self._kv_heads, device=self._device)
         flat = (prompts[:, None] * self._kv_heads + heads).flatten()
         self._bias = self._bias[flat]
-        self._prefix = [(k[flat], v[flat]) for k, v in self._prefix]
+        _replace(self._prefix, lambda x: x[flat])
         place = (prompts[:, None, None], heads[:, None], members[:, None, :])
-        self._suffix = [(k[place], v[place]) for k, v in self._suffix]
+        _replace(self._suffix, lambda x: x[place])
 
     def _grow(self) -> None:
         """Room for a block of new tokens, zeros and masked.
@@ -179,7 +185,7 @@ class LlamaDecoder:
         """
         missing = -(-self._most // BLOCK) * BLOCK - self._suffix[0][0].shape[3]
         more = BLOCK if self._device.type == "cpu" else max(BLOCK, min(missing, DEVICE_BLOCK))
-        self._suffix = [(F.pad(k, (0, 0, 0, more)), F.pad(v, (0, 0, 0, more))) for k, v in self._suffix]
+        _replace(self._suffix, lambda x: F.pad(x, (0, 0, 0, more)))
         self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
 
     def _attend_some(self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
