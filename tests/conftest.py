@@ -31,7 +31,6 @@ LONGEST = (  # files of half a minute and more, the longest first
     "network/test_nodes.py",
     "network/test_shares.py",
     "swarm/test_pages_followed.py",
-    "extensions/ray/test_ray.py",
     "house/test_wheel.py",
     "extensions/browser/test_pages.py",
     "extensions/fp8/test_fp8_triton.py",

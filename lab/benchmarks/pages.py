@@ -252,7 +252,6 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     ),
     (r"python examples/trl", "needs TRL, and minutes: tests/extensions/trl/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/extensions/page and tests/extensions/browser"),
-    (r"swarm-node simulate .*--engine ray", "needs a Ray cluster: tests/extensions/ray/test_ray.py has one"),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),
     (
         r"systemctl |/opt/|(?:cp|mkdir) .*/etc/|cat /var/lib/",

@@ -22,6 +22,7 @@ from lab.benchmarks.swarm import PHASES, our_rounds
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import ReasoningGym
+from swarm_node.scoring import sandbox
 from swarm_node.scoring.client import ScoringClient
 
 GROUP_SIZE, QUESTIONS = 8, 9
@@ -118,7 +119,7 @@ def main() -> None:
     _score(gym, workload.round())  # starts the scoring process
     assert isinstance(gym.scoring, ScoringClient)
     result: dict[str, Any] = {
-        "layers": gym.scoring.layers,
+        "layers": sandbox.layers(),
         "round": measure(gym, workload.round, calls),
         "local groups, one child": measure(gym, workload.local, calls),
         "one group of another, one child": measure(gym, lambda: [workload.external()], calls),

@@ -171,8 +171,8 @@ def follow(swarm: Swarm, shares: dict[str, float]) -> None:
     for moment in MOMENTS:
         swarm.world.run((moment - passed) * ROUND)
         passed = moment
-        views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
-        counts = [sum(view.last_sequence(peer) >= seq for view in views) for peer, seq in newest.items()]
+        views = [exchange.view.sequences(swarm.world.now) for exchange in swarm.exchanges(swarm.alive())]
+        counts = [sum(view.get(peer, (-1, 0.0))[0] >= seq for view in views) for peer, seq in newest.items()]
         shares[str(moment)] = fmean(counts) / (len(views) - 1)
 
 
@@ -180,9 +180,9 @@ def newcomers(swarm: Swarm, since: float) -> dict[str, Any]:
     """Of those who joined after `since`: seconds until the first group came, and who knows them."""
     new = [member for member in swarm.alive() if swarm.joined[member.peer] > since]
     waits = [swarm.first_group[m.peer] - swarm.joined[m.peer] for m in new if m.peer in swarm.first_group]
-    views = [exchange.view for exchange in swarm.exchanges(swarm.alive())]
+    views = [exchange.view.sequences(swarm.world.now) for exchange in swarm.exchanges(swarm.alive())]
     sampled = swarm.rng.sample(new, min(SAMPLES, len(new)))
-    known = [sum(view.last_sequence(member.peer) >= 0 for view in views) / (len(views) - 1) for member in sampled]
+    known = [sum(member.peer in view for view in views) / (len(views) - 1) for member in sampled]
     return {
         "seconds_to_first_group": _spread(waits),
         "without_any_group": len(new) - len(waits),

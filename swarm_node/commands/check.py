@@ -54,12 +54,6 @@ def command(argv: list[str]) -> None:
         return
     for line in examine(config):
         print(line)
-    import torch
-
-    from swarm_node.common.children import usable_cores
-    from swarm_node.node.asynchronous import advice
-
-    print(advice(config, usable_cores(), torch.cuda.device_count()))
 
 
 def examine(config: NodeConfig) -> list[str]:

@@ -263,8 +263,6 @@ class Mixture:
 
     def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
         """`at_once`: tasks of each that are asked at a time; 0 for all."""
-        if not environments:
-            raise ValueError("a mixture of no environments")
         self._environments, self._at_once = dict(environments), at_once
         self.notes = [note for each in environments.values() for note in each.notes]
 

@@ -220,19 +220,6 @@ def generator_side(config: C) -> C:
     return _side(config, "cuda:1" if second else config.model.device, max(1, usable_cores() // 2))
 
 
-def advice(config: LearningConfig, cores: int, gpus: int) -> str:
-    """Whether two processes would help on a machine with so many usable cores and GPUs, in a line for `check`."""
-    on_gpu = gpus > 0 and not config.model.device.startswith("cpu")
-    both = gpus > 1 if on_gpu else cores > 1
-    where = f"{gpus} GPU" if on_gpu else f"{cores} core"
-    where += "s" if (gpus if on_gpu else cores) > 1 else ""
-    if config.asynchronous.enabled:
-        return f"asynchronous: on, on {where}" + ("" if both else "; the two processes take turns: turn it off")
-    if both:
-        return f"asynchronous: off; --asynchronous.enabled would generate and train at the same time on {where}"
-    return f"asynchronous: off, as {where} cannot generate and train at the same time"
-
-
 def _side(config: C, device: str, threads: int) -> C:
     model = config.model.model_copy(update={"device": device})
     return config.model_copy(update={"model": model, "threads": config.threads or threads})

@@ -60,7 +60,6 @@ class ScoringClient:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes; `scorers`: the module
         of the environment's `contract.Scorers`, if it has one."""
         self.restarts = 0  # processes killed or found dead, and replaced
-        self.layers: dict[str, bool] = {}  # of the sandbox, by name: whether it holds here; known once the process runs
         self._source, self._scorers = absolute(source), scorers
         self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
@@ -180,7 +179,6 @@ class ScoringClient:
             hello = None
         if not isinstance(hello, dict):
             raise ScoringUnavailable(f"the scoring process does not start: {self._last_words()}")
-        self.layers = hello.get("layers", {})
         if hello.get("version") != self._version:
             self._stop()
             raise ScoringUnavailable(

@@ -7,8 +7,7 @@ from the fork server where a scorer of the module SCORERS does; SCORERS may be e
 share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer
-Frames out: first {"version": ..., "layers": {...}}, then per item "prompt", "answer", [score, ...] or
-{"skipped": reason}
+Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...] or {"skipped": reason}
 """
 
 import gc
@@ -49,7 +48,7 @@ def main() -> None:
     silence()  # only now: until here the node reads standard error, to tell the user what is missing
     gc.collect()
     gc.freeze()  # the library's 100,000 objects need no further look, which would copy them into every child
-    connection.sendall(encode({"version": source.version, "layers": sandbox.layers}))
+    connection.sendall(encode({"version": source.version}))
     ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
 
 

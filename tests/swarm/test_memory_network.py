@@ -1,6 +1,5 @@
 """Members of a swarm in memory reach each other, through real bytes and with real losses."""
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -165,21 +164,6 @@ def test_one_who_joins_late_receives_what_is_published_from_then_on() -> None:
     (bob,) = join(swarm, BOB)
     ann.publish([group(ANN.peer_id, round=1)], Round(1))
     assert bob.collect(Round(1)) == [external(group(ANN.peer_id, round=1))]
-
-
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        lambda: MemorySwarm(Random(0), loss=1.5),
-        lambda: MemorySwarm(Random(0), loss=float("nan")),
-        lambda: MemorySwarm(Random(0), delay=-1),
-        lambda: join(MemorySwarm(Random(0)), ANN, ANN),
-        lambda: MemorySwarm(Random(0)).join(ANN, rules(BOB)),
-    ],
-)
-def test_mistakes_of_ours_are_errors(mistake: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"loss|delay|member|rules"):
-        mistake()
 
 
 def test_alone_there_is_silence() -> None:

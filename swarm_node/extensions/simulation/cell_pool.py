@@ -5,7 +5,7 @@ of start-up per cell.
 """
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -15,9 +15,7 @@ from swarm_node.extensions.simulation.arms import Cell, Record
 from swarm_node.extensions.simulation.engines.engine import Launch, Worker
 from swarm_node.extensions.simulation.events import CellRound, CellStarted
 from swarm_node.extensions.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
-from swarm_node.telemetry.events import Event, Notice
-
-LOSSES = 3  # hosts that a cell may lose before it has failed
+from swarm_node.telemetry.events import Event
 
 
 @dataclass(slots=True, eq=False)
@@ -33,11 +31,11 @@ _Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker 
 def run_cells(
     cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
 ) -> Generator[tuple[Cell, Record | Failed], None, None]:
-    """Yields cells and how they ended. A cell whose host was lost begins anew.
+    """Yields cells and how they ended.
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
-    waiting, messages, losses = deque(cells), _Messages(), Counter[Cell]()
+    waiting, messages = deque(cells), _Messages()
     alive: list[_Running] = []
     try:
         while waiting or alive:
@@ -53,12 +51,7 @@ def run_cells(
                 continue
             alive.remove(running)
             running.worker.kill()
-            losses[running.cell] += message is None and running.worker.lost()
-            if message is None and running.worker.lost() and losses[running.cell] < LOSSES:
-                emit(Notice(f"a host was lost: {running.cell} begins anew"))
-                waiting.appendleft(running.cell)
-            else:
-                yield running.cell, ended
+            yield running.cell, ended
     finally:
         for running in alive:
             running.worker.kill()

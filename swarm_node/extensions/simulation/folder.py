@@ -19,8 +19,7 @@ from swarm_node.telemetry.manifest import manifest
 KIND = "simulation"  # in the manifest of a folder of ours
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", "report.csv", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-SAME_ENGINE = {"ray": "memory"}  # to the bit
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}  # options that do not change a cell
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
 
 
 class ReportFolder:
@@ -99,7 +98,6 @@ class ReportFolder:
         now = flatten(config.model_dump(mode="json"))
         new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
         then = {**new, **flatten(earlier["config"])}
-        now, then = ({**each, "engine": SAME_ENGINE.get(each["engine"], each["engine"])} for each in (now, then))
         changed = sorted(key for key in now if now[key] != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:

@@ -42,15 +42,6 @@ class AttackConfig(Section):
     """Share of hostile groups without the payload, for an attacker that hides."""
 
 
-class RayConfig(Section):
-    """The Ray cluster of --engine ray."""
-
-    address: str = ""
-    """auto, or HOST:PORT, of a cluster that runs. Empty: one of its own on this machine, for as long as it takes."""
-    gpus: Annotated[float, Field(ge=0.0)] = 0.0
-    """GPUs, or the share of one, that each arm and seed is to have."""
-
-
 class SimulationConfig(LearningConfig):
     """Many nodes in one experiment."""
 
@@ -82,10 +73,9 @@ class SimulationConfig(LearningConfig):
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(layers=())
-    engine: Literal["memory", "process", "docker", "ray"] = "memory"
+    engine: Literal["memory", "process", "docker"] = "memory"
     """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
-    container with a real network, at its own pace. ray: as memory, on a Ray cluster."""
-    ray: RayConfig = RayConfig()
+    container with a real network, at its own pace."""
     image: str = "swarm-node"
     """Image of --engine docker."""
     node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()

@@ -69,13 +69,9 @@ def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
     return config, Cell(parse_arm(order.arm), order.seed)
 
 
-def spawned(
-    words: Sequence[str], log: IO[bytes], environment: Mapping[str, str], folder: str | None = None
-) -> "Popen[bytes]":
+def spawned(words: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> "Popen[bytes]":
     """A worker with pipes for `said_by`. It leads a group, which is killed as one: Ctrl-C is for its parent."""
-    return Popen(
-        words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, cwd=folder, start_new_session=True
-    )
+    return Popen(words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, start_new_session=True)
 
 
 def said_by(process: "Popen[bytes]", order: Order) -> Iterator[FromWorker]:

@@ -73,11 +73,6 @@ class View:
         """None where nothing of this author is known."""
         return self._entries.get(author)
 
-    def last_sequence(self, author: PeerId) -> int:
-        """The highest number received of this author, -1 if none is remembered."""
-        known = self._known.get(author)
-        return known.seq if known else -1
-
     def is_news(self, announcement: Announcement, now: float) -> bool:
         """Whether it is newer than the last one received of its author."""
         known = self._known.get(announcement.author)

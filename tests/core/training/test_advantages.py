@@ -17,10 +17,6 @@ def test_one_right_completion_of_four_gets_what_a_hand_computes() -> None:
     assert group_advantages([1, 0, 0, 0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-7)
 
 
-def test_two_completions_get_one_over_root_two() -> None:
-    assert group_advantages([0.0, 1.0]) == pytest.approx([-1 / sqrt(2), 1 / sqrt(2)], abs=1e-7)
-
-
 def test_partial_rewards_get_what_a_hand_computes() -> None:
     # mean 0.5, deviations -.5 -.1 .1 .5, sample variance .52/3
     deviation = sqrt(0.52 / 3)

@@ -43,7 +43,7 @@ class Run:
 
 
 class Worker:
-    """A worker at its cell: a process of this machine, unless an engine has another kind."""
+    """A worker process at its cell."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", order: worker_messages.Order) -> None:
         self._process, self._order = process, order
@@ -56,10 +56,6 @@ class Worker:
         """How it ended, if its last message does not say so."""
         code = self._process.wait()
         return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
-
-    def lost(self) -> bool:
-        """Whether it ended because its host did: the cell can begin anew elsewhere."""
-        return False
 
     def kill(self) -> None:
         """Ends its process group, also after a normal end, so that nothing that a worker started outlives it."""

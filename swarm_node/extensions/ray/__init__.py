@@ -1,1 +1,0 @@
-"""Runs a simulation on a Ray cluster."""
