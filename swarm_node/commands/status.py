@@ -12,7 +12,7 @@ from swarm_node.commands.home import in_use
 from swarm_node.common import private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
-from swarm_node.settings import AskConfig
+from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.programs import PAUSE_FILE
 
@@ -22,12 +22,13 @@ STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
 
 PAGE = """\
-usage: swarm-node status [--home FOLDER] [--json]
+usage: swarm-node status [--home FOLDER] [--json] [--alive]
 
 How the running node is. Exit code 0 only when it is healthy.
 
   --home FOLDER   of the node (~/.swarm-node)
-  --json          one JSON object, for scripts"""
+  --json          one JSON object, for scripts
+  --alive         exit code 0 when it answers, however it is"""
 
 PEERS_PAGE = """\
 usage: swarm-node peers [--home FOLDER] [--json]
@@ -188,17 +189,15 @@ def _figures(peer: Mapping[str, Any]) -> str:
 
 def status_command(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
-    config = _asking(argv, "swarm-node status")
-
+    config = from_command_line(StatusConfig, argv, "swarm-node status", flags_only=True)
     answer = ask(config.home.expanduser())
     print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
-    sys.exit(0 if answer["healthy"] else 1)
+    sys.exit(0 if answer["healthy"] or (config.alive and "role" in answer) else 1)
 
 
 def peers_command(argv: list[str]) -> None:
     """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
     config = _asking(argv, "swarm-node peers")
-
     answer = ask(config.home.expanduser())
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
@@ -241,7 +240,7 @@ def _home(argv: list[str], program: str) -> Path:
     return home
 
 
-STATUS = Command(AskConfig, PAGE, status_command)
+STATUS = Command(StatusConfig, PAGE, status_command)
 PEERS = Command(AskConfig, PEERS_PAGE, peers_command)
 PAUSE = Command(AskConfig, PAUSE_PAGE, pause)
 RESUME = Command(AskConfig, RESUME_PAGE, resume)
