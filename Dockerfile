@@ -77,5 +77,5 @@ WORKDIR /data
 VOLUME /data /tmp
 EXPOSE 31330/tcp 31330/udp
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["swarm-node", "status"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=600s --retries=3 CMD ["swarm-node", "status"]
 ENTRYPOINT ["tini", "--", "swarm-node"]

@@ -25,7 +25,7 @@ from swarm_node.extensions.simulation.plot_command import PlotConfig
 from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
-from swarm_node.settings import AskConfig, BootstrapConfig, EvaluationConfig, NodeConfig, with_sections
+from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry import events
@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, type[BaseModel]] = {
     "simulate": SimulationConfig,
     "model eval": EvaluationConfig,
     "bootstrap": BootstrapConfig,
-    "status": AskConfig,
+    "status": StatusConfig,
     "page": PageConfig,
     "view plot": PlotConfig,
 }

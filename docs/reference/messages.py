@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ERRORS = {"UserError", "UnknownTaskError", "ScoringUnavailable", "GeneratorFailed", "RoundLost"}
+ERRORS = {"UserError", "TemporaryError", "UnknownTaskError", "ScoringUnavailable", "GeneratorFailed", "RoundLost"}
 SAYING = {*ERRORS, "Warned", "warn", "_warn"}  # calls whose first argument is a message
 SECOND = {"say", "_say"}  # calls whose first argument is one if the second is True: a warning
 HELPERS = {"_reason", "_line", "stalled", "alone"}  # functions that return one
@@ -25,9 +25,9 @@ HEAD = """# Messages, and what to do
 Here you can look up what to do about an error or a warning. `make reference` makes this page from the code and from
 messages.toml.
 
-An error is one line that begins with `swarm-node:`, and the command ends with exit code 2. A warning begins with
-`warning:`, and the run goes on. `…` stands for a name, a number or the words of another program. Look for a
-few words of yours with the search of your browser.
+An error is one line that begins with `swarm-node:`, and the command ends with exit code 2, or with 75 where
+the cause may pass by itself. A warning begins with `warning:`, and the run goes on. `…` stands for a name, a number or
+the words of another program. Look for a few words of yours with the search of your browser.
 
 `swarm-node doctor` looks for most of these by itself. A traceback is a mistake of this program: please report it.
 """

@@ -21,7 +21,7 @@ from swarm_node.commands import archive
 from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.private import open_to_read
 from swarm_node.settings import ArchiveConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -77,7 +77,7 @@ def restore(file: Path, home: Path) -> list[str]:
     """Puts everything back. The names. UserError for a file that is damaged, and for a home that holds a node: then
     nothing was written."""
     if in_use(home):
-        raise UserError(f"a node runs in {home}: stop it, or choose another --home")
+        raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
     if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
     try:

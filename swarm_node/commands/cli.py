@@ -20,7 +20,7 @@ MORE = f"{HELP}; --version"
 
 
 def main() -> None:
-    """Entry point: exit code 0, 2 for a user's mistake, 75 for a full disk, 130 when interrupted."""
+    """Entry point: exit code 0, 2 for a user's mistake, 75 for what may pass, 130 when interrupted."""
     import signal  # here and below: little comes before the handler
 
     from swarm_node.common import interrupts
@@ -35,7 +35,7 @@ def outcome(argv: list[str]) -> int:
     """Exit code of a command. SystemExit where the command has one of its own."""
     import signal
 
-    from swarm_node.common.errors import UserError
+    from swarm_node.common.errors import UserError, exit_code
     from swarm_node.common.interrupts import Interrupt, leave_at_once
 
     interrupt = Interrupt()
@@ -47,7 +47,7 @@ def outcome(argv: list[str]) -> int:
     except UserError as error:
         from swarm_node.common.redaction import hidden
 
-        return told(hidden(str(error)), 2)
+        return told(hidden(str(error)), exit_code(error))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone

@@ -12,8 +12,9 @@ from swarm_node.commands.home import in_use
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.network.process import control
+from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import PAUSE_FILE, AskConfig
+from swarm_node.settings.programs import PAUSE_FILE
 
 START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
@@ -21,12 +22,13 @@ STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
 
 PAGE = """\
-usage: swarm-node status [--home FOLDER] [--json]
+usage: swarm-node status [--home FOLDER] [--json] [--alive]
 
 How the running node is. Exit code 0 only when it is healthy.
 
   --home FOLDER   of the node (~/.swarm-node)
-  --json          one JSON object, for scripts"""
+  --json          one JSON object, for scripts
+  --alive         exit code 0 when it answers, however it is"""
 
 PEERS_PAGE = """\
 usage: swarm-node peers [--home FOLDER] [--json]
@@ -186,10 +188,10 @@ def _figures(peer: Mapping[str, Any]) -> str:
 
 def status_command(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
-    config = from_command_line(AskConfig, argv, "swarm-node status", flags_only=True)
+    config = from_command_line(StatusConfig, argv, "swarm-node status", flags_only=True)
     answer = ask(config.home.expanduser())
     print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
-    sys.exit(0 if answer["healthy"] else 1)
+    sys.exit(0 if answer["healthy"] or (config.alive and "role" in answer) else 1)
 
 
 def peers_command(argv: list[str]) -> None:
@@ -231,7 +233,7 @@ def _home(argv: list[str], program: str) -> Path:
     return home
 
 
-STATUS = Command(AskConfig, PAGE, status_command)
+STATUS = Command(StatusConfig, PAGE, status_command)
 PEERS = Command(AskConfig, PEERS_PAGE, peers_command)
 PAUSE = Command(AskConfig, PAUSE_PAGE, pause)
 RESUME = Command(AskConfig, RESUME_PAGE, resume)

@@ -22,7 +22,7 @@ from typing import IO, Any, Generic, TypeVar
 
 import msgspec
 
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, exit_code, printable
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 1024 * 1024  # read at once: a frame that is announced and never comes costs no memory
@@ -50,6 +50,7 @@ class Failed(Message, frozen=True):
 
     error: str  # one line
     by_user: bool  # a mistake of the user
+    passing: bool = False  # one whose cause may pass by itself
 
 
 class Frames(Generic[T]):
@@ -217,4 +218,4 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
             traceback.print_exc()
         line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
         with suppress(OSError):  # the parent has gone
-            send(Failed(line.encode(errors="replace").decode(), by_user))
+            send(Failed(line.encode(errors="replace").decode(), by_user, exit_code(error) == os.EX_TEMPFAIL))

@@ -4,6 +4,8 @@ to show.
 `printable` is the one place that protects a terminal from text of peers.
 """
 
+import errno
+import os
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +13,29 @@ from enum import StrEnum
 # Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and paragraph breaks.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
+# What passes by itself: a full disk, a port or a lock that somebody has, no room, no connection.
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EAGAIN, errno.EMFILE, errno.ENOMEM, errno.EIO}
+_PASSING |= {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN}
+
 
 class UserError(Exception):
     """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No traceback is shown."""
+
+
+class TemporaryError(UserError):
+    """A UserError whose cause may pass by itself, so that a service is started again."""
+
+
+def exit_code(error: BaseException | None) -> int:
+    """75 where this error, or one that it came from, may pass by itself; else 2."""
+    from socket import gaierror  # now: most commands end without an error
+
+    passing = (TemporaryError, TimeoutError, ConnectionError, gaierror)
+    while error is not None:
+        if isinstance(error, passing) or (isinstance(error, OSError) and error.errno in _PASSING):
+            return os.EX_TEMPFAIL
+        error = error.__cause__ or error.__context__
+    return 2
 
 
 def first_line(error: BaseException, most: int = 200) -> str:

@@ -20,7 +20,7 @@ import torch
 
 from protocol.messages import Round
 from swarm_node.common.children import usable_cores
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.node.generator import FromGenerator, GeneratedMessage, GeneratorProcess, Order, settings_for
 from swarm_node.node.round import Node, read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
@@ -38,7 +38,7 @@ MAX_DEATHS = 3  # of the generator without a round generated in between
 C = TypeVar("C", bound=LearningConfig)
 
 
-class GeneratorFailed(UserError):
+class GeneratorFailed(TemporaryError):
     """The generator process cannot be kept alive."""
 
 
@@ -184,7 +184,7 @@ class AsynchronousNode:
         else:
             self._process.stop()
             if message.by_user:
-                raise UserError(message.error)
+                raise (TemporaryError if message.passing else UserError)(message.error)
             self._restart(message.error)
 
     def _restart(self, reason: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import sleep
 
 from protocol.messages import Round
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import TemporaryError, printable
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
@@ -102,10 +102,11 @@ class Session:
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 
     def _save_last(self, waiting: list[str]) -> None:
-        """UserError where it fails: nothing of the next run would make up for it."""
+        """TemporaryError where it fails: nothing of the next run would make up for it."""
         self.telemetry.emit(Notice("saving ..."))
         if failed := self.keeper.save(self.done, waiting):
-            raise UserError(f"the last checkpoint could not be written ({failed}): make room, the one before is whole")
+            failed = f"the last checkpoint could not be written ({failed}): make room, the one before is whole"
+            raise TemporaryError(failed)
 
     def _rest(self, reason: str) -> str:
         """Until the reason is gone: no training, and no traffic. What it still rests for where it is told to stop."""

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from swarm_node.common.errors import UserError
 
 SECONDS = 3.0  # for an answer; resolving a name is bounded by it, too
+FORBIDDEN = "HF_HUB_OFFLINE is set"
 OFFLINE = {"1", "on", "yes", "true"}
 
 
@@ -33,7 +34,7 @@ def only_here(name: str, revision: str = "") -> bool:
         raise UserError(
             f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
             f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
-        )
+        ) from (None if problem == FORBIDDEN else ConnectionError(problem))
     return bool(problem)
 
 
@@ -42,7 +43,7 @@ def unreachable(name: str, revision: str = "") -> str:
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     url = f"{endpoint}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
-    return "HF_HUB_OFFLINE is set" if offline else _problem(url)
+    return FORBIDDEN if offline else _problem(url)
 
 
 def commit_of(name: str, revision: str) -> str:

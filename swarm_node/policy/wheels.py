@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import url2pathname
 
-from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.errors import UserError, exit_code, first_line
 
 if TYPE_CHECKING:
     import httpx
@@ -58,7 +58,7 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
     this wheel."""
     import httpx  # now: slow to import
 
-    problems = []
+    problems, causes = [], list[Exception]()
     for source in sources():
         shown = urlsplit(source).hostname or source  # never user and password
         try:
@@ -71,10 +71,13 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, *UNREADABLE) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
+            causes.append(error)
             problems.append(f"{shown}: {first_line(error, 120)}")
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
-        raise UserError(f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare")
+        raise UserError(
+            f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare"
+        ) from next((cause for cause in causes if exit_code(cause) != 2), None)
     (part / "wheel").unlink()
 
 

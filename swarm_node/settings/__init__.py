@@ -30,6 +30,7 @@ from swarm_node.settings.programs import LimitsConfig as LimitsConfig
 from swarm_node.settings.programs import NetworkConfig as NetworkConfig
 from swarm_node.settings.programs import NodeConfig as NodeConfig
 from swarm_node.settings.programs import RoundConfig as RoundConfig
+from swarm_node.settings.programs import StatusConfig as StatusConfig
 from swarm_node.settings.programs import TrainingConfig as TrainingConfig
 from swarm_node.settings.programs import ValidationConfig as ValidationConfig
 from swarm_node.settings.programs import WithObservers as WithObservers

@@ -300,6 +300,13 @@ class AskConfig(Section):
     """Print one JSON object."""
 
 
+class StatusConfig(AskConfig):
+    """How to ask it."""
+
+    alive: bool = False
+    """Exit code 0 when it answers, however it is."""
+
+
 class EvaluationConfig(WithQuestions):
     """Accuracy of a model on held-out questions."""
 

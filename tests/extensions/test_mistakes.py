@@ -1,10 +1,11 @@
 """The wrong invocations of tests/core/commands/test_mistakes.py that need extensions."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from tests.mistakes import called, faults, listed, started
+from tests.mistakes import Mistake, called, faults, listed, started
 
 EXTENSIONS = listed("extensions")
 INSIDE = [mistake for mistake in EXTENSIONS if mistake.inside]
@@ -22,3 +23,10 @@ def test_every_mistake_of_the_list_is_answered_in_one_line(tmp_path: Path) -> No
 @pytest.mark.long
 def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(tmp_path: Path) -> None:
     assert faults(EXTENSIONS, started, tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_page_without_its_port_ends_with_75(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        typed = f"swarm-node run --home h --model.name rare --page 127.0.0.1:{taken.getsockname()[1]}"
+        assert faults([Mistake(75, typed, "cannot listen on 127.0.0.1")], started, tmp_path) == []

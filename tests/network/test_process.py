@@ -230,7 +230,7 @@ def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> No
         taken.listen()
         port = taken.getsockname()[1]
         process = ended(*BOOTSTRAP, "--home", tmp_path, "--port", port)
-    assert process.returncode == 2
+    assert process.returncode == 75
     said = process.stderr
     assert said.strip().splitlines()[-1].startswith("swarm-node: cannot listen on 127.0.0.1 port")
     assert "Traceback" not in said

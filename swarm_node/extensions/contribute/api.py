@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from protocol.limits import MAX_COMPLETION_CHARS
 from protocol.messages import Completion
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import TemporaryError, UserError, printable
 from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget
 from swarm_node.extensions.contribute.circuit import Circuit
@@ -54,7 +54,7 @@ class _Answer(BaseModel):
     usage: _Usage | None = None
 
 
-class Failed(Exception):
+class Failed(TemporaryError):
     """One request came to nothing. Another may do better, after `wait` seconds."""
 
     def __init__(self, what: str, advice: str, wait: float = 0.0) -> None:

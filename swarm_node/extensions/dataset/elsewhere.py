@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError, exit_code
 
 SECONDS = 600.0  # to read a file, or to load it from the network
 
@@ -38,7 +38,8 @@ def ask(module: str, config: BaseModel, out: Path | None, what: str, environment
         raise UserError(f"{what} ended its reader by signal {-done.returncode}: use another file")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
-        raise UserError(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
+        kind = TemporaryError if done.returncode == os.EX_TEMPFAIL else UserError
+        raise kind(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
     return done.stdout
 
 
@@ -51,6 +52,6 @@ def answer(compiled: Callable[[Any, str], Facts]) -> None:
         facts = compiled(asked["config"], asked["out"])
     except UserError as error:
         sys.stderr.write(f"\n{error}\n")
-        sys.exit(1)
+        sys.exit(exit_code(error))
     with os.fdopen(out, "w") as stream:
         json.dump(facts, stream)

@@ -6,6 +6,7 @@ or page start again, and their increments are those of the events.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -77,19 +78,24 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     for state in STATES:
         states.add_metric([state], state == status.get("state"))
     yield states
-    network, training = status.get("network", {}), status.get("training", {})
-    about = {"role": status["role"], "peer_id": status["peer_id"]}
+    network, training, used = (status.get(name, {}) for name in ("network", "training", "used"))
+    about = {"role": status["role"], "peer_id": status["peer_id"], "version": version("swarm-node")}
     about |= {name: str(network[name]) for name in ("swarm", "protocol", "backend", "reachability") if name in network}
     yield InfoMetricFamily("swarm_node", "What the node is", value=about)
     for family, name, part, key, text in (
         (GaugeMetricFamily, "round_age_seconds", training, "seconds_since", "Since the last round ended"),
+        (GaugeMetricFamily, "usual_round_seconds", training, "round_seconds", "Median of the last 20 rounds"),
         (CounterMetricFamily, "received_groups", training, "received", "External groups that came since the start"),
         (CounterMetricFamily, "dropped_messages", network, "dropped", "Messages that training was too busy to take"),
         (GaugeMetricFamily, "connected_peers", network, "connected", "Peers connected now"),
         (GaugeMetricFamily, "relayed_peers", network, "relayed", "Of those, through a relay only"),
+        (CounterMetricFamily, "cpu_seconds", used, "cpu_seconds", "Of all its processes"),
+        (GaugeMetricFamily, "memory_bytes", used, "memory_bytes", "Resident, of all its processes"),
+        (GaugeMetricFamily, "gpu_memory_bytes", used, "gpu_bytes", "Held by the process that trains"),
         (CounterMetricFamily, "network_restarts", network, "restarts", "Restarts of the library under the network"),
     ):
-        if key in part and not (key == "seconds_since" and status.get("state") in ("starting", "resting")):
+        idle = status.get("state") == "starting" or "resting" in training
+        if key in part and not (key == "seconds_since" and idle):
             yield family(f"swarm_node_{name}", text, value=part[key])
     if "rejected" in training:
         text = "Messages refused since the node started, by reason"

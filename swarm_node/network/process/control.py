@@ -10,10 +10,14 @@ import json
 import os
 import socket
 import stat
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from swarm_node.common.errors import UserError
 
@@ -44,9 +48,14 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
     The caller holds the lock of the home: a socket that lies there already is of a process that has gone.
     """
 
+    most = 0.0  # seconds of CPU: what ends between two looks must not make a counter go back
+
     async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
         try:
-            writer.write(json.dumps(await answer()).encode())
+            used = await asyncio.to_thread(usage)
+            used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
+            writer.write(json.dumps({**await answer(), "used": used}).encode())
             await writer.drain()
         except OSError:  # whoever asked did not wait
             pass
@@ -63,6 +72,19 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
     except OSError:
         listener.close()
         raise
+
+
+def usage() -> dict[str, float]:
+    """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that this one holds."""
+    used = {"cpu_seconds": 0.0, "memory_bytes": 0.0}
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        with suppress(psutil.Error):  # it has ended
+            used["cpu_seconds"] += sum(process.cpu_times()[:4])  # with those of its children that have ended
+            used["memory_bytes"] += process.memory_info().rss
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        used["gpu_bytes"] = float(torch.cuda.memory_reserved())
+    return used
 
 
 def ask(home: Path) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,18 +15,21 @@ import pytest
 from swarm_node.extensions.page.metrics import COUNTERS, exposition
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.settings import PageConfig
+from swarm_node.settings.command_line import from_command_line
 from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done
 
 MONITORING = Path(__file__).parents[3] / "docker" / "monitoring"
 PROMTOOL = shutil.which("promtool")
-TRAINING = {"round": 3, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}}
+TRAINING = {"round": 3, "round_seconds": 1.5, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}}
 NETWORK: dict[str, Any] = {"enabled": True, "running": True, "uptime": 9.0, "restarts": 0, "dropped": 0}
 NETWORK |= {"swarm": "s", "protocol": 1, "backend": "hivemind", "reachability": "public", "connected": 2, "relayed": 1}
 NETWORK |= {"peers": [{"state": "ok"}, {"state": "banned"}]}
 NETWORK |= {"counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3}}
 STATUS: dict[str, Any] = {"healthy": True, "problems": [], "role": "node", "peer_id": "12D3x"}
 STATUS |= {"training": TRAINING, "network": NETWORK}
+STATUS |= {"used": {"cpu_seconds": 9.5, "memory_bytes": 1e9, "gpu_bytes": 2e9}}
 
 
 def text_of(tmp_path: Path) -> str:
@@ -91,7 +95,27 @@ def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
     for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", "rules_test.yml")):
         done = subprocess.run([PROMTOOL, *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+    amtool = shutil.which("amtool")
+    assert amtool is not None, "needs Alertmanager: apt install prometheus-alertmanager"
+    done = subprocess.run([amtool, "check-config", MONITORING / "alertmanager.yml"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     done = subprocess.run(
         [PROMTOOL, "check", "metrics"], input=text_of(tmp_path), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_unit_of_the_page_has_options_that_exist() -> None:
+    unit = (MONITORING.parents[1] / "deploy" / "systemd" / "swarm-node-page.service").read_text()
+    (words,) = re.findall(r"^ExecStart=\S+ page /var/lib/swarm-node (.+)$", unit, re.MULTILINE)
+    config = from_command_line(PageConfig, words.split(), "page")
+    assert (config.listen, config.open_metrics) == ("127.0.0.1:8080", True)
+
+
+@pytest.mark.parametrize("state", ["starting", "resting", "unhealthy"])
+def test_a_node_that_rests_or_starts_has_no_age_of_a_round(state: str, tmp_path: Path) -> None:
+    resting = TRAINING | ({} if state == "starting" else {"resting": "paused"})
+    page = Page(home_with(tmp_path, 3), lambda _: STATUS, monotonic)
+    assert "round_age" not in exposition(page, STATUS | {"state": state, "training": resting}).decode()
+    assert "round_age" in (text := exposition(page, STATUS | {"state": "healthy"}).decode())
+    assert f'version="{metadata.version("swarm-node")}"' in text and "swarm_node_cpu_seconds_total 9.5" in text
