@@ -40,6 +40,7 @@ from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub import card
 from swarm_node.extensions.page import app as page_app
+from swarm_node.extensions.page.acting import ACT
 from swarm_node.extensions.page.guard import Guard
 from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
@@ -160,7 +161,7 @@ async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 
 def app_of(folder: Path) -> ASGIApp:
     """The page, behind its guard."""
-    return Guard(page_app.routes(Page(folder, lambda _: {}, monotonic), None), TOKEN, "c")
+    return Guard(page_app.routes(Page(folder, lambda _: {}, monotonic), None, folder), TOKEN, "c", writes=(ACT,))
 
 
 # The corpus

@@ -28,11 +28,11 @@ class TemporaryError(UserError):
 
 def exit_code(error: BaseException | None) -> int:
     """75 where this error, or one that it came from, may pass by itself; else 2."""
-    from socket import gaierror  # now: most commands end without an error
-
-    passing = (TemporaryError, TimeoutError, ConnectionError, gaierror)
     while error is not None:
-        if isinstance(error, passing) or (isinstance(error, OSError) and error.errno in _PASSING):
+        unresolved = type(error).__name__ == "gaierror"  # of socket, which most commands never import
+        if unresolved or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
+            return os.EX_TEMPFAIL
+        if isinstance(error, OSError) and error.errno in _PASSING:
             return os.EX_TEMPFAIL
         error = error.__cause__ or error.__context__
     return 2

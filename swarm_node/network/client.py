@@ -19,6 +19,7 @@ from typing import Any
 from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import RolloutGroup, Round
+from protocol.rejection import Reason
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Deliver, Refuse
@@ -131,6 +132,8 @@ class RemoteNetwork(Network):
             return f"{alive.strangers} peers found, all of another swarm or version"
         if not alive.connected:
             return "nobody is connected"
+        if 0 < self._received == self._rejections[Reason.UNKNOWN_QUESTION]:
+            return "others ask other questions: swarm-node status"
         return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
 
     def rest(self, resting: bool) -> None:

@@ -77,9 +77,9 @@ class Validation:
         if self._own:
             self._own.close()
 
-    def due(self, done: int) -> bool:
-        """Whether to validate after `done` rounds."""
-        return self._config.every > 0 and done % self._config.every == 0
+    def due(self, done: int, asked: bool = False) -> bool:
+        """Whether to validate after `done` rounds. `asked`: whether somebody wants it now."""
+        return self._config.every > 0 and (asked or done % self._config.every == 0)
 
     def measure(self, done: int) -> Validated:
         """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out, and

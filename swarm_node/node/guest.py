@@ -14,7 +14,7 @@ import psutil
 
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes
-from swarm_node.settings.programs import PAUSE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # so much may be forgotten by a kill
@@ -41,7 +41,7 @@ class Guest:
     ) -> None:
         self._spans = spans_of(config.hours)
         self._config, self._now, self._battery = config, now, battery
-        self._file = home / PAUSE_FILE
+        self._file, self._asking = home / PAUSE_FILE, home / VALIDATE_FILE
 
     def resting(self) -> str:
         """Why it rests, for a person; "" where it does not."""
@@ -52,6 +52,14 @@ class Guest:
         if self._config.battery == "pause" and self._battery():
             return "on battery"
         return ""
+
+    def asked(self) -> bool:
+        """Whether somebody wants held-out questions asked now: said once."""
+        try:
+            self._asking.unlink()
+        except OSError:
+            return False
+        return True
 
     def _within(self, start: int, end: int) -> bool:
         """Of the day; a span may go over midnight, and one that ends where it starts is the whole day."""

@@ -63,7 +63,7 @@ class Session:
             alone = "" if report.external_considered + report.external_informative else self.network.why_alone()
             self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
             self._pass_on()
-            if self.validation.due(self.done):
+            if self.validation.due(self.done, self.guest.asked()):
                 self._validate()
             if self.keeper.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())

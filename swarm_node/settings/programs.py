@@ -11,6 +11,7 @@ from swarm_node.settings.model import GenerationConfig, ModelConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
+VALIDATE_FILE = "validate"  # in the home: held-out questions are asked after this round, and it goes
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 

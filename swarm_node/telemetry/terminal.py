@@ -5,7 +5,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -34,11 +34,11 @@ from swarm_node.telemetry.learning import HISTORY, Learning
 from swarm_node.telemetry.series import moving_average, sparkline
 
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
-SPARK_WIDTH, CURVE_WIDTH = 30, 20  # characters
+SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters
 NAME_CHARS = 8  # the last of a peer id
 SHOWN_SHARE = 0.05  # of a round, of a phase that is shown
 BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty one, the names of columns
-ECHO = 2  # columns beside the panel
+ECHO, FRAME = 2, 6  # columns beside the panel, and of its frame beside a title
 LEAVING = "Ctrl-C stops after this round, and saves"
 
 
@@ -152,7 +152,7 @@ class LiveNode:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._title, self._facts = "node", ""
+        self._title, self._facts = "node", list[str]()
         self._rewards: list[float] = []
         self._skipped: Counter[str] = Counter()
         self._latest: RoundDone | None = None
@@ -166,9 +166,10 @@ class LiveNode:
     def take(self, event: Event) -> None:
         self._learning.take(event)
         match event:
-            case RunStarted(title=title, folder=folder, facts=facts):
+            case RunStarted(title=title, folder=folder, facts=facts, rounds=rounds):
                 self._title = title
-                self._facts = "   ".join([folder, *(f"{key} {value}" for key, value in facts.items() if value)])
+                self._checkpoint = f"after {rounds} rounds: it goes on from there" if rounds else self._checkpoint
+                self._facts = [folder, *(f"{key} {value}" for key, value in facts.items() if value)]
             case RoundDone(report=report):
                 self._latest = event
                 if report.reward is not None:
@@ -209,7 +210,8 @@ class LiveNode:
             room = self._console.height - 1 - BESIDE - figures.row_count - (example.row_count + 1 if example else 0)
             parts[1:1] = [Text(), self._tasks(max(1, room))]
         body = Group(*parts)
-        return Panel(body, title=self._title, title_align="left", subtitle=self._facts, subtitle_align="left")
+        facts = Text(_fitted(self._facts, self._console.width - ECHO - FRAME), no_wrap=True)
+        return Panel(body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left")
 
     def _fitting(self) -> Panel:
         """The panel as it is redrawn. It would leave a border behind where it is higher than the screen, or where the
@@ -227,7 +229,8 @@ class LiveNode:
         return _rows(
             {
                 "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} rollouts/s   "
-                f"{report.generated_tokens / seconds:.0f} tokens/s   {_shares(report.seconds)}",
+                f"{report.generated_tokens / seconds:.0f} tokens/s",
+                "time": _shares(report.seconds),
                 "reward": _written("{:.3f}   ", report.reward)
                 + _written(f"mean of {min(len(smooth), WINDOW)} rounds {{:.3f}}   ", smooth[-1] if smooth else None)
                 + sparkline(smooth, SPARK_WIDTH),
@@ -235,6 +238,7 @@ class LiveNode:
                 + _written("; {:.0%} of local ones informative", report.informative_share),
                 "update": _shown(report),
                 "sharing": _sharing(latest),
+                "alone": latest.alone,
                 "overlap": overlap,
                 "skipped": reasons(self._skipped),
                 "rejected": reasons(report.rejected),
@@ -250,7 +254,7 @@ class LiveNode:
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
         asked = "held out" if self._learning.held_out else "in training"
-        table.add_row(*(Text(word, style="dim") for word in (asked, "before", "now", "in training", "from others")))
+        table.add_row(*(Text(word, style="dim") for word in (asked, "before", "now", "curve", "from others")))
         for task, known in tasks[left:]:
             (before, now), others = known.span, known.from_others
             curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(CURVE_WIDTH)
@@ -266,7 +270,7 @@ class LiveNode:
         corrected, teacher = found
         answers = f"at first {printable(corrected.before.strip(), 24)!r}, now {printable(corrected.now.strip(), 24)!r}"
         taught = f"   taught by {teacher[-NAME_CHARS:]}" if teacher else ""
-        return _rows({"learned": printable(corrected.question, 64), "": answers + taught})
+        return _rows({"learned": printable(corrected.question, 160), "": answers + taught})
 
 
 def _rows(values: Mapping[str, str]) -> Table:
@@ -278,11 +282,19 @@ def _rows(values: Mapping[str, str]) -> Table:
     return table
 
 
+def _fitted(facts: Sequence[str], width: int) -> str:
+    """As many as fit whole, the first ones first; of the first, what fits."""
+    kept = list(facts)
+    while len(kept) > 1 and len("   ".join(kept)) > width:
+        kept.pop()
+    return "   ".join(kept)
+
+
 def _sharing(latest: RoundDone) -> str:
-    """How many groups wait, of how many peers, and why there is nothing of others in the round."""
+    """How many groups wait, of how many peers."""
     waiting = latest.report.pool_size + (latest.waiting or 0)
-    peers = "" if latest.peers is None else f"   {latest.peers} peers"
-    return f"{waiting} external groups wait{peers}" + (f"   training alone: {latest.alone}" if latest.alone else "")
+    peers = "" if latest.peers is None else f"   {latest.peers} peer{'s' * (latest.peers != 1)}"
+    return f"{waiting} external groups wait{peers}"
 
 
 def _shown(report: RoundReport) -> str:

@@ -1,8 +1,9 @@
-"""The routes of a page. Everything is read-only; what is not named here does not exist."""
+"""The routes of a page. All but one are read-only; what is not named here does not exist."""
 
 import json
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from swarm_node.extensions.page.acting import route
 from swarm_node.extensions.page.metrics import CONTENT_TYPE, exposition
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
@@ -30,12 +32,12 @@ def static_files() -> Mapping[str, Response]:
     }
 
 
-def routes(page: Page, public: PublicView | None) -> Starlette:
-    """`public`: what everybody may see; then the page itself is at /node."""
+def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
+    """`public`: what everybody may see; then the page itself is at /node, and can tell the node nothing."""
     files = static_files()
 
     async def state(_: Request) -> Response:
-        return answer(page.state())
+        return answer(page.state() | {"acts": public is None})
 
     async def samples(_: Request) -> Response:
         return answer({"number": page.samples.number, "samples": page.samples.last()})
@@ -61,7 +63,9 @@ def routes(page: Page, public: PublicView | None) -> Starlette:
         Route("/metrics", metrics),
         Route("/node" if public else "/", files["index.html"]),
     ]
-    if public is not None:
+    if public is None:
+        table.append(route(home))
+    else:
 
         async def seen_by_all(_: Request) -> Response:
             return answer(public.view())

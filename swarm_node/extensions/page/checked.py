@@ -116,7 +116,7 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "before": table(record.get("before", {}), number),
         "now": table(record.get("by_task", {}), number),
-        "corrected": [{key: each[key] for key in ("question", "before", "now")} for each in corrected],
+        "corrected": [{key: each[key] for key in ("task", "question", "before", "now")} for each in corrected],
     }
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import ipaddress
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,13 +42,15 @@ class Guard:
         cookie: str,
         names: Sequence[str] = (),
         free: Sequence[str] = (),
+        writes: Sequence[str] = (),
         entrance: tuple[str, ASGIApp] | None = None,
     ) -> None:
         """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
-        need no token. `entrance`: the path of the page, and what a browser without the token gets there: it reads the
-        token out of the address behind the #, which no browser sends, and posts it."""
+        need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
+        and what a browser without the token gets there: it reads the token out of the address behind the #, which
+        no browser sends, and posts it."""
         self._app, self._token, self._cookie = app, token.encode(), cookie
-        self._names, self._free = {name.lower() for name in names}, set(free)
+        self._names, self._free, self._writes = {name.lower() for name in names}, set(free), {ENTER, *writes}
         self._door, self._entrance = entrance or ("", app)
         self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
@@ -78,7 +80,7 @@ class Guard:
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
         if sum(len(key) + len(value) for key, value in headers.raw) > HEADER_BYTES:
             return PlainTextResponse("431: too many headers\n", 431)  # the server's bound sees only what comes in parts
-        if refusal := _of_method(request) or _of_origin(headers):
+        if refusal := _of_method(request, self._writes) or _of_origin(headers):
             return refusal
         if path not in self._free and not self._may_enter(request):
             return _refused()
@@ -87,7 +89,7 @@ class Guard:
     async def _enter(self, request: Request) -> Response:
         """204 and the cookie for the token, 401 for anything else."""
         try:
-            shown = (await _posted(request, ENTER_BYTES))["token"]
+            shown = (await posted(request, ENTER_BYTES))["token"]
         except (ValueError, KeyError, TypeError):
             return _refused()
         if not isinstance(shown, str) or not self._is_token(shown):
@@ -118,7 +120,7 @@ class Guard:
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self._token)
 
 
-async def _posted(request: Request, most: int) -> Any:
+async def posted(request: Request, most: int) -> Any:
     """The JSON that was sent. ValueError for more than `most` bytes, what is no JSON, and a client that drips it."""
     body = b""
     try:
@@ -136,9 +138,9 @@ def _refused() -> PlainTextResponse:
     return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
 
 
-def _of_method(request: Request) -> Response | None:
-    """A page shows, and takes the token alone: JSON by POST, from itself."""
-    if request.scope["path"] == ENTER:
+def _of_method(request: Request, writes: Container[str]) -> Response | None:
+    """A page shows; what it takes is JSON by POST, from itself."""
+    if request.scope["path"] in writes:
         if request.method != "POST":
             return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
         if "origin" not in request.headers or request.headers.get("content-type") != "application/json":

@@ -40,6 +40,7 @@ class NodeWatch:
         self.skipped: Counter[str] = Counter()  # by reason
         self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)  # what came of external groups, by author
         self.last: dict[str, Any] = {}  # the newest report
+        self._began: float | None = None  # when its first round ended, seconds
         self.validated: float | None = None  # the newest reward in validation
 
     def read(self) -> bool:
@@ -75,7 +76,7 @@ class NodeWatch:
         """One event. It raises for what is none, before it changes anything."""
         match record["event"]:
             case "RoundDone":
-                self._take_round(checked.report(record["report"]))
+                self._take_round(checked.report(record["report"]), checked.number(record["time"]))
             case "Validated":
                 (number, reward), learned = checked.validated(record), checked.learned(record)
                 self._validations.add(number, {"reward": reward})
@@ -95,9 +96,11 @@ class NodeWatch:
                 self.totals["warnings"] += event == "Warned"
                 self.news.add({"line": line})
 
-    def _take_round(self, report: Mapping[str, Any]) -> None:
+    def _take_round(self, report: Mapping[str, Any], time: float) -> None:
         """`report`: as `checked.report` gives it, so that nothing below fails half-way."""
         number, figures = report["round"], dict(figures_of(report))
+        self._began = time if self._began is None else self._began
+        figures["hours"] = (time - self._began) / 3600
         tasks = checked.known(report["reward_by_task"], self._tasks, MOST_TASKS)
         self._tasks.update(dict.fromkeys(tasks))
         figures.update({f"task:{task}": report["reward_by_task"][task] for task in tasks})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.extensions.page.asking import Ask, Asking
+from swarm_node.extensions.page.machine import Machine
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.rollouts import SamplesWatch
 
@@ -20,6 +21,7 @@ class Page:
         self.node = NodeWatch(home)
         self.samples = SamplesWatch(home)
         self.asking = Asking(home, ask, clock)
+        self.machine = Machine(clock)
         self.viewers = 0
         self.loading = True  # whether what was written before is still being read
         self.closing = False
@@ -30,6 +32,7 @@ class Page:
         """For ever, and for all viewers."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.asking.follow())
+            tasks.create_task(self.machine.follow(self._pid, self._tell))
             while True:
                 more = self.node.read()
                 self.loading = self.loading and more
@@ -45,6 +48,17 @@ class Page:
         self.closing = True
         self._wake()
 
+    def _pid(self) -> int | None:
+        """Of the node as it answered last."""
+        pid = self.asking.answer.get("pid")
+        return pid if type(pid) is int else None
+
+    def _tell(self, number: int, figures: dict[str, float]) -> None:
+        if figures:
+            self.node.news.add({"machine": [number, figures]})
+        else:
+            self.asking.want()  # it may have started since
+
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
@@ -59,4 +73,4 @@ class Page:
 
     def state(self) -> dict[str, Any]:
         """For a browser that begins."""
-        return self.node.state() | {"loading": self.loading}
+        return self.node.state() | {"loading": self.loading, "machine": self.machine.columns()}

@@ -60,6 +60,7 @@ def _without_secrets(argv: list[str]) -> None:
 
 
 async def _show(config: PageConfig, home: Path) -> None:
+    from swarm_node.extensions.page.acting import ACT, with_pause
     from swarm_node.extensions.page.app import routes, static_files
     from swarm_node.extensions.page.guard import Guard
     from swarm_node.extensions.page.page import Page
@@ -67,11 +68,12 @@ async def _show(config: PageConfig, home: Path) -> None:
     from swarm_node.extensions.page.server import listener_at, serve
 
     listener, token = listener_at(config.listen), token_of(home)
-    page = Page(home, ask, monotonic)
+    page = Page(home, with_pause(ask), monotonic)
     public = PublicView(page, monotonic, shipped_tasks() | set(config.public_tasks)) if config.public else None
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
-    app = Guard(routes(page, public), token, cookie_of(home), config.names, free, entrance=door)
+    writes = [] if public else [ACT]  # nothing that strangers see can be told to do anything
+    app = Guard(routes(page, public, home), token, cookie_of(home), config.names, free, writes, door)
     addresses = shown(listener, token, public is not None)
     await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
 

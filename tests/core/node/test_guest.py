@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Stop
-from swarm_node.settings.programs import PAUSE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 from swarm_node.telemetry.events import Telemetry
 
 
@@ -54,6 +54,13 @@ def test_it_rests_while_it_is_told_to_and_on_battery_where_that_is_wanted(tmp_pa
     assert "swarm-node resume" in resting(LimitsConfig(), tmp_path, 12)
 
 
+def test_held_out_questions_are_asked_for_once(tmp_path):
+    guest = Guest(LimitsConfig(), tmp_path)
+    assert not guest.asked()
+    (tmp_path / VALIDATE_FILE).touch()
+    assert [guest.asked(), guest.asked()] == [True, False]
+
+
 def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path):
     first = Traffic(tmp_path, 3, lambda: at(1))
     assert not first.exceeded(2_000_000)
@@ -75,8 +82,8 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     )
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
-    never = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: "")
-    guest = SimpleNamespace(resting=lambda: next(reasons))
+    never = SimpleNamespace(due=lambda done, asked=False: False, save=lambda done, waiting: "")
+    guest = SimpleNamespace(resting=lambda: next(reasons), asked=bool)
     traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)
     progress = SimpleNamespace(note=lambda name, value: None)
     session = Session(runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0)  # type: ignore[arg-type]

@@ -159,7 +159,9 @@ def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
     quiet = SimpleNamespace(
         addresses=(), traffic=0, connected=0, waiting=list, why_alone=lambda: "", lines=lambda wait=False: []
     )
-    idle = SimpleNamespace(due=lambda done: False, resting=lambda: "", exceeded=lambda traffic: False, megabytes=0.0)
+    idle = SimpleNamespace(
+        due=lambda done, asked=False: False, resting=str, asked=bool, exceeded=lambda traffic: False, megabytes=0.0
+    )
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
     keeper = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: saved.append(done) or "")

@@ -42,11 +42,10 @@ class Visit:
         return int(self.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def violations(self) -> list[str]:
-        """What axe finds serious or critical. The debugger evaluates it: the policy of the page refuses scripts."""
+        """What axe finds. The debugger evaluates it: the policy of the page refuses scripts."""
         self.tab.evaluate(AXE.read_text())
         found = self.tab.evaluate("axe.run(document)")["violations"]
-        serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in serious]
+        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
     def _check(self, request: Any) -> None:
         if not request.url.startswith("http://127.0.0.1:"):

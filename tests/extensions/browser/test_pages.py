@@ -107,11 +107,14 @@ def test_rounds_come_in_while_one_looks_and_keys_move_along_a_chart(
         file.write(line(round_done(1234)))
     seen.tab.get_by_text("1,234").wait_for()
     chart = seen.tab.locator("figure").first
-    chart.focus()
+    chart.locator(".stage").focus()
     seen.tab.keyboard.press("Home")
     chart.get_by_text("round 0").wait_for()
     seen.tab.keyboard.press("ArrowRight")
     chart.get_by_text("round 1", exact=True).wait_for()
+    seen.tab.get_by_role("button", name="By hour").click()
+    chart.locator(".stage").press("End")
+    chart.get_by_text("after 21 min").wait_for()  # 1234 s, each round a second
     seen.tab.get_by_role("button", name="Last 512 rounds").press("Enter")
     assert seen.tab.get_by_role("button", name="Last 512 rounds").get_attribute("aria-pressed") == "true"
 
@@ -149,6 +152,12 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
         read_until(process, "round 1 ")
         seen = visit(str(address))
         seen.tab.get_by_text("healthy", exact=True).wait_for()
+        seen.tab.get_by_role("button", name="Pause").click()
+        seen.tab.get_by_text("resting", exact=True).wait_for()
+        seen.tab.get_by_role("button", name="Resume").click()
+        seen.tab.get_by_text("healthy", exact=True).wait_for()
+        seen.section("Swarm")
+        seen.tab.get_by_text("swarm-node join ").wait_for()
         seen.section("Rollouts")
         seen.tab.get_by_text("gcd/tiny").locator("visible=true").first.wait_for()
         seen.section("Health")

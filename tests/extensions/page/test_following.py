@@ -59,6 +59,7 @@ def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp
     read_all(watched)
     read_all(watched)
     assert watched.state()["whole"]["rounds"] == [0, 1, 2, 3]
+    assert watched.state()["whole"]["series"]["hours"] == [0.0, 0.000277778, 0.000555556, 0.000833333]  # seconds
 
 
 def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path: Path, monkeypatch: Any) -> None:
@@ -182,7 +183,7 @@ def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:
     page = Page(home_with(tmp_path, 3), lambda _: {}, monotonic)
 
     async def asked() -> int:
-        transport = httpx.ASGITransport(routes(page, None))
+        transport = httpx.ASGITransport(routes(page, None, tmp_path))
         async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
             return (await client.get("/metrics")).status_code
 

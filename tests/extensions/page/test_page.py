@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from lab.studies.guests import reports
-from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.extensions.page.settings import LISTEN, ObservedConfig
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of
 from swarm_node.settings.command_line import from_command_line
@@ -29,7 +28,7 @@ def test_the_flag_alone_has_the_usual_address() -> None:
     def listen(kind: type[Section], *words: str) -> str:
         return section_of(from_command_line(kind, words, "swarm-node"), ObservedConfig).listen
 
-    for kind in (NodeConfig, BootstrapConfig, ContributeConfig):
+    for kind in (NodeConfig, BootstrapConfig):
         assert listen(kind) == ""
         assert listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
         assert listen(kind, "--page", "--swarm", "ours") == LISTEN

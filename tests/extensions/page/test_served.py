@@ -143,6 +143,28 @@ def test_other_sites_get_nothing_even_with_the_cookie(page: Served) -> None:
         assert reply.status_code == 405, method
 
 
+def test_its_own_page_alone_tells_the_node_to_rest_to_go_on_and_to_ask(home: Path, page: Served) -> None:
+    right = {"authorization": f"Bearer {page.token}", "origin": page.base, "content-type": "application/json"}
+
+    def told(what: object, **changes: str) -> int:
+        headers = {name: value for name, value in (right | changes).items() if value}
+        return page.ask("POST", "/api/act", content=json.dumps({"do": what}), headers=headers).status_code
+
+    assert told("pause", authorization="") == 401
+    for wrong in ({"origin": ""}, {"origin": "http://evil.example"}, {"content-type": "text/plain"}):
+        assert told("pause", **wrong) == 403, wrong
+    assert page.get("/api/act").status_code == 405
+    assert not (home / "paused").exists()
+    for what, file, there in (("pause", "paused", True), ("validate", "validate", True), ("resume", "paused", False)):
+        assert told(what) == 204
+        assert (home / file).exists() is there
+    for unknown in ("../x", "", None, ["pause"], {"pause": 1}, 7):
+        assert told(unknown) == 400, unknown
+    (home / "validate").unlink()
+    (home / "validate").symlink_to(home / "elsewhere")
+    assert told("validate") == 409 and not (home / "elsewhere").exists()
+
+
 def test_no_path_leads_out_of_what_ships(page: Served) -> None:
     paths = ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/")
     for path in (*paths, "/../page.token", "/page.token", "/static/uPlot.LICENSE", "/static/tasks.txt", "/static/\x00"):
@@ -226,6 +248,9 @@ def test_the_public_view_and_metrics_can_be_opened_and_nothing_else(tmp_path: Pa
     for path in ("/api/state", "/api/stream", "/api/samples"):
         assert page.get(path, token=False).status_code == 401, path
     assert "app.js" in page.get("/node").text
+    given = {"authorization": f"Bearer {page.token}", "origin": page.base, "content-type": "application/json"}
+    assert page.ask("POST", "/api/act", content='{"do": "pause"}', headers=given).status_code == 405
+    assert not (tmp_path / "paused").exists() and page.get("/api/state").json()["acts"] is False
 
 
 def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> None:

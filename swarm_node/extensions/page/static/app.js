@@ -1,5 +1,6 @@
 // The page of a run: fetches what there is, follows what comes, and shows one section at a time.
 import { make, replace, get, short, number, keepTokenOut } from "./tools.js";
+import { friendly } from "./names.js";
 import { theme } from "./charts.js";
 import { Learning } from "./learning.js";
 import { Rollouts } from "./rollouts.js";
@@ -93,6 +94,7 @@ function take(piece) {
     Object.assign(state, { last: piece.last, tasks: piece.tasks });
     Object.assign(state.authors, piece.authors);
   }
+  if (piece.machine) push(state.machine, ...piece.machine);
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
   if (piece.learned) state.learned = piece.learned;
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
@@ -108,7 +110,8 @@ function push(columns, round, figures, most = Infinity) {
 }
 
 function headline() {
-  subtitle(`${run.status.role ?? "node"} ${short(run.status.peer_id ?? run.state?.last?.peer_id ?? "")}`);
+  const peer = run.status.peer_id ?? run.state?.last?.peer_id ?? "";
+  subtitle(`${run.status.role ?? "node"} ${peer && friendly(peer)} ${short(peer)}`);
   if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "asking the node", "");
   else if (["starting", "resting"].includes(run.status.state)) say(run.status.state, "");
   else if (run.status.healthy) say("healthy", "good");

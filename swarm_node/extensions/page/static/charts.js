@@ -1,9 +1,11 @@
 // Curves by uPlot, each with a legend in HTML that says the values: at the cursor, else the last ones.
-import { make, draw, number, replace } from "./tools.js";
+import { make, draw, number, seconds, replace } from "./tools.js";
 
 const LIGHT = ["#0b63b8", "#c4500a", "#0a8063", "#a8438f", "#8a6d00", "#2f8fb8", "#6b5bd2", "#a03a3a", "#4f7a1d", "#59626d"];
 const DARK = ["#6cb5ff", "#ff9b5c", "#4fd6ae", "#ef93d4", "#e3c24d", "#7fd3ee", "#b0a4ff", "#ff9a94", "#a8d66a", "#a5afba"];
 const ALL = new Set();
+export const HOURS = "hours"; // a unit of x, which is then in minutes
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 7200, 14400, 28800]; // minutes between two ticks
 
 export const dark = () => document.documentElement.dataset.theme === "dark";
 export const colour = (index) => (dark() ? DARK : LIGHT)[index % LIGHT.length];
@@ -16,15 +18,9 @@ export class Chart {
     this.plot = make("div", { class: "plot", "aria-hidden": "true" });
     this.legend = make("ul", { class: "legend" });
     this.note = make("span", { class: "quiet" }, this.options.note ?? "");
-    this.element = make(
-      "figure",
-      {
-        class: `card ${this.options.wide ? "wide" : ""}`, tabindex: "0", role: "group",
-        "aria-label": `${this.options.title}, a chart: arrow keys move along it`, onkeydown: (event) => this.key(event),
-      },
-      make("figcaption", {}, make("h3", {}, this.options.title), this.note),
-      this.plot, this.legend,
-    );
+    const about = { class: "stage", tabindex: "0", role: "group", "aria-label": `${this.options.title}, a chart: arrow keys move along it`, onkeydown: (event) => this.key(event) };
+    this.element = make("figure", { class: `card ${this.options.wide ? "wide" : ""}` },
+      make("figcaption", {}, make("h3", {}, this.options.title), this.note), make("div", about, this.plot, this.legend));
     this.at = null;
     this.shape = "";
     new ResizeObserver(() => this.resize()).observe(this.plot);
@@ -41,7 +37,7 @@ export class Chart {
       replace(this.legend);
       return;
     }
-    const shape = this.series.map((each) => each.name).join("|");
+    const shape = [this.options.unit, ...this.series.map((each) => each.name)].join("|");
     if (this.uplot && this.shape === shape) this.uplot.setData(this.data(), true);
     else this.build(shape);
     this.say();
@@ -70,14 +66,19 @@ export class Chart {
         cursor: { y: false, drag: { x: true, y: false }, points: { size: 7 } },
         scales: { x: { time: false }, y: { range: this.options.range ?? ((u, low, high) => [Math.min(0, low), high > Math.max(0, low) ? high * 1.06 : Math.max(0, low) + 1]) } },
         axes: [
-          { ...axis, size: 28, gap: 4, values: (u, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : "")), ...(this.options.xaxis ?? {}) },
-          { ...axis, size: 46, gap: 4, values: (u, ticks) => ticks.map((tick) => this.tick(tick)) },
+          { ...axis, size: 28, gap: 4, ...this.across(), ...(this.options.xaxis ?? {}) },
+          { ...axis, size: this.options.format === number ? 46 : 66, gap: 4, values: (u, ticks) => ticks.map((tick) => this.tick(tick)) },
         ],
         series: [{}, ...order.map((each) => this.line(each))],
         hooks: { setCursor: [(u) => { this.at = u.cursor.idx; this.say(); }] },
       },
       this.data(), this.plot,
     );
+  }
+
+  across() {
+    if (this.options.unit === HOURS) return { incrs: STEPS, values: (u, ticks) => ticks.map((tick) => (tick ? seconds(60 * tick) : "start")) };
+    return { values: (u, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : "")) };
   }
 
   tick(value) {
@@ -105,7 +106,7 @@ export class Chart {
         : draw("line", { x1: 0, y1: 5, x2: 16, y2: 5, stroke: colour(each.colour), "stroke-width": this.options.stacked ? 9 : 3, "stroke-dasharray": each.dash?.join(" ") ?? "none" }));
       return make("li", {}, mark, each.name, make("b", {}, this.options.format(each.values[i])));
     });
-    const where = at === null ? [] : [make("li", { class: "quiet" }, `${this.options.unit ?? "round"} ${number(this.x[at])}`)];
+    const where = at === null ? [] : [make("li", { class: "quiet" }, this.options.unit === HOURS ? `after ${seconds(60 * this.x[at])}` : `${this.options.unit ?? "round"} ${number(this.x[at])}`)];
     replace(this.legend, rows, where);
   }
 

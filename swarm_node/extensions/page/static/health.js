@@ -1,4 +1,5 @@
 // How the node is: what it says itself, and what it warned of.
+import { Chart, HOURS } from "./charts.js";
 import { make, tile, table, number, percent, bytes, seconds, clock, facts, replace } from "./tools.js";
 
 export class Health {
@@ -8,7 +9,14 @@ export class Health {
     this.tiles = make("dl", { class: "tiles" });
     this.traffic = make("section", { class: "card" });
     this.lines = make("ul", { class: "lines" });
-    this.element = make("div", {}, this.problems, this.tiles, this.traffic,
+    const chart = (title, note, options) => new Chart({ title, note, unit: HOURS, height: 150, empty: "measured every ten seconds while the node runs and this page is open", ...options });
+    this.charts = {
+      cpu: chart("CPU", "cores that the node takes", {}),
+      memory: chart("Memory", "of the node's processes", { format: bytes }),
+      gpu: chart("GPU", "of the time, all GPUs of this machine", { format: percent }),
+      gpu_memory: chart("GPU memory", "in use, all GPUs of this machine", { format: bytes }),
+    };
+    this.element = make("div", {}, this.problems, this.tiles, make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element)), make("h2", {}, "Network"), this.traffic,
       make("h2", {}, "What it said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines));
   }
 
@@ -17,9 +25,16 @@ export class Health {
     const { state, status } = this.run;
     replace(this.problems, (status.problems ?? []).map((each) => make("p", { class: "note" }, each)));
     this.node(state, status);
+    const { rounds, series } = state.machine ?? { rounds: [], series: {} };
+    for (const [name, chart] of Object.entries(this.charts)) {
+      chart.element.hidden = name.startsWith("gpu") && !series[name];
+      chart.show(rounds.map((each) => (each - rounds[0]) / 6), [{ name: chart.options.title, values: series[name] ?? [], colour: 0 }]);
+    }
     const lines = [...state.lines].reverse().map((line) => make("li", { class: line.level }, make("time", { datetime: new Date(1000 * line.time).toISOString() }, clock(line.time)), line.level === "warning" ? "warning: " : "", line.text));
     replace(this.lines, lines.length ? lines : [make("li", { class: "quiet" }, "nothing")]);
   }
+
+  close() { for (const chart of Object.values(this.charts)) chart.forget(); }
 
   node(state, status) {
     const network = status.network ?? {}, last = state.last ?? {}, overlap = last.overlap;
@@ -29,6 +44,7 @@ export class Health {
       bootstrap ? null : tile("Pool", number(last.pool_size), "external groups wait"),
       bootstrap ? null : overlap ? tile("Generator busy", percent(overlap.generating), `trainer ${percent(overlap.training)}, ${overlap.waiting} rounds wait`) : tile("Longest phase", busy[0], busy[1]),
       tile("Network", network.running ? network.reachability : network.enabled === false ? "off" : network.resting ? "resting" : "–", network.running ? `up for ${seconds(network.uptime)}` : ""),
+      tile("Process", status.pid ? String(status.pid) : "–", status.pid ? "its id" : "the node does not run"),
       bootstrap ? null : tile("Dropped", number(network.dropped), "messages: training was busy"),
     ].filter(Boolean));
     const counters = Object.entries(network.counters ?? {});

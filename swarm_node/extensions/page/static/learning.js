@@ -1,6 +1,7 @@
 // A node's learning: tiles, and curves over the whole run or its last rounds.
-import { make, tile, number, percent, seconds, average } from "./tools.js";
-import { Chart } from "./charts.js";
+import { make, replace, table, tile, number, percent, seconds, average } from "./tools.js";
+import { Chart, HOURS } from "./charts.js";
+import { Answers } from "./answers.js";
 
 const WINDOW = 20;
 const MOST_TASKS = 10;
@@ -9,8 +10,10 @@ export class Learning {
   constructor(run) {
     this.run = run;
     this.range = "whole";
+    this.axis = "round";
+    this.answers = new Answers(run);
     this.tiles = make("dl", { class: "tiles" });
-    this.learned = make("div", { class: "learned" });
+    this.learned = make("div", { class: "learned", hidden: true });
     const chart = (title, note, options = {}) => new Chart({ title, note, ...options });
     const share = { format: percent };
     this.charts = {
@@ -29,10 +32,13 @@ export class Learning {
     this.buttons = [["whole", "Whole run"], ["recent", "Last 512 rounds"]].map(([key, text]) =>
       make("button", { type: "button", "aria-pressed": String(key === this.range), onclick: () => this.choose(key) }, text));
     this.buttons[0].key = "whole"; this.buttons[1].key = "recent";
+    this.axes = [["round", "By round"], [HOURS, "By hour"]].map(([key, text]) => Object.assign(
+      make("button", { type: "button", "aria-pressed": String(key === this.axis), onclick: () => this.along(key) }, text), { key }));
     this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
     this.element = make("div", {},
-      this.tiles, this.learned,
+      this.answers.element, this.tiles, this.learned,
       make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
+        make("div", { class: "switch", role: "group", "aria-label": "What charts run along" }, this.axes),
         make("span", { class: "quiet" }, "Drag along a chart to look closer, double-click to go back.")),
       this.grid);
   }
@@ -43,13 +49,28 @@ export class Learning {
     this.show("state");
   }
 
+  along(axis) {
+    this.axis = axis;
+    for (const button of this.axes) button.setAttribute("aria-pressed", String(button.key === axis));
+    for (const chart of Object.values(this.charts)) chart.options.unit = axis;
+    this.show("state");
+  }
+
+  // Minutes since the first round. A clock may be set back: time never goes backwards here.
+  across({ rounds, series }) {
+    if (this.axis === "round") return rounds;
+    let latest = 0;
+    return rounds.map((round, i) => (latest = Math.max(latest, 60 * (series.hours?.[i] ?? 0))));
+  }
+
   show(what) {
     if (what === "samples") return;
+    this.answers.show();
     this.numbers();
     if (what === "status") return;
     const { state } = this.run;
     const columns = state[this.range];
-    const x = columns.rounds, s = columns.series;
+    const x = this.across(columns), s = columns.series;
     const none = x.map(() => null);
     const of = (key) => s[key] ?? none;
     const smooth = (key) => average(of(key), WINDOW);
@@ -59,7 +80,7 @@ export class Learning {
       { name: "each point", values: of("reward"), colour: 0, width: 1, alpha: "55", quiet: true },
       { name: "local", values: smooth("reward"), colour: 0, width: 2.5 },
       { name: "external", values: smooth("external_reward"), colour: 1, width: 2, gaps: true },
-      { name: "validation", values: this.validation(x), colour: 2, points: true },
+      { name: "validation", values: this.validation(columns.rounds), colour: 2, points: true },
     ], `moving average of ${WINDOW} points; ${each}`);
     charts.tasks.show(x, state.tasks.slice(0, MOST_TASKS).map((task, i) => ({ name: task, values: smooth(`task:${task}`), colour: i, width: 1.6 })),
       state.tasks.length > MOST_TASKS ? `moving average; ${MOST_TASKS} of ${state.tasks.length} tasks` : undefined);
@@ -112,12 +133,18 @@ export class Learning {
     this.lessons(state.learned ?? {});
   }
 
-  // Held-out questions: by task before and now, and one that was answered wrongly at first.
+  // Held-out questions: by task before and now, and questions that were answered wrongly at first and rightly now.
   lessons({ before = {}, now = {}, corrected = [] }) {
-    const rows = Object.keys(now).map((task) => make("tr", {}, [task, percent(before[task] ?? now[task]), percent(now[task])].map((cell) => make("td", {}, cell))));
-    const head = make("tr", {}, ["Held-out questions", "before", "now"].map((cell) => make("th", {}, cell)));
-    const lines = corrected.slice(0, 1).map((each) => make("p", { class: "note" }, `“${each.question}” was answered “${each.before}” at first, and “${each.now}” now.`));
-    this.learned.replaceChildren(...(rows.length ? [make("table", {}, head, ...rows), ...lines] : []));
+    const said = JSON.stringify([before, now, corrected]);
+    if (said === this.lesson) return;
+    this.lesson = said;
+    const rows = Object.keys(now).map((task) => [task, percent(before[task] ?? now[task]), percent(now[task])]);
+    const pairs = corrected.map((each) => make("div", { class: "pair" }, make("p", {}, make("b", {}, each.task ?? ""), " ", each.question),
+      make("p", {}, make("span", { class: "tag warn" }, "at first"), " ", each.before), make("p", {}, make("span", { class: "tag good" }, "now"), " ", each.now)));
+    this.learned.hidden = !rows.length;
+    replace(this.learned,
+      make("section", { class: "card" }, make("h3", {}, "Held-out questions"), table("Held-out questions", [["task", ""], ["before", "number"], ["now", "number"]], rows)),
+      make("section", { class: "card" }, make("h3", {}, "Before and now"), pairs.length ? pairs : make("p", { class: "empty" }, "No question that it got wrong at first is answered rightly yet.")));
   }
 
   close() { for (const chart of Object.values(this.charts)) chart.forget(); }

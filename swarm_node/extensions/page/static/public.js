@@ -38,6 +38,6 @@ async function ask() {
   setTimeout(ask, document.hidden ? 6 * EVERY : EVERY);
 }
 
-replace(document.getElementById("main"), tiles, make("div", { class: "charts" }, charts.nodes.element, charts.announcements.element, versions, tasks));
+replace(document.getElementById("main"), make("h2", { class: "sr" }, "The swarm now"), tiles, make("div", { class: "charts" }, charts.nodes.element, charts.announcements.element, versions, tasks));
 theme(document.getElementById("theme"));
 ask();

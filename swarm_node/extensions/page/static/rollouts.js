@@ -1,5 +1,6 @@
 // The last groups: each prompt with its completions. All of it is text of strangers, and goes in as text.
 import { make, replace, get, number, short, clock, visible } from "./tools.js";
+import { friendly } from "./names.js";
 
 export class Rollouts {
   constructor(run) {
@@ -9,12 +10,15 @@ export class Rollouts {
     this.held = false;
     this.task = make("select", { onchange: () => this.list() });
     this.peer = make("select", { onchange: () => this.list() });
-    this.fate = make("select", { onchange: () => this.list() }, ["all", "local", "external", "trained on", "left out"].map((each) => make("option", {}, each)));
+    const choice = (names) => make("select", { onchange: () => this.list() }, names.map((each) => make("option", {}, each)));
+    this.fate = choice(["all", "local", "external", "trained on", "left out"]);
+    this.reward = choice(["all", "right and wrong", "all right", "none right"]);
+    this.order = choice(["newest", "highest reward", "lowest reward"]);
     this.hold = make("button", { type: "button", "aria-pressed": "false", onclick: () => this.pause() }, "Hold still");
     this.count = make("span", { class: "quiet", role: "status" });
     this.groups = make("div", {});
     this.element = make("div", {},
-      make("div", { class: "bar" }, make("label", {}, "Task", this.task), make("label", {}, "Peer", this.peer), make("label", {}, "Kind", this.fate),
+      make("div", { class: "bar" }, make("label", {}, "Task", this.task), make("label", {}, "Author", this.peer), make("label", {}, "Kind", this.fate), make("label", {}, "Reward", this.reward), make("label", {}, "First", this.order),
         make("span", { class: "spacer" }), this.count, this.hold),
       this.groups);
   }
@@ -26,8 +30,8 @@ export class Rollouts {
     try {
       this.samples = (await get("api/samples")).samples;
     } catch { return; }
-    options(this.task, ["all", ...new Set(this.samples.map((each) => String(each.task)))]);
-    options(this.peer, ["all", ...new Set(this.samples.map((each) => String(each.author)))]);
+    options(this.task, ["all", ...new Set(this.samples.map((each) => String(each.task)))], (task) => short(task));
+    options(this.peer, ["all", ...new Set(this.samples.map((each) => String(each.author)))], (peer) => `${friendly(peer)} ${short(peer)}`);
     this.list();
   }
 
@@ -40,6 +44,8 @@ export class Rollouts {
 
   list() {
     const shown = this.samples.filter((each) => this.matches(each));
+    const sign = { newest: 0, "highest reward": -1, "lowest reward": 1 }[this.order.value];
+    if (sign) shown.sort((a, b) => sign * (mean(a) - mean(b)));
     replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
     const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
     const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
@@ -49,31 +55,34 @@ export class Rollouts {
 
   matches(sample) {
     const fate = { all: true, local: sample.local, external: !sample.local, "trained on": sample.trained, "left out": !sample.trained }[this.fate.value];
-    return fate && ["all", String(sample.task)].includes(this.task.value) && ["all", String(sample.author)].includes(this.peer.value);
+    const rewards = rewardsOf(sample), full = rewards.map((reward) => reward >= 1);
+    const reward = { all: true, "right and wrong": full.includes(true) && full.includes(false), "all right": full.length && !full.includes(false), "none right": !full.includes(true) }[this.reward.value];
+    return fate && reward && ["all", String(sample.task)].includes(this.task.value) && ["all", String(sample.author)].includes(this.peer.value);
   }
 }
 
+const rewardsOf = (sample) => (Array.isArray(sample.completions) ? sample.completions : []).map((each) => Number(each.reward));
+const mean = (sample) => { const all = rewardsOf(sample); return all.length ? all.reduce((sum, each) => sum + each, 0) / all.length : 0; };
 const key = (sample) => `${sample.time} ${sample.author} ${sample.task}`;
 
-function options(select, values) {
+function options(select, values, show) {
   if ([...select.options].map((each) => each.value).join("\n") === values.join("\n")) return;
   const before = select.value;
-  replace(select, values.map((value) => make("option", { value, selected: value === before }, short(value))));
+  replace(select, values.map((value) => make("option", { value, selected: value === before }, value === "all" ? value : show(value))));
   if (!values.includes(before)) select.value = "all";
 }
 
 function group(sample, open) {
   const completions = Array.isArray(sample.completions) ? sample.completions : [];
-  const mean = completions.length ? completions.reduce((sum, each) => sum + Number(each.reward), 0) / completions.length : null;
   const copy = make("button", { type: "button", onclick: (event) => copied(event, sample) }, "Copy as JSON");
   return make("details", { class: "card rollout", open, "data-key": key(sample) },
     make("summary", {},
       make("strong", {}, String(sample.task)),
-      make("span", { class: `tag ${sample.local ? "local" : ""}` }, sample.local ? "local" : `external, ${short(String(sample.author))}`),
+      make("span", { class: `tag ${sample.local ? "local" : ""}` }, sample.local ? "local" : `from ${friendly(sample.author)} ${short(String(sample.author))}`),
       make("span", { class: `tag ${sample.trained ? "good" : "warn"}` }, sample.trained ? "trained on" : String(sample.why)),
-      make("span", { class: "grow" }), make("span", { class: "quiet" }, `mean ${number(mean)}, round ${sample.round}, ${clock(sample.time)}`)),
-    make("h4", {}, "Prompt"), text(sample.prompt, "Prompt"),
-    make("h4", {}, `Completions${sample.left_out ? `, ${sample.left_out} more left out` : ""}`),
+      make("span", { class: "grow" }), make("span", { class: "quiet" }, `mean ${number(completions.length ? mean(sample) : null)}, round ${sample.round}, ${clock(sample.time)}`)),
+    make("h3", {}, "Prompt"), text(sample.prompt, "Prompt"),
+    make("h3", {}, `Completions${sample.left_out ? `, ${sample.left_out} more left out` : ""}`),
     make("div", { class: "scroll" }, make("table", { class: "completions" },
       make("caption", { class: "sr" }, "Completions with reward and advantage"),
       make("thead", {}, make("tr", {}, ["reward", "advantage", "completion"].map((each, i) => make("th", { scope: "col", class: i < 2 ? "number" : "" }, each)))),

@@ -1,6 +1,7 @@
 // The peers: a picture for a glance, a table for everything.
-import { make, draw, tile, table, number, percent, seconds, short, replace } from "./tools.js";
+import { make, draw, tile, table, number, percent, seconds, replace, copied } from "./tools.js";
 import { colour } from "./charts.js";
+import { friendly, named } from "./names.js";
 
 const MOST_DRAWN = 40;
 
@@ -44,7 +45,7 @@ export class Swarm {
     this.code = code;
     this.invite.hidden = !code;
     const line = make("code", { style: { overflowWrap: "anywhere" } }, `swarm-node join ${code}`);
-    const copy = make("button", { type: "button", class: "plain", onclick: () => copied(line, copy) }, "Copy");
+    const copy = make("button", { type: "button", class: "plain", onclick: () => copied(copy, line) }, "Copy");
     replace(this.invite, make("h3", {}, "Invite others"), make("p", {}, "On another computer: ", line, " ", copy));
   }
 
@@ -67,7 +68,7 @@ export class Swarm {
       const size = 6 + Math.min(10, Math.sqrt(peer.came.informative ?? 0));
       dots.push(draw("g", {}, draw("title", {}, describe(peer)),
         draw("circle", { cx: x, cy: y, r: size, fill: tint(peer) }),
-        draw("text", { x, y: y + size + 13, "text-anchor": "middle", class: "name" }, short(peer.peer))));
+        draw("text", { x, y: y + size + 13, "text-anchor": "middle", class: "name" }, friendly(peer.peer))));
     });
     const here = draw("g", {}, draw("circle", { cx: wide / 2, cy: high / 2, r: 15, fill: colour(0) }), draw("text", { x: wide / 2, y: high / 2 + 30, "text-anchor": "middle" }, "this node"));
     replace(this.picture, draw("svg", { class: "swarm", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${peers.length} peers, ${peers.filter((each) => each.link).length} of them connected; the table below says the same` }, lines, dots, here));
@@ -80,10 +81,10 @@ export class Swarm {
 
   list(peers) {
     if (!peers.length) return replace(this.peers, make("p", { class: "empty" }, "none"));
-    const columns = [["peer", ""], ["state", ""], ["connection", ""], ["latency", "number"], ["last seen", "number"], ["round", "number"], ["pulls", "number"], ["went well", "number"], ["scored", "number"], ["informative", "number"], ["trained on", "number"], ["refused", "number"]];
+    const columns = [["peer", ""], ["state", ""], ["connection", ""], ["latency", "number"], ["last seen", "number"], ["round", "number"], ["pulls", "number"], ["went well", "number"], ["took from us", "number"], ["scored", "number"], ["informative", "number"], ["trained on", "number"], ["refused", "number"]];
     const rows = peers.map((peer) => [
-      make("code", { title: peer.peer }, short(peer.peer)), `${peer.state}${peer.note ? `: ${peer.note}` : ""}`, peer.link || "–", seconds(peer.latency),
-      peer.last_seen === null ? "never" : seconds(peer.last_seen), number(peer.round), number(peer.pulls), peer.pulls ? percent(peer.success) : "–",
+      named(peer.peer), `${peer.state}${peer.note ? `: ${peer.note}` : ""}`, peer.link || "–", seconds(peer.latency),
+      peer.last_seen === null ? "never" : seconds(peer.last_seen), number(peer.round), number(peer.pulls), peer.pulls ? percent(peer.success) : "–", number(peer.served),
       ...["scored", "informative", "trained", "refused"].map((key) => number(peer.came[key] ?? 0)),
     ]);
     replace(this.peers, table("Peers", columns, rows));
@@ -96,16 +97,6 @@ function tint(peer) {
 }
 
 function describe(peer) {
-  return `${peer.peer}, ${peer.link || "not connected"}, ${peer.state}, latency ${seconds(peer.latency)}, ${number(peer.came.informative ?? 0)} informative groups`;
+  return `${friendly(peer.peer)}, ${peer.peer}, ${peer.link || "not connected"}, ${peer.state}, latency ${seconds(peer.latency)}, ${number(peer.came.informative ?? 0)} informative groups`;
 }
 
-// A browser has no clipboard for a page that came by plain http from another machine: then the line is selected.
-async function copied(line, button) {
-  getSelection().selectAllChildren(line);
-  try {
-    await navigator.clipboard.writeText(line.textContent);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Selected";
-  }
-}

@@ -104,6 +104,19 @@ export async function get(path) {
   return reply.json();
 }
 
+// Over plain HTTP on another machine there is no clipboard: the text is selected, to be copied by hand.
+export async function copied(button, element) {
+  const name = button.textContent;
+  try {
+    await navigator.clipboard.writeText(element.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(element);
+    button.textContent = "Selected: copy it";
+  }
+  setTimeout(() => { button.textContent = name; }, 2000);
+}
+
 // Whoever comes with the cookie and the whole address needs no entrance; the token goes out of the address all the same.
 export function keepTokenOut() {
   if (location.hash.startsWith("#token=")) history.replaceState(null, "", location.pathname);
