@@ -1,0 +1,88 @@
+/** Bytes and the texts that stand for them. */
+import { createHash } from "node:crypto";
+
+const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const encoder = new TextEncoder();
+
+export const utf8 = (text: string): Uint8Array => encoder.encode(text);
+export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+export const base64url = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64url");
+export const equal = (one: Uint8Array, other: Uint8Array): boolean => Buffer.compare(one, other) === 0;
+
+export function concat(...parts: Uint8Array[]): Uint8Array {
+  return new Uint8Array(Buffer.concat(parts));
+}
+
+export function sha256(...parts: Uint8Array[]): Uint8Array {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(part);
+  return new Uint8Array(hash.digest());
+}
+
+/** The texts with a byte 00 between each two of them. */
+export function joined(...texts: string[]): Uint8Array {
+  return utf8(texts.join("\0"));
+}
+
+export function fromBase64url(text: string): Uint8Array | null {
+  const bytes = new Uint8Array(Buffer.from(text, "base64url"));
+  return base64url(bytes) === text ? bytes : null; // Node skips what is no base64url
+}
+
+/** A big-endian number of so many bytes. */
+export function number(value: number, size: number): Uint8Array {
+  const bytes = Buffer.alloc(size);
+  bytes.writeUIntBE(value, 0, size);
+  return new Uint8Array(bytes);
+}
+
+export function base58(bytes: Uint8Array): string {
+  let value = BigInt(`0x0${hex(bytes)}`);
+  let text = "";
+  for (; value > 0n; value /= 58n) text = BASE58[Number(value % 58n)] + text;
+  for (const byte of bytes) {
+    if (byte !== 0) break;
+    text = `1${text}`;
+  }
+  return text;
+}
+
+/** At most `most` characters, since this takes quadratic time. */
+export function fromBase58(text: string, most: number): Uint8Array | null {
+  if (text.length > most) return null;
+  let value = 0n;
+  for (const char of text) {
+    const digit = BASE58.indexOf(char);
+    if (digit < 0) return null;
+    value = value * 58n + BigInt(digit);
+  }
+  const digits = value === 0n ? "" : value.toString(16);
+  const rest = Buffer.from(digits.length % 2 ? `0${digits}` : digits, "hex");
+  const zeros = text.length - text.replace(/^1+/, "").length;
+  return concat(new Uint8Array(zeros), rest);
+}
+
+/** Reads a frame from its first byte to its last. RangeError where it is too short. */
+export class Reader {
+  private at = 0;
+
+  constructor(private readonly bytes: Uint8Array) {}
+
+  take(count: number): Uint8Array {
+    if (this.at + count > this.bytes.length) throw new RangeError("too short");
+    this.at += count;
+    return this.bytes.subarray(this.at - count, this.at);
+  }
+
+  number(size: number): number {
+    return Buffer.from(this.take(size)).readUIntBE(0, size);
+  }
+
+  rest(): Uint8Array {
+    return this.take(this.bytes.length - this.at);
+  }
+
+  get left(): number {
+    return this.bytes.length - this.at;
+  }
+}

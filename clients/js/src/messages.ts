@@ -1,0 +1,118 @@
+/** The messages, and what makes a value one of them. All fields are required, and there are no others. */
+import { fromBase64url } from "./bytes.js";
+import type { Json } from "./canonical.js";
+import * as limits from "./limits.js";
+import { refuseUnless } from "./refusal.js";
+
+export type Question = {
+  config_id: string;
+  dataset: string;
+  digest: string;
+  environment: string;
+  index: number;
+  seed: number;
+  version: string;
+};
+export type Call = { arguments: string; name: string };
+export type Turn = { calls: Call[]; text: string };
+export type Episode = { ended: boolean; trace: string; turns: Turn[] };
+export type Group = { author: string; episodes: Episode[]; question: Question; round: number };
+export type Announcement = {
+  addresses: string[];
+  author: string;
+  groups: string[];
+  held: string[];
+  round: number;
+  seq: number;
+};
+export type Hello = { swarm: string; versions: number[] };
+
+type Check = (value: unknown) => boolean;
+
+const NAME = /^[A-Za-z0-9._+-]+$/;
+const ADDRESS = /^\/(?:ip4|ip6|dns|dns4|dns6)\/[A-Za-z0-9/._:-]+$/;
+
+/** Code points. A lone surrogate is not text. */
+export function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+const text = (most: number): Check => (value) =>
+  typeof value === "string" && value.length <= 2 * most && value.isWellFormed() && characters(value) <= most;
+const integer = (most: number, least = 0): Check => (value) =>
+  typeof value === "number" && Number.isSafeInteger(value) && !Object.is(value, -0) && value >= least && value <= most;
+const list = (each: Check, most: number, least = 0): Check => (value) =>
+  Array.isArray(value) && value.length >= least && value.length <= most && value.every(each);
+const bytes = (size: number): Check => (value) => typeof value === "string" && fromBase64url(value)?.length === size;
+const object = (fields: Record<string, Check>): Check => (value) => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const keys = Object.keys(value);
+  const known = Object.entries(fields);
+  return keys.length === known.length && known.every(([key, check]) => keys.includes(key) && check((value as Record<string, unknown>)[key]));
+};
+
+export const isName: Check = (value) =>
+  typeof value === "string" && value.length <= limits.MAX_NAME_CHARS && NAME.test(value);
+const isAuthor = text(limits.MAX_NAME_CHARS); // what is no peer id is found later
+const isBoolean: Check = (value) => typeof value === "boolean";
+const isAddress: Check = (value) => typeof value === "string" && value.length <= limits.MAX_ADDRESS_CHARS && ADDRESS.test(value);
+
+const isQuestion = object({
+  config_id: isName,
+  dataset: isName,
+  digest: bytes(limits.HOLDING_BYTES),
+  environment: isName,
+  index: integer(limits.MAX_QUESTIONS_PER_ROUND - 1),
+  seed: integer(limits.MAX_SEED),
+  version: isName,
+});
+const isCall = object({ arguments: text(limits.MAX_ARGUMENT_CHARS), name: isName });
+const isTurn = object({ calls: list(isCall, limits.MAX_CALLS), text: text(limits.MAX_EPISODE_CHARS) });
+const isTrace: Check = (value) => value === "" || bytes(limits.HOLDING_BYTES)(value);
+const hasShapeOfEpisode = object({ ended: isBoolean, trace: isTrace, turns: list(isTurn, limits.MAX_TURNS, 1) });
+const isEpisode: Check = (value) => {
+  if (!hasShapeOfEpisode(value)) return false;
+  const episode = value as Episode;
+  return written(episode) <= limits.MAX_EPISODE_CHARS && (episode.trace === "") === isSingle(episode);
+};
+const isGroup = object({
+  author: isAuthor,
+  episodes: list(isEpisode, limits.MAX_EPISODES, limits.MIN_EPISODES),
+  question: isQuestion,
+  round: integer(limits.MAX_ROUND),
+});
+const isAnnouncement = object({
+  addresses: list(isAddress, limits.MAX_ADDRESSES),
+  author: isAuthor,
+  groups: list(bytes(limits.HASH_BYTES), limits.MAX_ANNOUNCED_GROUPS),
+  held: list(bytes(limits.HOLDING_BYTES), limits.MAX_ANNOUNCED_HOLDINGS),
+  round: integer(limits.MAX_ROUND),
+  seq: integer(limits.MAX_SEQUENCE),
+});
+const isHello = object({ swarm: isName, versions: list(integer(limits.MAX_VERSION), limits.MAX_HELLO_VERSIONS, 1) });
+
+/** Characters of all text and arguments of an episode. */
+export function written(episode: Episode): number {
+  return episode.turns
+    .flatMap((turn) => [turn.text, ...turn.calls.map((call) => call.arguments)])
+    .reduce((sum, each) => sum + characters(each), 0);
+}
+
+/** Whether it is an answer: one turn without calls. */
+export function isSingle(episode: Episode): boolean {
+  return episode.turns.length === 1 && episode.turns[0]!.calls.length === 0;
+}
+
+function checked<T extends Json>(check: Check): (value: unknown) => T {
+  return (value) => {
+    refuseUnless(check(value), "malformed");
+    return value as T;
+  };
+}
+
+/** `malformed` where the value is none. */
+export const asGroup = checked<Group>(isGroup);
+export const asAnnouncement = checked<Announcement>(isAnnouncement);
+export const asHello = checked<Hello>(isHello);

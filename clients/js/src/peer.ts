@@ -1,0 +1,275 @@
+/** A peer of a swarm: it finds others, pulls what they made, and serves what it made itself. */
+import { noise } from "@chainsafe/libp2p-noise";
+import { yamux } from "@chainsafe/libp2p-yamux";
+import { privateKeyFromRaw } from "@libp2p/crypto/keys";
+import { identify, type Identify } from "@libp2p/identify";
+import type { Connection, Libp2p, Stream } from "@libp2p/interface";
+import { tcp } from "@libp2p/tcp";
+import { multiaddr } from "@multiformats/multiaddr";
+import { createLibp2p } from "libp2p";
+import { keyTag, questionSeed, swarmTag } from "./addressing.js";
+import { admitAnnouncement, admitGroup, seal, type Rules, type Sealed } from "./admission.js";
+import { base64url, concat, equal, fromBase64url, hex, sha256 } from "./bytes.js";
+import { keyOf, type Identity } from "./identity.js";
+import * as limits from "./limits.js";
+import type { Announcement, Episode, Group, Hello, Question } from "./messages.js";
+import { Refused, type Reason } from "./refusal.js";
+import { call, serve } from "./stream.js";
+import * as wire from "./wire.js";
+
+const KEPT_ROUNDS = 3;
+const KEPT_MS = 60_000; // at least
+const MOST_PEERS = 64;
+const MOST_SEEN = 4_096; // groups whose hashes are remembered
+const BAN_MS = 3_600_000; // an hour
+// Calls that one peer may make: after a burst, so many a second.
+const RATES: Record<string, [burst: number, perSecond: number]> = {
+  [wire.HELLO]: [5, 0.1],
+  [wire.EXCHANGE]: [10, 1],
+  [wire.PULL]: [20, 2],
+};
+
+type Heard = Sealed<Announcement> & { made: number }; // when the author made it, ms of this clock
+type Served = { envelope: Uint8Array; round: number; until: number };
+export type Asked = Omit<Question, "seed" | "index">;
+
+export class Peer {
+  /** By peer id, of those that are no older than the protocol allows. */
+  readonly heard = new Map<string, Heard>();
+  readonly refused = new Map<Reason, number>();
+  served = 0; // groups that others pulled here
+
+  private readonly own = new Map<string, Served>(); // by content hash, hex
+  private readonly seen = new Set<string>();
+  private readonly sequences = new Map<string, { seq: number; at: number }>(); // the last of each author, for an hour
+  private readonly banned = new Map<string, number>(); // until when
+  private readonly calls = new Map<string, { left: number; at: number }>();
+  private latest: Sealed<Announcement> | null = null;
+  private latestMade = 0;
+  private round = -1;
+  private sequence = 0;
+
+  private constructor(
+    readonly identity: Identity,
+    readonly swarm: string,
+    private readonly node: Libp2p<{ identify: Identify }>,
+    private readonly rules: Rules,
+  ) {}
+
+  /** `listen`: multiaddrs, such as /ip4/0.0.0.0/tcp/0; none for a peer that only reads. */
+  static async start(identity: Identity, swarm: string, listen: string[], wants: Partial<Rules> = {}): Promise<Peer> {
+    const node = await createLibp2p({
+      privateKey: privateKeyFromRaw(concat(identity.seed, identity.key)),
+      addresses: { listen },
+      transports: [tcp()],
+      connectionEncrypters: [noise()],
+      streamMuxers: [yamux()],
+      services: { identify: identify() },
+    });
+    const rules: Rules = {
+      swarm,
+      receiver: identity.peer,
+      maxEpisodes: limits.MAX_EPISODES,
+      maxEpisodeChars: limits.MAX_EPISODE_CHARS,
+      knows: () => "yes", // it shows groups, and does not score them
+      ...wants,
+    };
+    const peer = new Peer(identity, swarm, node, rules);
+    await peer.answer(wire.HELLO, limits.MAX_HELLO_BYTES, () => wire.hello(peer.hello));
+    await peer.answer(wire.EXCHANGE, limits.MAX_EXCHANGE_REQUEST_BYTES, (request, from) => peer.exchanged(request, from));
+    await peer.answer(wire.PULL, limits.MAX_PULL_REQUEST_BYTES, (request) => peer.pulled(request));
+    return peer;
+  }
+
+  async stop(): Promise<void> {
+    await this.node.stop();
+  }
+
+  /** Full multiaddrs at which others reach this peer. */
+  get addresses(): string[] {
+    return this.node.getMultiaddrs().map(String);
+  }
+
+  private get hello(): Hello {
+    return { swarm: this.swarm, versions: [limits.VERSION] };
+  }
+
+  /** Why a peer does not share: its Hello, in words; null where nothing is wrong. */
+  async difference(address: string): Promise<string | null> {
+    const reply = await this.call(address, wire.HELLO, wire.hello(this.hello), limits.MAX_HELLO_BYTES);
+    if (reply.length === 0) return "it was asked too often";
+    const { swarm, versions } = wire.readHello(reply);
+    if (!versions.includes(limits.VERSION)) return `it speaks versions ${versions.join(", ")}, this peer ${limits.VERSION}`;
+    return swarm === this.swarm ? null : `it is of the swarm ${swarm}, this peer of ${this.swarm}`;
+  }
+
+  /** Exchanges announcements with a peer. Returns whether it answered; what it sent wrongly is counted. */
+  async exchange(address: string): Promise<boolean> {
+    this.forget();
+    const began = Date.now();
+    const digest = [...this.heard.values()].map(({ message }) => ({ key: keyTag(keyOf(message.author)!), seq: message.seq }));
+    const request = wire.exchangeRequest({
+      tag: swarmTag(this.swarm),
+      limit: limits.MAX_EXCHANGED,
+      digest: digest.slice(0, limits.MAX_DIGEST),
+      announcement: this.latest?.envelope ?? new Uint8Array(),
+    });
+    const reply = await this.call(address, wire.EXCHANGE, request, limits.MAX_EXCHANGE_REPLY_BYTES);
+    if (reply.length === 0) return false;
+    this.counted(() => {
+      for (const { age, announcement } of wire.readExchangeReply(reply)) this.take(announcement, began - 100 * age);
+    });
+    return true;
+  }
+
+  /** Groups that this peer has not seen, of one author. They come from `address`, who is banned for wrong bytes. */
+  async pull(address: string, hashes: string[]): Promise<Sealed<Group>[]> {
+    const wanted = hashes.filter((hash) => !this.seen.has(hash)).slice(0, limits.MAX_PULLED);
+    if (wanted.length === 0) return [];
+    const asked = wanted.map((hash) => fromBase64url(hash)!);
+    const request = wire.pullRequest({ tag: swarmTag(this.swarm), hashes: asked });
+    const reply = await this.call(address, wire.PULL, request, limits.MAX_PULL_REPLY_BYTES);
+    if (reply.length === 0) return [];
+    const found: Sealed<Group>[] = [];
+    const envelopes = this.counted(() => wire.readPullReply(reply, asked.length)) ?? [];
+    envelopes.forEach((envelope, i) => {
+      if (envelope === null) return;
+      this.remember(wanted[i]!);
+      const isAsked = equal(sha256(envelope.subarray(limits.SIGNATURE_BYTES)), asked[i]!);
+      const group = isAsked ? this.counted(() => admitGroup(envelope, this.rules), peerOf(address)) : this.ban(peerOf(address));
+      if (group) found.push(group);
+    });
+    return found;
+  }
+
+  /** Signs a round of groups, each of one question, and serves them from now on. */
+  publish(round: { asked: Asked; episodes: Episode[] }[]): Sealed<Group>[] {
+    this.round += 1;
+    const [author, until] = [this.identity.peer, Date.now() + KEPT_MS];
+    const seed = questionSeed(this.swarm, author, this.round);
+    const groups = round.map(({ asked, episodes }, index) =>
+      seal<Group>("rollout-group", this.swarm, this.identity, { author, episodes, question: { ...asked, index, seed }, round: this.round }),
+    );
+    for (const { hash, envelope } of groups) this.own.set(hex(hash), { envelope, round: this.round, until });
+    for (const [hash, { round: made, until: end }] of this.own) {
+      if (made <= this.round - KEPT_ROUNDS && end < Date.now()) this.own.delete(hash);
+    }
+    this.announce(groups.map(({ hash }) => base64url(hash)));
+    return groups;
+  }
+
+  private announce(groups: string[]): void {
+    this.sequence += 1;
+    const addresses = this.addresses.map((each) => each.replace(/\/p2p\/[^/]*$/, "")).slice(0, limits.MAX_ADDRESSES);
+    this.latest = seal<Announcement>("announcement", this.swarm, this.identity, {
+      addresses,
+      author: this.identity.peer,
+      groups: groups.slice(0, limits.MAX_ANNOUNCED_GROUPS),
+      held: [],
+      round: Math.max(0, this.round),
+      seq: this.sequence,
+    });
+    this.latestMade = Date.now();
+  }
+
+  // What others ask
+
+  private async answer(protocol: string, most: number, reply: (request: Uint8Array, from: string) => Uint8Array): Promise<void> {
+    await this.node.handle(protocol, (stream: Stream, connection: Connection) => {
+      const from = connection.remotePeer.toString();
+      return serve(stream, most, (request) => {
+        if (!this.mayCall(protocol, from)) return new Uint8Array();
+        return this.counted(() => reply(request, from)) ?? new Uint8Array();
+      });
+    });
+  }
+
+  private exchanged(request: Uint8Array, from: string): Uint8Array {
+    const { tag, limit, digest, announcement } = wire.readExchangeRequest(request);
+    if (!wire.isOf(this.swarm, tag)) return new Uint8Array();
+    if (announcement.length) this.take(announcement, Date.now(), from);
+    this.forget();
+    const known = new Map(digest.map(({ key, seq }) => [hex(key), seq]));
+    const all = [...this.heard.values()];
+    if (this.latest) all.unshift({ ...this.latest, made: this.latestMade });
+    const wanted = all.filter(({ message }) => (known.get(hex(keyTag(keyOf(message.author)!))) ?? -1) < message.seq);
+    const aged = wanted.slice(0, Math.min(limit, limits.MAX_EXCHANGED)).map(({ envelope, made }) => ({
+      age: Math.min(limits.MAX_AGE_DECISECONDS, Math.ceil((Date.now() - made) / 100)),
+      announcement: envelope,
+    }));
+    return wire.exchangeReply(aged);
+  }
+
+  private pulled(request: Uint8Array): Uint8Array {
+    const { tag, hashes } = wire.readPullRequest(request);
+    if (!wire.isOf(this.swarm, tag)) return new Uint8Array();
+    const envelopes = hashes.map((hash) => this.own.get(hex(hash))?.envelope ?? null);
+    this.served += envelopes.filter((each) => each !== null).length;
+    return wire.pullReply(envelopes);
+  }
+
+  private mayCall(protocol: string, from: string): boolean {
+    const [burst, perSecond] = RATES[protocol]!;
+    const [key, now] = [`${protocol} ${from}`, Date.now()];
+    const before = this.calls.get(key) ?? { left: burst, at: now };
+    const left = Math.min(burst, before.left + (perSecond * (now - before.at)) / 1000);
+    if (this.calls.size > MOST_SEEN) this.calls.clear();
+    this.calls.set(key, { left: left >= 1 ? left - 1 : left, at: now });
+    return left >= 1 && (this.banned.get(from) ?? 0) < now;
+  }
+
+  // What others say
+
+  /** An announcement, unless a newer one of its author is known. `from`: of whom it must be. */
+  private take(envelope: Uint8Array, made: number, from?: string): void {
+    const found = this.counted(() => admitAnnouncement(envelope, this.swarm));
+    if (!found || (from !== undefined && found.message.author !== from)) return;
+    const { author, seq } = found.message;
+    if (author === this.identity.peer) {
+      this.sequence = Math.max(this.sequence, seq); // of an earlier start
+      return;
+    }
+    const before = this.sequences.get(author)?.seq;
+    if (before !== undefined && (seq <= before || seq > before + limits.MAX_SEQUENCE_JUMP)) return;
+    if (Date.now() - made > 1000 * limits.MAX_AGE_SECONDS) return;
+    if (!this.heard.has(author) && this.heard.size >= MOST_PEERS) return;
+    this.sequences.set(author, { seq, at: Date.now() });
+    this.heard.set(author, { ...found, made });
+  }
+
+  private forget(): void {
+    const oldest = Date.now() - 1000 * limits.MAX_AGE_SECONDS;
+    for (const [author, { made }] of this.heard) if (made < oldest) this.heard.delete(author);
+    for (const [author, { at }] of this.sequences) if (at < Date.now() - BAN_MS) this.sequences.delete(author);
+  }
+
+  private remember(hash: string): void {
+    if (this.seen.size >= MOST_SEEN) this.seen.delete(this.seen.values().next().value!);
+    this.seen.add(hash);
+  }
+
+  /** What `work` makes; null, and a count, where it refuses what a peer sent. `sender`: who is banned for forgeries. */
+  private counted<T>(work: () => T, sender?: string): T | null {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.refused.set(error.reason, (this.refused.get(error.reason) ?? 0) + 1);
+      if (sender !== undefined && (error.reason === "bad signature" || error.reason === "bad author")) this.ban(sender);
+      return null;
+    }
+  }
+
+  private ban(peer: string): null {
+    this.banned.set(peer, Date.now() + BAN_MS);
+    return null;
+  }
+
+  private async call(address: string, protocol: string, request: Uint8Array, most: number): Promise<Uint8Array> {
+    if ((this.banned.get(peerOf(address)) ?? 0) > Date.now()) throw new Error("this peer is banned");
+    const stream = await this.node.dialProtocol(multiaddr(address), protocol, { signal: AbortSignal.timeout(20_000) });
+    return call(stream, request, most);
+  }
+}
+
+const peerOf = (address: string): string => address.split("/p2p/").at(-1)!;

@@ -1,0 +1,146 @@
+/** Every vector of protocol/vectors. SWARM_NODE_VECTORS names another folder. */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { environmentDigest, evaluationSeed, isHeldOut, isHeldOutText, questionSeed, swarmTag } from "../src/addressing.js";
+import { admitAnnouncement, admitGroup, type Rules } from "../src/admission.js";
+import { concat, equal, hex, sha256 } from "../src/bytes.js";
+import { encoded, parse, type Json } from "../src/canonical.js";
+import { Identity, isKey, isSigned, keyOf, peerId, type Kind } from "../src/identity.js";
+import * as limits from "../src/limits.js";
+import { asAnnouncement, asGroup, asHello, isName, type Question } from "../src/messages.js";
+import { Refused, refuseUnless } from "../src/refusal.js";
+import * as wire from "../src/wire.js";
+
+type Part = string | { base: [number, number] } | { repeat: [string, number] };
+type Fields = Record<string, any>;
+
+const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(import.meta.dirname, "../../../../protocol/vectors");
+const KINDS: Record<string, (value: unknown) => Json> = {
+  "rollout-group": asGroup,
+  announcement: asAnnouncement,
+  hello: asHello,
+};
+
+const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "hex"));
+
+function input(parts: string | Part[], base: Uint8Array): Uint8Array {
+  if (typeof parts === "string") return bytes(parts);
+  const joined = parts.map((part) => {
+    if (typeof part === "string") return bytes(part);
+    if ("base" in part) return base.subarray(...part.base);
+    const [text, count] = part.repeat;
+    return bytes(text.repeat(count));
+  });
+  return concat(...joined);
+}
+
+function text(given: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(given);
+  } catch {
+    throw new Refused("malformed");
+  }
+}
+
+/** A message in any spelling that fits into an envelope, in the one spelling. */
+function spelled(given: Uint8Array, kind: string): Uint8Array {
+  const payload = encoded(KINDS[kind]!(parse(given)));
+  refuseUnless(payload.length + limits.SIGNATURE_BYTES <= limits.MAX_MESSAGE_BYTES, "too big");
+  return payload;
+}
+
+function rulesOf(fields: Fields): Rules {
+  const keys = ["environment", "version", "dataset", "config_id"] as const;
+  return {
+    swarm: fields["swarm"],
+    receiver: fields["receiver"],
+    maxEpisodes: fields["maxEpisodes"] ?? limits.MAX_EPISODES,
+    maxEpisodeChars: fields["maxEpisodeChars"] ?? limits.MAX_EPISODE_CHARS,
+    knows: (question: Question) => {
+      const same = fields["known"].filter((each: Fields) => keys.every((key) => each[key] === question[key]));
+      if (same.length === 0) return "unknown question";
+      return same.some((each: Fields) => each["digest"] === undefined || each["digest"] === question.digest) ? "yes" : "other environment";
+    },
+  };
+}
+
+/** What an implementation makes of an input, by the type of its vector. */
+const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
+  payload: (given, { kind }) => {
+    refuseUnless(given.length + limits.SIGNATURE_BYTES <= limits.MAX_MESSAGE_BYTES, "too big");
+    const message = KINDS[kind]!(parse(given));
+    refuseUnless(equal(encoded(message), given), "not canonical");
+    return hex(sha256(given));
+  },
+  message: (given, { kind }) => hex(sha256(spelled(given, kind))),
+  "rollout-group": (given, fields) => hex(admitGroup(given, rulesOf(fields)).hash),
+  announcement: (given, { swarm }) => hex(admitAnnouncement(given, swarm).hash),
+  signature: (given, { author, kind, swarm }) => {
+    const key = keyOf(author);
+    refuseUnless(key !== null, "bad author");
+    const [signature, payload] = [given.subarray(0, limits.SIGNATURE_BYTES), given.subarray(limits.SIGNATURE_BYTES)];
+    refuseUnless(isSigned(kind as Kind, swarm, key, signature, payload), "bad signature");
+    return undefined;
+  },
+  "peer-id": (given) => {
+    const key = keyOf(text(given));
+    refuseUnless(key !== null, "bad author");
+    return hex(key);
+  },
+  "public-key": (given) => {
+    refuseUnless(isKey(given), "malformed");
+    return peerId(given);
+  },
+  "key-file": (given) => Identity.fromFile(given).peer,
+  "swarm-name": (given) => {
+    const name = text(given);
+    refuseUnless(isName(name), "malformed");
+    return hex(swarmTag(name));
+  },
+  "question-seed": (_, { swarm, author, round }) => questionSeed(swarm, author, round),
+  "fixed-seed": (_, { author, round }) => evaluationSeed(author, round),
+  "held-out-seed": (_, { seed }) => isHeldOut(seed),
+  "held-out-text": (given) => isHeldOutText(text(given)),
+  "environment-digest": (given, { salt }) => environmentDigest(salt, parse(given) as Json),
+  "exchange-request": (given) => {
+    const { tag, limit, digest, announcement } = wire.readExchangeRequest(given);
+    const known = Object.fromEntries(digest.map(({ key, seq }) => [hex(key), seq]));
+    return { tag: hex(tag), limit, digest: known, announcement: hex(announcement) };
+  },
+  "exchange-reply": (given) =>
+    wire.readExchangeReply(given).map(({ age, announcement }) => ({ age, sealed: hex(announcement) })),
+  "pull-request": (given) => {
+    const { tag, hashes } = wire.readPullRequest(given);
+    return { tag: hex(tag), hashes: hashes.map(hex) };
+  },
+  "pull-reply": (given, { count }) => wire.readPullReply(given, count).map((each) => (each ? hex(each) : "")),
+  punch: (given) => wire.readPunch(given).map(({ address, port }) => ({ ip: hex(address), port })),
+  hello: (given) => wire.readHello(given),
+};
+
+for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
+  test(file, () => {
+    const { testGroups, numberOfTests } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
+    let count = 0;
+    for (const { tests, ...group } of testGroups) {
+      for (const each of tests) {
+        const fields = { ...group, ...each };
+        const given = input(each.input, bytes(group.base ?? ""));
+        const what = `${file} ${each.tcId}: ${each.comment}`;
+        count += 1;
+        try {
+          const output = RUN[fields.type]!(given, fields);
+          assert.equal(each.result, "valid", `${what}: taken, but ${each.reasons} is right`);
+          if ("output" in each) assert.deepEqual(output, each.output, what);
+        } catch (error) {
+          if (!(error instanceof Refused)) throw error;
+          assert.equal(each.result, "invalid", `${what}: refused as ${error.reason}`);
+          assert.ok(each.reasons.includes(error.reason), `${what}: ${error.reason}, not ${each.reasons}`);
+        }
+      }
+    }
+    assert.equal(count, numberOfTests);
+  });
+}
