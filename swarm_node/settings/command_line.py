@@ -19,16 +19,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.settings import programs, with_sections
-from swarm_node.settings.options import (
-    Option,
-    describe,
-    flatten,
-    help_page,
-    meant,
-    negated,
-    options,
-    wrong,
-)
+from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
@@ -153,6 +144,9 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     values: dict[str, Any] = {}
     for source in given:
         values |= source.values
+        for key in options(kind).keys() & source.values.keys():
+            if instead := options(kind)[key].about.deprecated:  # as Field(deprecated="what to use") says, for one release
+                print(f"swarm-node: warning: {source.names[key]} goes with the next release; {instead}", file=sys.stderr)
     try:
         return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:

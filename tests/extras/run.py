@@ -51,7 +51,8 @@ def main(wanted: list[str]) -> int:
         sys.stdout.flush()
         results.append(run(lane))
     table = ["| extra | tests | result |", "|---|---|---|", *(row for _, row in results)]
-    where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    commit = subprocess.run(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}. Commit {commit.stdout.strip()}."
     if not wanted:
         TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*table, ""]))
