@@ -57,11 +57,14 @@ print(f"CycloneDX {bill['specVersion']}, valid: {len(parts)} parts, {licensed} w
 END
 
 step image
-if docker info >/dev/null 2>&1; then
-    quietly docker build -q -t "$name:$tag" source
-    source/docker/check.sh "$name:$tag"
-else
+base=${BASE:-$(sed -n 's/^ARG BASE=//p' source/Dockerfile)}
+if ! docker info >/dev/null 2>&1; then
     echo "skipped: no Docker engine answers here"
+elif ! docker image inspect "$base" >/dev/null 2>&1 && ! docker pull -q "$base" >/dev/null 2>&1; then
+    echo "skipped: its base image cannot be had here (BASE=IMAGE names another)"
+else
+    quietly docker build -q --build-arg BASE="$base" -t "$name:$tag" source
+    source/docker/check.sh "$name:$tag"
 fi
 
 step site
