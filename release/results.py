@@ -1,9 +1,9 @@
 """Each page of docs/results with its commits, and how much of the code behind its commands has changed since.
 
-    .venv/bin/python release/results.py      # ends with 1 where a page has no command, no commit, or a commit without date
+    .venv/bin/python release/results.py    # ends with 1 where a page has no command, or no commit with its date
 
-The code behind `python -m lab.NAME` is that module and everything of ours that it imports; all that ships, where it starts
-processes. A command "at commit" is kept no longer: what it measured can only be repeated there.
+The code behind `python -m lab.NAME` is that module and everything of ours that it imports; all that ships, where it
+starts processes. A command "at commit" is kept no longer: what it measured can only be repeated there.
 """
 
 import re
@@ -23,7 +23,7 @@ DATED = re.compile(r"\b([0-9a-f]{7,8}),\s(\d{4}-\d\d-\d\d)")
 
 
 def git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return subprocess.check_output(["git", *words], cwd=ROOT, text=True)  # noqa: S607
 
 
 @cache
@@ -59,7 +59,11 @@ def state(page: Path) -> tuple[str, list[str]]:
     dated = DATED.findall(text)
     lacks = [] if COMMAND.search(text) else ["a command"]
     lacks += [] if dated else ["a commit with its date, as `1234abc, 2026-01-31`"]
-    lacks += [f"{commit} is of another day" for commit, day in dated if git("show", "-s", "--format=%cs", commit).strip() != day]
+    lacks += [
+        f"{commit} is of another day"
+        for commit, day in dated
+        if git("show", "-s", "--format=%cs", commit).strip() != day
+    ]
     modules = set(MODULE.findall(text))
     files = {file for module in modules for file in code(module)}
     if not dated or not files:

@@ -57,7 +57,7 @@ def out(options: argparse.Namespace) -> Path:
 
 
 def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Prints the ratio, if sides were compared, and the line of JSON, if requested. Exits with 1 if fuzzing found something."""
+    """Prints the ratio, if sides were compared, and the line of JSON, if requested. Ends with 1 where fuzzing found."""
     if "ratio" in result:
         ratio = result["ratio"]
         print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
