@@ -35,7 +35,7 @@ def build_wheel(folder: Path) -> Path:
     shutil.copytree(pages.ROOT, copy, ignore=left_out)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
     subprocess.run(command, check=True)
-    (wheel,) = folder.glob("swarm_node-*.whl")
+    (wheel,) = folder.glob("textswarm-*.whl")
     return wheel
 
 

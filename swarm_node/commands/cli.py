@@ -92,7 +92,7 @@ def dispatch(argv: list[str]) -> None:
     if arguments[:1] == ["--version"]:
         from importlib import metadata  # here: this import takes as long as all others together
 
-        print(f"swarm-node {metadata.version('swarm-node')}")
+        print(f"swarm-node {metadata.version('textswarm')}")
         return
     if not arguments or arguments[0].startswith("-") or arguments[0].endswith(".toml"):
         arguments.insert(0, "run")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from swarm_node import starters
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.wheels import Tell, say
 from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.options import meant
@@ -14,7 +15,7 @@ def is_starter(name: object) -> bool:
     return name in starters.NAMES
 
 
-def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
+def check_model(config: ModelConfig, tell: Tell = say) -> None:
     """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
     reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
     name = config.name
@@ -41,7 +42,7 @@ def source(name: str) -> str:
         place = named.folder(name)
         return str(place if named.is_whole(place) else named.obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
-        raise UserError(f"starter {name} is missing from this installation: install swarm-node again")
+        raise UserError(f"starter {name} is missing from this installation: install textswarm again")
     return str(starters.folder(name)) if name in starters.NAMES else _of_hub(name)
 
 

