@@ -72,6 +72,25 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     return _combined(kind, given, file)
 
 
+def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, Any]) -> C:
+    """A configuration of a file, or the name of one that ships, and of values, the last of which goes first. UserError
+    in one line."""
+    file, kind = shipped(Path(file)) if file else None, with_sections(kind)
+    given = [Source("file", flatten(_read_file(file)) if file else {})]
+    given += [Source("flag", flatten(each)) for each in values]
+    return _combined(kind, [_of_home(kind, given), *given], file)
+
+
+def shipped(file: Path) -> Path:
+    """The file, or, where there is none, the configuration of this name that ships."""
+    return file if file.exists() else _shipping().get(str(file), file)
+
+
+def _shipping() -> dict[str, Path]:
+    folders = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
+    return {place.stem: place for folder in folders for place in folder.glob("configs/*.toml")}
+
+
 def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
@@ -79,7 +98,7 @@ def sources_of(
     kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
-    file = Path(word) if word and not first else None
+    file = shipped(Path(word)) if word and not first else None
     stored = flatten(_read_file(file)) if file else {}
     variables = _variables(kind, os.environ)
     given = [
@@ -214,7 +233,8 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
-        raise UserError(f"config file {file} does not exist") from error
+        near = meant(str(file), _shipping())
+        raise UserError(f"config file {file} does not exist{near and f'; did you mean {near}?'}") from error
     except OSError as error:
         raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
     except RecursionError as error:
