@@ -1,24 +1,16 @@
-"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score; run a node.
+"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score.
 
 `swarm_node` exports these names, and those that extensions register as entry points of the group `swarm_node.api`.
 docs/how-to/python.md shows them at work.
 """
 
-import json
-import os
-import signal
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common import channel, children, private
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
@@ -27,7 +19,6 @@ from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_python
-from swarm_node.telemetry.jsonlines import record_of
 
 
 class Swarm:
@@ -39,7 +30,9 @@ class Swarm:
     """
 
     def __init__(self, config: NodeConfig) -> None:
-        checked(config)
+        check_addresses(config.network)
+        if config.network.enabled:
+            check_installed(config.network.backend)
         home = config.home.expanduser()
         with ExitStack() as stack:
             stack.enter_context(owned(home))
@@ -124,85 +117,10 @@ class Swarm:
         return scored if scored.informative else None
 
 
-class RunningNode:
-    """A node in a process of its own, which saves and ends where this one does.
-
-    >>> node = run("starter", home="me", max_rounds=20)
-    >>> node.round, node.accuracy
-    """
-
-    def __init__(self, config: NodeConfig) -> None:
-        checked(config)
-        self.home = config.home.expanduser()
-        with owned(self.home):
-            log = self.home / "output.log"
-        self._events, self._stopped = self.home / "events.jsonl", False
-        self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes, of earlier starts
-        command = [sys.executable, "-c", "from swarm_node import api; api._child()"]
-        self._process, self._line = children.start(command, log, os.environ)
-        values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
-        self._line.sendall(f"{values}\n".encode())
-        self._log = log
-
-    @property
-    def round(self) -> int:
-        """Rounds that are done, those of earlier starts included."""
-        done = [each.get("rounds", 0) for each in self.events() if each["event"] == "RunStarted"]
-        done += [each["report"]["round"] + 1 for each in self.events() if each["event"] == "RoundDone"]
-        return int(max(done, default=0))
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of held-out questions that were answered rightly, in [0, 1]; None before they were first asked."""
-        measured = [each["reward"] for each in self.events() if each["event"] == "Validated"]
-        return float(measured[-1]) if measured else None
-
-    def events(self) -> list[dict[str, Any]]:
-        """What has happened since the start, the oldest first, as docs/reference/events.md explains it."""
-        if not self._events.exists():
-            return []
-        with private.open_to_read(self._events) as file:
-            file.seek(self._before if self._events.stat().st_size >= self._before else 0)
-            return [found for line in file if line.endswith(b"\n") and (found := record_of(line))]
-
-    def wait(self) -> "RunningNode":
-        """Until it has ended. UserError for what ended it, unless it did what it was told."""
-        if self._process.wait() not in (0, 130) and not self._stopped:
-            said = self._log.read_text(errors="replace").strip().splitlines()
-            ending = children.ending(self._process.returncode)
-            raise UserError(said[-1].removeprefix("swarm-node: ") if said else ending)
-        return self
-
-    def stop(self) -> None:
-        """As Ctrl-C does: it ends its round, saves, and has ended."""
-        self._stopped = True
-        self._process.send_signal(signal.SIGINT)
-        self.wait()
-
-    def __enter__(self) -> "RunningNode":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def __repr__(self) -> str:
-        how = "ended" if self._process.poll() is not None else "running"
-        return f"<node in {self.home}, {how}: round {self.round}, accuracy {self.accuracy}>"
-
-
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:
     """A place in a swarm, of a configuration, or of a file or the name of a shipped one, and options. UserError, in one
     line, for a mistake in them."""
     return Swarm(configured(config, options))
-
-
-def run(config: NodeConfig | Path | str | None = None, **options: Any) -> RunningNode:
-    """A whole node, as `swarm-node run`, beside this program: it trains until `max_rounds`, `stop()`, or the end of
-    this process. Takes what `join` takes.
-
-    >>> run(home="me", model={"name": "rare"}, environment={"tasks": ["gcd/easy"]})
-    """
-    return RunningNode(configured(config, options))
 
 
 def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any]) -> NodeConfig:
@@ -210,30 +128,3 @@ def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any
     if isinstance(config, NodeConfig):
         return from_python(NodeConfig, None, config.model_dump(exclude_unset=True), options)
     return from_python(NodeConfig, config, options)
-
-
-def checked(config: NodeConfig) -> None:
-    """UserError for what can be found wrong at once."""
-    check_addresses(config.network)
-    if config.network.enabled:
-        check_installed(config.network.backend)
-
-
-def _plain(value: Any) -> str:
-    return str(value.get_secret_value() if isinstance(value, SecretStr) else value)
-
-
-def _child() -> None:
-    """The process of a RunningNode, which tells it the configuration, and ends it by its own end."""
-    from swarm_node.commands.cli import leave, outcome
-    from swarm_node.commands.run import begin
-
-    line = channel.inherited().makefile("rb")
-    values = json.loads(line.readline())
-
-    def end() -> None:
-        line.read()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=end, daemon=True).start()
-    leave(outcome([], lambda _: begin(from_python(NodeConfig, None, values))))

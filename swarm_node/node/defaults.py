@@ -12,7 +12,6 @@ import psutil
 
 from swarm_node.common import private
 from swarm_node.common.errors import UserError
-from swarm_node.common.wheels import Tell
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
 from swarm_node.policy.models import check_model, is_starter
@@ -29,7 +28,7 @@ N = TypeVar("N", bound=NodeConfig)
 S = TypeVar("S", bound=Section)
 
 
-def resolved(config: N, tell: Tell) -> N:
+def resolved(config: N, tell: named.Tell) -> N:
     """The configuration with a model that can be had, and with what suits it. UserError, within seconds, where the
     user's own model cannot be had."""
     name, kept = config.model.name, model_of(config.home.expanduser())
@@ -45,7 +44,7 @@ def resolved(config: N, tell: Tell) -> N:
     return suited(config)
 
 
-def _first_model(config: NodeConfig, tell: Tell) -> str:
+def _first_model(config: NodeConfig, tell: named.Tell) -> str:
     there = float(psutil.virtual_memory().available)
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:

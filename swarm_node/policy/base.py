@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from swarm_node.common import wheels
+from swarm_node.policy import named
 
 
 def share(model: nn.Module, place: Path) -> None:
@@ -19,12 +19,12 @@ def share(model: nn.Module, place: Path) -> None:
     weights, file = list(model.parameters()), place.with_name(f"{place.name}.float32")
     try:
         if not _taken(weights, file):
-            with wheels.alone(place):
+            with named.alone(place):
                 if not _taken(weights, file):  # another process may have written it meanwhile
                     _write(weights, file)
                     _taken(weights, file)
     except OSError as error:
-        wheels.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
+        named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
 
 
 def _taken(weights: list[nn.Parameter], file: Path) -> bool:

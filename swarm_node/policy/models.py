@@ -4,7 +4,6 @@ from pathlib import Path
 
 from swarm_node import starters
 from swarm_node.common.errors import UserError, printable
-from swarm_node.common.wheels import Tell, say
 from swarm_node.policy import hub, named
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.options import meant
@@ -15,7 +14,7 @@ def is_starter(name: object) -> bool:
     return name in starters.NAMES
 
 
-def check_model(config: ModelConfig, tell: Tell = say) -> None:
+def check_model(config: ModelConfig, tell: named.Tell = named.say) -> None:
     """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
     reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
     name = config.name

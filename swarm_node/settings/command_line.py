@@ -19,16 +19,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.settings import programs, with_sections
-from swarm_node.settings.options import (
-    Option,
-    describe,
-    flatten,
-    help_page,
-    meant,
-    negated,
-    options,
-    wrong,
-)
+from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
@@ -73,22 +64,19 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
 
 
 def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, Any]) -> C:
-    """A configuration of a file, or the name of one that ships, and of values, the last of which goes first. UserError
-    in one line."""
+    """Of a file or a shipped one's name, and of values, the last of which go first. UserError in one line."""
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
-    given = [Source("file", flatten(_read_file(file)) if file else {})]
-    given += [Source("flag", flatten(each)) for each in values]
+    given = [Source("file", flatten(_read_file(file)) if file else {}), *(Source("flag", flatten(v)) for v in values)]
     return _combined(kind, [_of_home(kind, given), *given], file)
 
 
 def shipped(file: Path) -> Path:
-    """The file, or, where there is none, the configuration of this name that ships."""
-    return file if file.exists() else _shipping().get(str(file), file)
-
-
-def _shipping() -> dict[str, Path]:
-    folders = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
-    return {place.stem: place for folder in folders for place in folder.glob("configs/*.toml")}
+    """The file, or, where there is none, the configuration of this name that ships. UserError for one like it."""
+    places = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
+    names = {place.stem: place for folder in places for place in folder.glob("configs/*.toml")}
+    if not file.exists() and (near := meant(str(file), names)) != str(file) and near:
+        raise UserError(f"config file {file} does not exist; did you mean {near}?")
+    return file if file.exists() else names.get(str(file), file)
 
 
 def sources_of(
@@ -233,8 +221,7 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
-        near = meant(str(file), _shipping())
-        raise UserError(f"config file {file} does not exist{near and f'; did you mean {near}?'}") from error
+        raise UserError(f"config file {file} does not exist") from error
     except OSError as error:
         raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
     except RecursionError as error:

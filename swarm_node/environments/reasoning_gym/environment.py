@@ -23,24 +23,18 @@ from swarm_node.scoring.client import ScoringClient
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
 SCORER_MODULE = "swarm_node.environments.reasoning_gym.scorers.scorers"
-WHEEL = Wheel(
-    "reasoning-gym",
-    f"reasoning_gym-{LIBRARY}-py3-none-any.whl",
-    6_985_897,
-    "7f17a3eddb13c015d7d4a755ed576a061df889faf9468bcc2cca334ebe9e0435",
-)
-SOLVER = "pycosat"  # which has to be compiled, and which zebra puzzles alone use
+DIGEST = "7f17a3eddb13c015d7d4a755ed576a061df889faf9468bcc2cca334ebe9e0435"
+WHEEL = Wheel("reasoning-gym", f"reasoning_gym-{LIBRARY}-py3-none-any.whl", 6_985_897, DIGEST)
 PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
 
 
 def library(tasks: Sequence[str] = ()) -> str:
-    """Where the library lies, if it is not installed: in the cache, got first, beside an empty module in place of its
-    solver; else "". UserError where it cannot be had, and for tasks that need the solver."""
+    """Where it lies, if it is not installed: in the cache, beside an empty module in place of its solver. UserError."""
     if find_spec("reasoning_gym"):
         return ""
     if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
         raise UserError("zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other tasks")
-    return str(unpacked(WHEEL, f"{SOLVER}.py"))
+    return str(unpacked(WHEEL, "pycosat.py"))
 
 
 class ReasoningGym(ScoredEnvironment):
@@ -61,7 +55,8 @@ class ReasoningGym(ScoredEnvironment):
             raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
         for task in tasks:
             find(task, [KIND])
-        client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE, library=library(tasks))
+        client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
+        client.library = library(tasks)
         super().__init__(NAME, VERSION, TASKS, tasks, client, RewardRule(scoring, PARTIAL), answers)
 
 
