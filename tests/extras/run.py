@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "results" / "extras.md"
 LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
+    "gym": ["tests/core/environments/test_reasoning_gym.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
     "docker": ["tests/extensions/simulation/test_docker.py"],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
