@@ -85,9 +85,9 @@ COPY --from=builder /opt/models /opt/swarm-node/share
 COPY --from=builder /opt/swarm-node /opt/swarm-node
 # OMP_WAIT_POLICY: threads that wait must not spin, other nodes may share the machine.
 ENV PATH=/opt/swarm-node/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin SWARM_NODE_HOME=/data HF_HOME=/data/hub \
-    HF_HUB_DISABLE_TELEMETRY=1 OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1
+    HF_HUB_DISABLE_TELEMETRY=1 OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp/matplotlib
 USER swarm
-# matplotlib, which reasoning-gym loads, looks for fonts once.
+# matplotlib, which reasoning-gym loads, looks for fonts once. It must be able to write beside what it found.
 RUN python -B -c 'import matplotlib.font_manager'
 WORKDIR /data
 # Identity, checkpoints, known peers, logs, downloaded models. And what is temporary, so that the root may be read-only.

@@ -93,11 +93,11 @@ wait_for $patience resumed || fail "the node did not resume from its volume"
 say "restart: same identity, resumed"
 
 # mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it, behind
-# at most the line that says what is being loaded
+# at most the lines that say what is being loaded
 mistake() {
     text=$1 words=$2; shift 2
     code=0; said=$(docker run --rm "$@" 2>&1) || code=$?
-    said=$(printf '%s\n' "$said" | grep -v '^loading ')
+    said=$(printf '%s\n' "$said" | grep -v '^loading \|^model ')
     [ $code = 2 ] && [ "$(printf '%s\n' "$said" | wc -l)" = 1 ] || fail "$text: code $code, and it said: $said"
     case $said in *"$words"*) say "$text: $said" ;; *) fail "$text: $said" ;; esac
 }
