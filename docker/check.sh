@@ -39,7 +39,7 @@ version=$(docker run --rm "$image" --version)
 [ "swarm-node $(label version)" = "$version" ] && [ "$(label licenses)" = MIT ] || fail "labels: not of $version"
 # What Python compiles at a start, as a file of bytecode is missing or not readable, costs seconds at every start.
 compiled=$(docker run --rm --read-only -e PYTHONVERBOSE=1 -e SWARM_NODE_THREADS=1 "$image" --model.name rare --max-rounds 1 \
-    --network.no-enabled 2>&1 | grep -c "^# code object from '/.*\.py'$") || true
+    --network.no-enabled 2>&1 | grep -c "^# code object from /.*\.py$") || true
 [ "$compiled" -lt 50 ] || fail "a start compiles $compiled modules"
 say "a start compiles $compiled modules"
 
