@@ -1,0 +1,50 @@
+"""Seeds of questions, and which are held out for evaluation."""
+
+import hashlib
+from collections.abc import Iterator
+
+from lab.vectors.forms import LIMITS, SWARM, VERSION, Group
+from lab.vectors.keys import ANN, BOB, EVE
+
+HELD_OUT = "evaluation"
+NEAR = LIMITS["MAX_QUESTIONS_PER_ROUND"]
+
+
+def question_seed(author: str, round: int, swarm: str = SWARM) -> int:
+    text = f"swarm-node/{VERSION}/question-seed\0{author}\0{round}"
+    while any(abs(_number(text) - seed) <= NEAR for seed in _HELD_OUT):
+        text += "\0"
+    return _number(text)
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % (LIMITS["MAX_SEED"] + 1)
+
+
+_HELD_OUT = [_number(f"swarm-node/1/question-seed\0{HELD_OUT}\0{round}") for round in range(64)]
+
+
+def seeds() -> list[Group]:
+    group, held, texts = Group("question-seed"), Group("held-out-seed"), Group("held-out-text")
+    for author in (ANN.peer, BOB.peer, EVE.peer):
+        for round in (0, 1, 7, 9, 10, 255, 256, 65536, LIMITS["MAX_ROUND"]):
+            group.valid("a seed", b"", question_seed(author, round), author=author, round=round)
+    for author, round in _near():
+        group.valid("near a held-out one", b"", question_seed(author, round), "HeldOut", author=author, round=round)
+    for round in (0, 1, 63):
+        group.valid("of evaluation", b"", _HELD_OUT[round], "HeldOut", author=HELD_OUT, round=round)
+    for seed in (*_HELD_OUT[:3], _HELD_OUT[63], min(_HELD_OUT), max(_HELD_OUT)):
+        for distance in (-NEAR - 1, -NEAR, 0, NEAR, NEAR + 1):
+            right = abs(distance) <= NEAR
+            held.valid(f"{distance} from a held-out seed", b"", right, "HeldOut", seed=seed + distance)
+    for text in ("", "What is 3 + 4?", "caf\u00e9", "\U0001f41d", *map(str, range(9))):
+        texts.valid("a question", text.encode(), hashlib.sha256(text.encode()).digest()[0] < 64)
+    return [group, held, texts]
+
+
+def _near() -> Iterator[tuple[str, int]]:
+    """Rounds whose seed would be a held-out one: one in 65,000."""
+    blocked = {seed + distance for seed in _HELD_OUT for distance in range(-NEAR, NEAR + 1)}
+    for round in range(300_000):
+        if _number(f"swarm-node/{VERSION}/question-seed\0{ANN.peer}\0{round}") in blocked:
+            yield ANN.peer, round
