@@ -106,7 +106,7 @@ def decode_items(data: bytes) -> list[Item] | Rejected:
             return Rejected(Reason.MALFORMED)
         age, length = _ITEM_HEADER.unpack_from(data, position)
         position += _ITEM_HEADER.size + length
-        if length > limits.MAX_ANNOUNCEMENT_BYTES or position > len(data):
+        if length > limits.MAX_ANNOUNCEMENT_BYTES:
             return Rejected(Reason.MALFORMED)
         items.append(Item(age, data[position - length : position]))
     return items if position == len(data) else Rejected(Reason.MALFORMED)
@@ -141,7 +141,7 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
             return Rejected(Reason.MALFORMED)
         (length,) = _LENGTH.unpack_from(data, position)
         position += _LENGTH.size + length
-        if length > limits.MAX_MESSAGE_BYTES or position > len(data):
+        if length > limits.MAX_MESSAGE_BYTES:
             return Rejected(Reason.MALFORMED)
         envelopes.append(data[position - length : position])
     return envelopes if position == len(data) else Rejected(Reason.MALFORMED)
@@ -175,7 +175,7 @@ def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
     """The endpoints of a message. It is not checked yet whether it is wise to send to them."""
     if len(data) > limits.MAX_PUNCH_BYTES:
         return Rejected(Reason.TOO_BIG)
-    if not data or data[0] > limits.MAX_PUNCH_ENDPOINTS:
+    if not data:
         return Rejected(Reason.MALFORMED)
     endpoints, rest = [], data[1:]
     for _ in range(data[0]):

@@ -132,7 +132,7 @@ def peer_ids() -> list[Group]:
         ("empty", ""), ("one character less", good[:-1]), ("one more", good + "1"), ("two leading ones", "1" + good),
         ("a leading one less", good[1:]), ("all ones", "1" * length), ("the largest number", "1" + "z" * (length - 1)),
         ("a larger first digit", "2" + good[1:]), ("a space in front", " " + good[1:]), ("a line end", good[:-1] + "\n"),
-        ("a NUL", good[:-1] + "\0"), ("in capitals", good.upper()), ("a million characters", "1" * 1_000_000),
+        ("a NUL", good[:-1] + "\0"), ("in capitals", good.upper()), ("many characters", "z" * 300_000),
         *((f"{char!r} is no digit", good[:20] + char + good[21:]) for char in "0OIl+/_-\u0661\uff11\u00e9\U0001d7cf"),
         ("an RSA key", "QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N"),
         ("a secp256k1 key", "16Uiu2HAm9GwvrYzhSGXc6K2Ydk6nxT1D7LLdAWRHTRrQxWhTZPKF"),

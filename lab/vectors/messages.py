@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
-from lab.vectors.forms import LIMITS, SWARM, Group, canonical
-from lab.vectors.keys import ANN, BOB, EVE, Key, domain, peer_id, sealed, weak_keys
+from lab.vectors.forms import LIMITS, SWARM, VERSION, Group, canonical
+from lab.vectors.keys import ANN, BOB, EVE, Key, peer_id, sealed, weak_keys
 from lab.vectors.seeds import question_seed
 
 Path = Sequence[str | int]
 TASK = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
+SPELLING = ["malformed", "not canonical"]  # both are right
 OTHERS: tuple[Any, ...] = (None, True, 1, 0.5, "x", [], {})
 
 
@@ -84,7 +85,7 @@ def sizes(message: Any, path: Path, item: Any, low: int, high: int) -> Iterator[
         yield f"{'.'.join(map(str, path))} of {count}", changed(message, path, value), low <= count <= high
 
 
-TEXTS = ("environment", "version", "dataset", "config_id", "text", 0)
+TEXTS = ("environment", "version", "dataset", "config_id", "text", "swarm")
 
 
 def bad_names(message: Any, path: Path) -> Iterator[tuple[str, Any, bool]]:
@@ -154,7 +155,7 @@ def groups() -> list[Group]:
         group.invalid(f"for a swarm of a {comment} name", sealed(payload, "rollout-group", swarm=swarm), "bad signature")
     group.invalid("signed as an announcement", sealed(payload, "announcement"), "bad signature")
     group.invalid("without a signature", payload, "malformed")
-    group.invalid("a space, signed", sealed(payload.replace(b":", b": ", 1), "rollout-group"), ("malformed", "not canonical"))
+    group.invalid("a space, signed", sealed(payload.replace(b":", b": ", 1), "rollout-group"), SPELLING)
     for size in (0, 1, 63, 64, 65, 200, len(payload) + 63):
         group.invalid(f"cut off after {size} bytes", sealed(payload, "rollout-group")[:size], "malformed", "CutOff")
     for size in (LIMITS["MAX_MESSAGE_BYTES"], LIMITS["MAX_MESSAGE_BYTES"] + 1, 10**6):
@@ -231,6 +232,25 @@ def announcements() -> list[Group]:
     for size in (LIMITS["MAX_ANNOUNCEMENT_BYTES"], LIMITS["MAX_ANNOUNCEMENT_BYTES"] + 1):
         reason = "malformed" if size == LIMITS["MAX_ANNOUNCEMENT_BYTES"] else "too big"
         group.invalid(f"{size} zeros", bytes(size), reason, "Limit")
-        group.invalid(f"{size} bytes with spaces", sealed(base + b" " * (size - 64 - len(base)), "announcement"), ("malformed", "not canonical") if reason == "malformed" else reason, "Limit")
-    group.invalid("a space, signed", sealed(base.replace(b":", b": ", 1), "announcement"), ("malformed", "not canonical"))
+        group.invalid(f"{size} bytes with spaces", sealed(base + b" " * (size - 64 - len(base)), "announcement"), SPELLING if reason == "malformed" else reason, "Limit")
+    group.invalid("a space, signed", sealed(base.replace(b":", b": ", 1), "announcement"), SPELLING)
+    return [group]
+
+
+def hellos() -> list[Group]:
+    message: dict[str, Any] = {"swarm": SWARM, "versions": [VERSION]}
+    group = Group("hello", canonical(message))
+    cases = [(comment, wrong, False, flag) for comment, wrong, flag in wrong_shapes(message)]
+    limits = [*numbers(message, ("versions", 0), LIMITS["MAX_SEED"]), *bad_names(message, ("swarm",))]
+    limits += sizes(message, ("versions",), 1, 1, LIMITS["MAX_HELLO_VERSIONS"])
+    limits += sizes(message, ("swarm",), "n", 1, LIMITS["MAX_NAME_CHARS"])
+    for comment, changed_one, right, flag in [*cases, *((*each, "Limit") for each in limits)]:
+        data = canonical(changed_one)
+        if right:
+            group.valid(comment, data, changed_one, flag)
+        else:
+            group.invalid(comment, data, "malformed", flag)
+    most = LIMITS["MAX_HELLO_BYTES"]
+    for size, reasons in ((most, SPELLING), (most + 1, ["too big"])):
+        group.invalid(f"{size} bytes", canonical(message).ljust(size), reasons, "Limit")
     return [group]
