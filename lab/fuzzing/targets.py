@@ -17,11 +17,12 @@ from lab.fuzzing.mutation import mutate_json
 from lab.vectors.forms import load
 from lab.vectors.keys import sealed
 from lab.vectors.reading import as_told, read
-from protocol import announcing, codec, identity, limits, wire
+from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
+from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
 from swarm_node.network import varint
@@ -111,13 +112,13 @@ def _signed(data: bytes, kind: str) -> bytes:
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
     address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
-    question = Question(**address, seed=question_seed(author.peer_id, Round(7)), index=index)
+    question = Question(**address, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
     answers = (Completion(text="4", ended=True), Completion(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, completions=answers)
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
-    keys = [announcing.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
+    keys = [codec.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
     value = Announcement(
         addresses=("/ip4/8.8.4.4/tcp/31330",),
         author=author.peer_id,
@@ -126,7 +127,7 @@ def _announcement(author: Identity, seq: int) -> bytes:
         round=7,
         seq=seq,
     )
-    return announcing.seal(value, author, SWARM)
+    return codec.seal(value, author, SWARM)
 
 
 def _canonical(rng: Random, data: bytes) -> bytes:
@@ -180,7 +181,7 @@ def _process_frame(data: bytes) -> str:
 
 
 def _remembered() -> bytes:
-    seen = announcing.to_text(bytes(32))
+    seen = codec.to_text(bytes(32))
     text = f'{{"bans":{{"{US.peer_id}":3.5}},"received":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
     return text.encode()
 
@@ -275,7 +276,7 @@ class Handlers:
             return data
         caller = self._next_caller(peek=True)
         payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
-        sealed = caller.sign(identity.domain("announcement", SWARM), payload) + payload
+        sealed = caller.sign(CURRENT.domain("announcement", SWARM), payload) + payload
         return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
 
     def request(self, data: bytes) -> str:

@@ -11,9 +11,10 @@ from time import process_time
 from typing import Any
 
 from lab.vectors.forms import load
-from protocol import addressing, admission, announcing, codec, identity, limits, wire
+from protocol import addressing, admission, codec, identity, limits, wire
 from protocol.messages import Announcement, Hello, Message, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT
 
 Fields = Mapping[str, Any]
 KINDS: Mapping[str, type[Message]] = {"rollout-group": RolloutGroup, "announcement": Announcement, "hello": Hello}
@@ -29,7 +30,7 @@ def read(data: bytes, fields: Fields) -> Any:
     if isinstance(value, Rejected):
         return value
     again = encode(value)
-    assert again == data or fields["type"] == "exchange-request" and len(again) < len(data)  # a peer was named twice
+    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))  # a peer was named twice
     return output(value)
 
 
@@ -100,7 +101,7 @@ def _swarm_name(data: bytes, fields: Fields) -> str:
 
 def _signature(data: bytes, fields: Fields) -> Rejected | None:
     signature, message = codec.split(data)
-    bound = identity.domain(fields["kind"], fields["swarm"])
+    bound = CURRENT.domain(fields["kind"], fields["swarm"])
     genuine = identity.verify(PeerId(fields["author"]), bound, message, signature)
     return None if genuine else Rejected(Reason.BAD_SIGNATURE)
 
@@ -125,8 +126,8 @@ def _group(data: bytes, fields: Fields) -> str | Rejected:
 
 
 def _announcement(data: bytes, fields: Fields) -> str | Rejected:
-    message = announcing.peek(data)
-    objection = None if isinstance(message, Rejected) else announcing.objection(data, message, fields["swarm"])
+    message = codec.peek(data, Announcement)
+    objection = None if isinstance(message, Rejected) else codec.objection(data, message, fields["swarm"])
     return _hash(data[limits.SIGNATURE_BYTES :], Rejected(objection) if objection else message)
 
 
@@ -143,7 +144,10 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
     "public-key": _or(Reason.MALFORMED, lambda data, fields: identity.peer_id(data)),
-    "question-seed": lambda data, fields: addressing.question_seed(PeerId(fields["author"]), Round(fields["round"])),
+    "evaluation-seed": lambda data, fields: addressing.fixed_seed(PeerId(fields["author"]), Round(fields["round"])),
+    "question-seed": lambda data, fields: addressing.question_seed(
+        fields["swarm"], PeerId(fields["author"]), Round(fields["round"])
+    ),
     "rollout-group": _group,
     "signature": _or(Reason.BAD_AUTHOR, _signature),
     "swarm-name": _or(Reason.MALFORMED, _swarm_name),

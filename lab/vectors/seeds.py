@@ -4,14 +4,14 @@ import hashlib
 from collections.abc import Iterator
 
 from lab.vectors.forms import LIMITS, SWARM, VERSION, Group
-from lab.vectors.keys import ANN, BOB, EVE
+from lab.vectors.keys import ANN, BOB
 
 HELD_OUT = "evaluation"
 NEAR = LIMITS["MAX_QUESTIONS_PER_ROUND"]
 
 
 def question_seed(author: str, round: int, swarm: str = SWARM) -> int:
-    text = f"swarm-node/{VERSION}/question-seed\0{author}\0{round}"
+    text = f"swarm-node/{VERSION}/question-seed\0{swarm}\0{author}\0{round}"
     while any(abs(_number(text) - seed) <= NEAR for seed in _HELD_OUT):
         text += "\0"
     return _number(text)
@@ -26,25 +26,28 @@ _HELD_OUT = [_number(f"swarm-node/1/question-seed\0{HELD_OUT}\0{round}") for rou
 
 def seeds() -> list[Group]:
     group, held, texts = Group("question-seed"), Group("held-out-seed"), Group("held-out-text")
-    for author in (ANN.peer, BOB.peer, EVE.peer):
+    for swarm, author in ((SWARM, ANN.peer), (SWARM, BOB.peer), ("other", ANN.peer)):
         for round in (0, 1, 7, 9, 10, 255, 256, 65536, LIMITS["MAX_ROUND"]):
-            group.valid("a seed", b"", question_seed(author, round), author=author, round=round)
-    for author, round in _near():
-        group.valid("near a held-out one", b"", question_seed(author, round), "HeldOut", author=author, round=round)
+            output = question_seed(author, round, swarm)
+            group.valid("a seed", b"", output, swarm=swarm, author=author, round=round)
+    for round in _near():
+        output = question_seed(ANN.peer, round)
+        group.valid("near a held-out one", b"", output, "HeldOut", swarm=SWARM, author=ANN.peer, round=round)
+    evaluation = Group("evaluation-seed", common={"author": HELD_OUT})
     for round in (0, 1, 63):
-        group.valid("of evaluation", b"", _HELD_OUT[round], "HeldOut", author=HELD_OUT, round=round)
+        evaluation.valid("in any swarm", b"", _HELD_OUT[round], "HeldOut", round=round)
     for seed in (*_HELD_OUT[:3], _HELD_OUT[63], min(_HELD_OUT), max(_HELD_OUT)):
         for distance in (-NEAR - 1, -NEAR, 0, NEAR, NEAR + 1):
             right = abs(distance) <= NEAR
             held.valid(f"{distance} from a held-out seed", b"", right, "HeldOut", seed=seed + distance)
     for text in ("", "What is 3 + 4?", "caf\u00e9", "\U0001f41d", *map(str, range(9))):
         texts.valid("a question", text.encode(), hashlib.sha256(text.encode()).digest()[0] < 64)
-    return [group, held, texts]
+    return [group, evaluation, held, texts]
 
 
-def _near() -> Iterator[tuple[str, int]]:
-    """Rounds whose seed would be a held-out one: one in 65,000."""
+def _near() -> Iterator[int]:
+    """Rounds of ANN whose seed would be a held-out one: one in 65,000."""
     blocked = {seed + distance for seed in _HELD_OUT for distance in range(-NEAR, NEAR + 1)}
     for round in range(300_000):
-        if _number(f"swarm-node/{VERSION}/question-seed\0{ANN.peer}\0{round}") in blocked:
-            yield ANN.peer, round
+        if _number(f"swarm-node/{VERSION}/question-seed\0{SWARM}\0{ANN.peer}\0{round}") in blocked:
+            yield round

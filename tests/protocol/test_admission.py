@@ -12,7 +12,7 @@ from protocol.identity import Identity
 from protocol.rejection import Reason, Rejected
 from tests.groups import group
 
-SWARM = "test-swarm"
+SWARM = "test"
 
 def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
     outcome = admit(data, rules)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import announcing, codec, limits
+from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement
 from protocol.rejection import Reason, Rejected
 
-SWARM = "test-swarm"
+SWARM = "test"
 
-hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES).map(announcing.to_text)
-holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(announcing.to_text)
+hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES).map(codec.to_text)
+holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(codec.to_text)
 addresses = st.from_regex(r"\A/ip4/[0-9.]{7,15}/tcp/[0-9]{1,5}\Z")
 
 
@@ -35,36 +35,36 @@ def largest(author: Identity) -> Announcement:
     return Announcement(
         addresses=("/dns4/" + "a" * (limits.MAX_ADDRESS_CHARS - 6),) * limits.MAX_ADDRESSES,
         author=author.peer_id,
-        groups=(announcing.to_text(bytes(limits.HASH_BYTES)),) * limits.MAX_ANNOUNCED_GROUPS,
-        held=(announcing.to_text(bytes(limits.HOLDING_BYTES)),) * limits.MAX_ANNOUNCED_HOLDINGS,
+        groups=(codec.to_text(bytes(limits.HASH_BYTES)),) * limits.MAX_ANNOUNCED_GROUPS,
+        held=(codec.to_text(bytes(limits.HOLDING_BYTES)),) * limits.MAX_ANNOUNCED_HOLDINGS,
         round=limits.MAX_ROUND,
         seq=limits.MAX_SEQUENCE,
     )
 
 
 def opened(data: bytes, swarm: str = SWARM) -> Announcement | Reason:
-    announcement = announcing.peek(data)
+    announcement = codec.peek(data, Announcement)
     if isinstance(announcement, Rejected):
         return announcement.reason
-    return announcing.objection(data, announcement, swarm) or announcement
+    return codec.objection(data, announcement, swarm) or announcement
 
 
 @pytest.mark.slow
 @given(st.data())
 def test_what_was_sealed_opens_unchanged(ann: Identity, data: st.DataObject) -> None:
     announcement = data.draw(announcements(ann.peer_id))
-    assert opened(announcing.seal(announcement, ann, SWARM)) == announcement
+    assert opened(codec.seal(announcement, ann, SWARM)) == announcement
 
 
 def test_the_largest_announcement_fits(ann: Identity) -> None:
-    sealed = announcing.seal(largest(ann), ann, SWARM)
+    sealed = codec.seal(largest(ann), ann, SWARM)
     assert len(sealed) <= limits.MAX_ANNOUNCEMENT_BYTES
     assert opened(sealed) == largest(ann)
 
 
 @given(st.binary(max_size=40))
 def test_hashes_have_one_spelling(value: bytes) -> None:
-    assert announcing.to_bytes(announcing.to_text(value)) == value
+    assert codec.to_bytes(codec.to_text(value)) == value
 
 
 def test_nothing_is_kept_of_what_was_parsed() -> None:
@@ -74,12 +74,12 @@ def test_nothing_is_kept_of_what_was_parsed() -> None:
         for seq in range(first, first + 200):
             digests = [hashlib.sha256(b"%d %d" % (seq, index)).digest() for index in range(16)]
             news = {
-                "groups": tuple(map(announcing.to_text, digests)),
-                "held": tuple(announcing.to_text(digest[:8]) for digest in digests),
+                "groups": tuple(map(codec.to_text, digests)),
+                "held": tuple(codec.to_text(digest[:8]) for digest in digests),
                 "seq": seq,
             }
             data = bytes(limits.SIGNATURE_BYTES) + codec.encode(largest(author).model_copy(update=news))
-            assert isinstance(announcing.peek(data), Announcement)
+            assert isinstance(codec.peek(data, Announcement), Announcement)
 
     parse_new(0)  # what a first time needs
     tracemalloc.start()

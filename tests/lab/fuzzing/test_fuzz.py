@@ -9,10 +9,10 @@ import pytest
 
 from lab.fuzzing import fuzz
 from lab.fuzzing.mutation import MAX_BYTES, mutate
-from lab.fuzzing.targets import Target, decoders
+from lab.fuzzing.targets import decoders
 from lab.vectors.forms import canonical
 from lab.vectors.reading import FRAMES
-from protocol import admission, codec, limits, wire
+from protocol import codec, limits, wire
 from protocol.codec import decode
 from protocol.messages import Message
 from protocol.rejection import Rejected
@@ -54,7 +54,7 @@ def no_length(data: bytes) -> list[wire.Endpoint] | Rejected:
 @pytest.mark.parametrize(
     ("name", "hole", "raised"),
     [
-        ("rollout-group", (admission, "verify", any_signature), False),
+        ("rollout-group", (codec, "verify", any_signature), False),
         ("payload", (codec, "decode", any_spelling), False),
         ("exchange-reply", a_byte_behind, False),
         ("punch", no_length, True),
