@@ -81,7 +81,14 @@ def decoders() -> dict[str, Target]:
         told = fields.setdefault(kind, {**group, **test, "tests": ()})
         usual = kind not in SIGNED or data == _signed(data, kind)
         decoded = kind not in ("message", "held-out-text")
-        if decoded and test["result"] == "valid" and data and len(data) <= LONGEST_SEED and usual and as_told(data, told | test):
+        if (
+            decoded
+            and test["result"] == "valid"
+            and data
+            and len(data) <= LONGEST_SEED
+            and usual
+            and as_told(data, told | test)
+        ):
             seeds.setdefault(kind, []).append(data)
     return {kind: _decoder(seeds[kind], fields[kind]) for kind in seeds}
 

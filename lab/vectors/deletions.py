@@ -47,7 +47,10 @@ def checks(file: str, whole: bytes) -> Iterator[Deletion]:
     """Every check of a Python file."""
     begins = [0, *accumulate(map(len, whole.splitlines(keepends=True)))]
     for node, instead in _weaker(ast.parse(whole)):
-        start, end = begins[node.lineno - 1] + node.col_offset, begins[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        start, end = (
+            begins[node.lineno - 1] + node.col_offset,
+            begins[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0),
+        )
         yield Deletion(file, node.lineno, start, end, instead)
 
 
@@ -67,7 +70,10 @@ def _weaker(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 yield from _always(body, False)
             case ast.Call(func=ast.Name(id="Field" | "ConfigDict"), keywords=keywords):
                 for gone in (each for each in keywords if each.arg in BOUNDS):
-                    yield node, ast.unparse(ast.Call(node.func, node.args, [each for each in keywords if each is not gone]))
+                    yield (
+                        node,
+                        ast.unparse(ast.Call(node.func, node.args, [each for each in keywords if each is not gone])),
+                    )
             case ast.ExceptHandler(body=[last]) if _refuses(last):
                 yield last, "raise"
 
@@ -104,9 +110,15 @@ def main() -> None:
     parser.add_argument("--source", default="protocol", help="folder whose checks are deleted (protocol)")
     parser.add_argument("--checks", type=Path, help="the deletions, if the files are not Python")
     parser.add_argument("--run", default=f"{sys.executable} -m lab.vectors.reading", help="reads all vectors")
-    parser.add_argument("--runs", type=Path, default=Path("runs/deletions.jsonl"), help="what is done (runs/deletions.jsonl)")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/deletions.jsonl"), help="what is done (runs/deletions.jsonl)"
+    )
     options = parser.parse_args()
-    files = {str(each.relative_to(ROOT)): each.read_bytes() for each in sorted((ROOT / options.source).rglob("*")) if each.is_file()}
+    files = {
+        str(each.relative_to(ROOT)): each.read_bytes()
+        for each in sorted((ROOT / options.source).rglob("*"))
+        if each.is_file()
+    }
     if options.checks:
         wanted = [Deletion(**json.loads(line)) for line in options.checks.read_text().splitlines()]
     else:

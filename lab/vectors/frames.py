@@ -32,4 +32,6 @@ def _group(kind: str, cases: dict[str, Any]) -> Group:
 def _bytes(parts: Any) -> bytes:
     if isinstance(parts, str):
         return bytes.fromhex(parts)
-    return b"".join(bytes.fromhex(part) if isinstance(part, str) else bytes.fromhex(part[0]) * part[1] for part in parts)
+    return b"".join(
+        bytes.fromhex(part) if isinstance(part, str) else bytes.fromhex(part[0]) * part[1] for part in parts
+    )

@@ -5,6 +5,7 @@
 Raises AssertionError where something is taken that would not be sent so, and whatever else is a mistake of ours.
 """
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from time import process_time
@@ -119,7 +120,7 @@ def _group(data: bytes, fields: Fields) -> str | Rejected:
         asked = question.model_dump()
         return any(task.items() <= asked.items() for task in fields["known"])
 
-    narrower = {"max_completions": "maxCompletions", "max_completion_chars": "maxCompletionChars"}
+    narrower = {"max_episodes": "maxEpisodes", "max_episode_chars": "maxEpisodeChars"}
     given = {name: fields[spelt] for name, spelt in narrower.items() if spelt in fields}
     rules = admission.AdmissionRules(fields["swarm"], fields["receiver"], knows, **given)
     return _hash(data[limits.SIGNATURE_BYTES :], admission.admit(data, rules))
@@ -137,6 +138,7 @@ def _made(data: bytes, fields: Fields) -> str:
 
 READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "announcement": _announcement,
+    "environment-digest": lambda data, fields: codec.environment_digest(json.loads(data), fields["salt"]),
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
     "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
@@ -144,7 +146,7 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
     "public-key": _or(Reason.MALFORMED, lambda data, fields: identity.peer_id(data)),
-    "evaluation-seed": lambda data, fields: addressing.fixed_seed(PeerId(fields["author"]), Round(fields["round"])),
+    "fixed-seed": lambda data, fields: addressing.fixed_seed(PeerId(fields["author"]), Round(fields["round"])),
     "question-seed": lambda data, fields: addressing.question_seed(
         fields["swarm"], PeerId(fields["author"]), Round(fields["round"])
     ),

@@ -55,12 +55,19 @@ def canonical_forms() -> list[Group]:
 def encodings(base: bytes) -> Group:
     """What makes a message gives it the one form, or none where it is too big to travel."""
     group = Group("message", base, common={"kind": "rollout-group"})
-    for comment, text in (("as it is", "a/b"), ("every control character", "".join(map(chr, range(32))) + "\x7f\x80"), ("quotes", "\"\\/"), ("lines", "\u2028\ufeff\U0001f41d")):
+    for comment, text in (
+        ("as it is", "a/b"),
+        ("every control character", "".join(map(chr, range(32))) + "\x7f\x80"),
+        ("quotes", '"\\/'),
+        ("lines", "\u2028\ufeff\U0001f41d"),
+    ):
         message = group_message(3, text)
         output = hashlib.sha256(canonical(message)).hexdigest()
         group.valid(comment, canonical(message), output)
-        group.valid(f"{comment}, escaped and in another order", json.dumps(dict(reversed(message.items()))).encode(), output)
-    longest = ["a" * LIMITS["MAX_COMPLETION_CHARS"]] * 3
+        group.valid(
+            f"{comment}, escaped and in another order", json.dumps(dict(reversed(message.items()))).encode(), output
+        )
+    longest = ["a" * LIMITS["MAX_EPISODE_CHARS"]] * 3
     room = ROOM - len(canonical(group_message(3, *longest, "")))
     for size in (room, room + 1):
         data = canonical(group_message(3, *longest, "a" * size))

@@ -14,6 +14,7 @@ from tests.groups import group
 
 SWARM = "test"
 
+
 def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
     outcome = admit(data, rules)
     return outcome.reason if isinstance(outcome, Rejected) else None

@@ -7,6 +7,8 @@ from protocol.identity import Identity, public_key
 from protocol.messages import PeerId
 
 seeds = st.binary(min_size=32, max_size=32)
+
+
 def test_a_new_identity_is_new() -> None:
     assert Identity.create().peer_id != Identity.create().peer_id
 

@@ -1,6 +1,5 @@
 """Requests and replies: one side reads what the other encodes, and other bytes are refused with a reason."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
