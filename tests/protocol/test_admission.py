@@ -41,7 +41,7 @@ def test_the_environment_is_asked_last(ann: Identity, bobs_rules: AdmissionRules
     def must_not_be_asked(question: object) -> bool:
         raise AssertionError(question)
 
-    rules = replace(bobs_rules, max_completions=2, max_completion_chars=5, knows=must_not_be_asked)
+    rules = replace(bobs_rules, max_episodes=2, max_episode_chars=5, knows=must_not_be_asked)
     for refused in (
         group(ann.peer_id, seed=0),
         group(ann.peer_id, texts=["4"] * 3),

@@ -8,17 +8,29 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from protocol import codec, limits
-from protocol.messages import Completion, Question, RolloutGroup
+from protocol.messages import Call, Episode, Question, RolloutGroup, Turn
 from protocol.rejection import Rejected
 
 names = st.text("abcXYZ019._+-", min_size=1, max_size=limits.MAX_NAME_CHARS)
-completions = st.builds(Completion, text=st.text(max_size=60), ended=st.booleans())
+holdings = st.binary(min_size=8, max_size=8).map(codec.to_text)
+texts = st.text(max_size=60)
+calls = st.lists(st.builds(Call, arguments=texts, name=names), max_size=2).map(tuple)
+turns = st.builds(Turn, calls=calls, text=texts)
+
+
+def episode(turns: list[Turn], trace: str, ended: bool) -> Episode:
+    plain = len(turns) == 1 and not turns[0].calls
+    return Episode(ended=ended, trace="" if plain else trace, turns=tuple(turns))
+
+
+episodes = st.builds(episode, st.lists(turns, min_size=1, max_size=3), holdings, st.booleans())
 questions = st.builds(
     Question,
     environment=names,
     version=names,
     dataset=names,
     config_id=names,
+    digest=holdings,
     seed=st.integers(0, limits.MAX_SEED),
     index=st.integers(0, limits.MAX_QUESTIONS_PER_ROUND - 1),
 )
@@ -27,7 +39,7 @@ messages = st.builds(
     author=st.text(max_size=limits.MAX_NAME_CHARS),
     round=st.integers(0, limits.MAX_ROUND),
     question=questions,
-    completions=st.lists(completions, min_size=2, max_size=6).map(tuple),
+    episodes=st.lists(episodes, min_size=2, max_size=6).map(tuple),
 )
 
 
@@ -60,4 +72,4 @@ def test_whatever_decodes_after_an_edit_has_those_very_bytes(group: RolloutGroup
 
 def test_text_that_cannot_be_encoded_cannot_be_held() -> None:
     with pytest.raises(ValidationError):
-        Completion(text="\ud800", ended=True)
+        Episode.of(text="\ud800", ended=True)
