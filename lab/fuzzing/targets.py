@@ -118,13 +118,7 @@ def _signed(data: bytes, kind: str) -> bytes:
 
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
-    address = {
-        "environment": "reasoning_gym",
-        "version": "0.1.25",
-        "dataset": "gcd",
-        "config_id": "easy",
-        "digest": "A" * 11,
-    }
+    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
     question = Question(**address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
