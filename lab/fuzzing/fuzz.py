@@ -133,9 +133,8 @@ def main() -> None:
     result = run(options.inputs, options.seed, options.targets)
     lines = [[name, *(str(value) for value in row.values())] for name, row in result["targets"].items()]
     command.show(["target", "inputs", "outcomes", "accepted", "slowest, ms"], lines)
-    print(
-        f"{result['inputs']} inputs, {result['raised']} raised, {result['admitted']} admitted, memory after each tenth {result['rss_mb']}, at most {result['rss_peak_mb']:.1f} MB"
-    )
+    print(f"{result['inputs']} inputs, {result['raised']} raised, {result['admitted']} admitted")
+    print(f"memory after each tenth {result['rss_mb']}, at most {result['rss_peak_mb']:.1f} MB")
     for name, failures in result["failures"].items():
         print(f"{name}: " + "\n    ".join(failures))
     command.finish(options, result)

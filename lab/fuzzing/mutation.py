@@ -31,7 +31,7 @@ def mutate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def mutate_json(rng: Random, data: bytes) -> bytes:
-    """One part exchanged, left out or repeated, so that only the content is wrong; seldom it is spelt otherwise, too."""
+    """One part exchanged, left out or repeated, so that only the content is wrong; seldom in another spelling."""
     try:
         value = json.loads(data)
         changed = _exchange(rng, value)

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,8 @@ class Group:
 
 def spelt(data: bytes, base: bytes, front: bytes = b"") -> Spelling:
     """Hex of front and data, or parts: slices of the base, repetitions, and hex of the rest."""
-    start = len(commonprefix([data, base]))
-    end = len(commonprefix([data[start:][::-1], base[start:][::-1]]))
+    start = _alike(data, base)
+    end = _alike(data[start:][::-1], base[start:][::-1])
     middle = data[start : len(data) - end]
     parts: list[str | dict[str, Any]] = [front.hex()]
 
@@ -74,6 +73,13 @@ def spelt(data: bytes, base: bytes, front: bytes = b"") -> Spelling:
     repeat(len(base) - end, len(base))
     parts = [part for part in parts if part]
     return parts if any(isinstance(part, dict) for part in parts) else "".join(map(str, parts))
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """How many bytes in front are the same."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def read(spelling: Spelling, base: bytes = b"") -> bytes:

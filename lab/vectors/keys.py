@@ -124,6 +124,11 @@ def weak_keys() -> Iterator[tuple[str, bytes]]:
         yield f"y = P + {y - P}, sign 1", (y | 1 << 255).to_bytes(32, "little")
 
 
+def keys() -> list[Group]:
+    """Peer ids, key files and names of swarms."""
+    return [*peer_ids(), key_files(), names()]
+
+
 def peer_ids() -> list[Group]:
     text, public = Group("peer-id"), Group("public-key")
     for key in (Key(bytes(range(32))), ANN, BOB, EVE, Key(bytes(32)), Key(b"\xff" * 32)):
@@ -144,7 +149,7 @@ def peer_ids() -> list[Group]:
     return [text, public]
 
 
-def key_files() -> list[Group]:
+def key_files() -> Group:
     group, good = Group("key-file"), KEY_HEADER + ANN.seed + ANN.public
     for key in (Key(bytes(range(32))), ANN, BOB):
         group.valid("a key file", KEY_HEADER + key.seed + key.public, key.peer)
@@ -152,17 +157,17 @@ def key_files() -> list[Group]:
         group.invalid(f"byte {place} changed", flipped(good, place), "malformed")
     for name, data in CASES["not_key_files"]:
         group.invalid(name, bytes.fromhex(data), "malformed")
-    return [group]
+    return group
 
 
-def names() -> list[Group]:
+def names() -> Group:
     group = Group("swarm-name")
     for name in (*CASES["names"], "s" * LIMITS["MAX_NAME_CHARS"]):
         tag = hashlib.sha256(f"swarm-node/{VERSION}/swarm\0{name}".encode()).digest()[: LIMITS["SWARM_TAG_BYTES"]]
         group.valid("a name, and the tag of its swarm", name.encode(), tag.hex())
     for name in (*CASES["not_names"], "s" * (LIMITS["MAX_NAME_CHARS"] + 1)):
         group.invalid(f"{name[:9]!r} is no name", name.encode(), "malformed")
-    return [group]
+    return group
 
 
 def flipped(data: bytes, place: int) -> bytes:

@@ -5,6 +5,8 @@ import hashlib
 import tomllib
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +90,6 @@ def shapes(message: Any) -> Iterator[Change]:
 
 
 def bounds(message: Any, cases: dict[str, Any]) -> Iterator[Change]:
-    old = dict(places(message)) | {("episodes", 1, "turns", 0, "text"): ""}
     for name, highest in cases["numbers"]:
         most = NUMBERS[highest]
         for value in (0, most, most + 1, 2**31, 2**32, 2**53, 2**64):
@@ -97,7 +98,7 @@ def bounds(message: Any, cases: dict[str, Any]) -> Iterator[Change]:
     for name, item, *two in cases["sizes"]:
         low, high = (limit if isinstance(limit, int) else NUMBERS[limit] for limit in two)
         for count in sorted({low - 1, low, high, high + 1} - {-1}):
-            value = item * count if isinstance(old[_path(name)], str) else [item] * count
+            value = item * count if isinstance(reduce(getitem, _path(name), message), str) else [item] * count
             reason = "" if low <= count <= high else "malformed"
             yield f"{name} of {count}", changed(message, _path(name), value), reason, "Limit"
     named = [(name, *CASES["names"]) for name in cases["named"]]
@@ -174,81 +175,37 @@ def groups() -> list[Group]:
     add("the largest message", group_message(3, *longest, "a" * room), "", "Limit")
     add("a byte more", group_message(3, *longest, "a" * (room + 1)), "too big", "Limit")
     add("characters beyond the first plane", group_message(3, "\U0001f41d" * 10_000), "", "Limit")
-    own, other = question_seed(ANN.peer, 3), group_message(3, author=EVE)["question"]["seed"]
-    seeds = [0, own - 1, own + 1, own ^ 2**30, LIMITS["MAX_SEED"], other, question_seed(ANN.peer, 4)]
-    for seed in (*seeds, question_seed(ANN.peer, 3, "other"), question_seed(BOB.peer, 3)):
+    own, others = question_seed(ANN.peer, 3), [(EVE.peer, 3), (BOB.peer, 3), (ANN.peer, 4), (ANN.peer, 3, "other")]
+    for seed in (0, own - 1, own + 1, own ^ 2**30, LIMITS["MAX_SEED"], *(question_seed(*other) for other in others)):
         add(f"seed {seed}", group_message(3, seed=seed), "wrong seed")
     for name in TASK:
         for value in ("other", ".", "__import__", TASK[name] + "2"):
             add(f"{name} is {value}", group_message(3, **{name: value}), "unknown question")
         for size in (1, LIMITS["MAX_NAME_CHARS"]):
             add(f"{name} of {size}", group_message(3, **{name: "n" * size}), "", "Limit")
-    called = several_turns()
-    add("a call and two turns", called, "several turns")
-    add("a call", changed(called, ("episodes", 0, "turns", 1)), "several turns")
-    add("two turns", changed(called, ("episodes", 0, "turns", 0, "calls"), []), "several turns")
-    add("two turns in the last episode", {**called, "episodes": called["episodes"][::-1]}, "several turns")
-    add("wrong seed, several turns", changed(called, ("question", "seed"), 1), "wrong seed", "Order")
-    add("several turns, unknown", changed(called, ("question", "dataset"), "other"), "several turns", "Order")
-    add("wrong seed, unknown", group_message(3, seed=1, dataset="other"), "wrong seed", "Order")
-    long, many, bee = "episode too long", "too many episodes", "\U0001f41d"
-    for texts, reason in (
-        (["4", "5"], ""),
-        (["4", "5", "6"], many),
-        (["12345"], ""),
-        (["123456"], long),
-        ([bee * 5], ""),
-    ):
-        add(f"{len(texts) + 1} episodes, {texts[0]}", group_message(3, *texts), reason, "Receiver", to=narrow)
-    add("too many, too long", group_message(3, "123456", "5", "6"), many, "Order", to=narrow)
-    add("too long, unknown", group_message(3, "123456", dataset="other"), long, "Order", to=narrow)
-    add("too long, several turns", called, long, "Order", to=narrow)
-    add("wrong seed, too long", group_message(3, "123456", seed=1), "wrong seed", "Order", to=narrow)
-    return [group, narrow, payloads("rollout-group", called), characters(called)]
-
-
-def characters(called: Any) -> Group:
-    """Those of all turns and calls of an episode together."""
-    group, most = Group("payload", canonical(called), common={"kind": "rollout-group"}), LIMITS["MAX_EPISODE_CHARS"]
-    used = sum(len(turn["text"]) for turn in called["episodes"][0]["turns"]) - len("4") + len('{"a": 3.0}')
-    for size in (most - used, most - used + 1):
-        message = changed(called, ("episodes", 0, "turns", 1, "text"), "a" * size)
-        put(
-            group,
-            f"{used + size} characters in an episode",
-            canonical(message),
-            "" if used + size == most else "malformed",
-            "Limit",
-        )
-    return group
+    for reason, path, value in CASES["admission"]["several_turns"]:
+        changes = [value] if value != "" else []
+        add(f"{path} {value}", changed(several_turns(), _path(path), *changes), reason, "Order" if value else "")
+    for reason, texts, address, flag in CASES["admission"]["narrow"]:
+        comment = f"{len(texts) + 1} episodes, {texts[0]}, {address}"
+        add(comment, group_message(3, *texts, **address), reason, flag, to=narrow)
+    return [group, narrow, payloads("rollout-group", several_turns())]
 
 
 def announcements() -> list[Group]:
-    group = signed("announcement", announcement_message())
-    right = CASES["announcement"]["right"]
-    largest = {
-        "addresses": [right[0][-1]] * LIMITS["MAX_ADDRESSES"],
-        "groups": [right[2][1]] * LIMITS["MAX_ANNOUNCED_GROUPS"],
-    }
-    largest |= {"held": [right[1][1]] * LIMITS["MAX_ANNOUNCED_HOLDINGS"], "round": LIMITS["MAX_ROUND"]}
-    message = announcement_message(**largest, seq=LIMITS["MAX_SEQUENCE"])
+    group, largest = signed("announcement", announcement_message()), CASES["announcement"]["largest"]
+    message = announcement_message(**{name: [item] * count for name, (item, count) in largest.items()})
     put(group, "the largest announcement", sealed(canonical(message), "announcement"), "", "Limit")
     return [group, payloads("announcement", announcement_message())]
 
 
 def hellos() -> list[Group]:
     message = {"swarm": SWARM, "versions": [VERSION]}
-    group = Group("hello", canonical(message))
-    for comment, each, reason, flag in (
-        ("as it is", message, "", ""),
-        *shapes(message),
-        *bounds(message, CASES["hello"]),
-    ):
-        if reason:
-            group.invalid(comment, canonical(each), reason, *filter(None, [flag]))
-        else:
-            group.valid(comment, canonical(each), each, *filter(None, [flag]))
-    most = LIMITS["MAX_HELLO_BYTES"]
+    group, most = Group("hello", canonical(message)), LIMITS["MAX_HELLO_BYTES"]
     for size, reasons in ((most, SPELLING), (most + 1, ["too big"])):
         group.invalid(f"{size} bytes", canonical(message).ljust(size), reasons, "Limit")
-    return [group]
+    for versions in ([VERSION], [1, 2], [2, 1], [LIMITS["MAX_SEED"]] * LIMITS["MAX_HELLO_VERSIONS"]):
+        group.valid(
+            f"{len(versions)} versions", canonical(message | {"versions": versions}), message | {"versions": versions}
+        )
+    return [group, payloads("hello", message)]

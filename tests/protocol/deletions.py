@@ -1,7 +1,7 @@
 """Deletes each check of an implementation, one at a time: does a vector fail without it?
 
-    python -m lab.vectors.deletions              # of protocol/*.py; what runs/deletions.jsonl has is not done again
-    python -m lab.vectors.deletions --source clients/js/src --checks CHECKS.jsonl --run 'npm test'     # of another one
+    python -m tests.protocol.deletions              # of protocol/*.py; what runs/deletions.jsonl has is not done again
+    python -m tests.protocol.deletions --source clients/js/src --checks CHECKS.jsonl --run 'npm test'    # of another
 
 A check is what refuses: each condition before a raise or a Rejected, each bound of a field, each handler of an error.
 Ends with 1 if one can go unseen. CHECKS.jsonl has a line for each deletion: {"file", "line", "start", "end" (bytes),
@@ -106,7 +106,7 @@ def _always(test: ast.expr, value: bool) -> Iterator[tuple[ast.expr, str]]:
 
 
 def main() -> None:
-    parser = command.parser("lab.vectors.deletions", __doc__)
+    parser = command.parser("tests.protocol.deletions", __doc__)
     parser.add_argument("--source", default="protocol", help="folder whose checks are deleted (protocol)")
     parser.add_argument("--checks", type=Path, help="the deletions, if the files are not Python")
     parser.add_argument("--run", default=f"{sys.executable} -m lab.vectors.reading", help="reads all vectors")
