@@ -35,7 +35,7 @@ def mutate_json(rng: Random, data: bytes) -> bytes:
     try:
         value = json.loads(data)
         changed = _exchange(rng, value)
-        form = {"ensure_ascii": False, "sort_keys": True, "separators": (",", ":")}
+        form: dict[str, Any] = {"ensure_ascii": False, "sort_keys": True, "separators": (",", ":")}
         if rng.random() < 0.1:
             changed, form = value, form | rng.choice(({"ensure_ascii": True}, {"separators": None}, {"indent": 0}))
         text = json.dumps(changed, **form)

@@ -56,7 +56,7 @@ def spelt(data: bytes, base: bytes, front: bytes = b"") -> Spelling:
 
     def add(part: str | dict[str, Any]) -> None:
         if isinstance(part, str) and isinstance(parts[-1], str):
-            part = parts.pop() + part
+            part = str(parts.pop()) + part
         parts.append(part)
 
     def repeat(begin: int, stop: int) -> None:

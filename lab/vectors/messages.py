@@ -24,11 +24,9 @@ Place = tuple[str | int, ...]
 Change = tuple[str, Any, str, str]  # comment, message, reason or nothing, flag
 
 
-def group_message(
-    round: int = 0, *texts: str, author: Key = ANN, swarm: str = SWARM, **question: Any
-) -> dict[str, Any]:
+def group_message(round: int = 0, *texts: str, author: Key = ANN, **question: Any) -> dict[str, Any]:
     """A group of single answers that BOB admits; `question` changes its address."""
-    seed = question_seed(author.peer, round, swarm)
+    seed = question_seed(author.peer, round)
     asked = {**TASK, "digest": "AAECAwQFBgc", "seed": seed, "index": 0} | question
     episodes = [answer(text) for text in (texts or ("4",)) + ("five",)]
     return {"author": author.peer, "round": round, "question": asked, "episodes": episodes}
@@ -92,9 +90,9 @@ def shapes(message: Any) -> Iterator[Change]:
 def bounds(message: Any, cases: dict[str, Any]) -> Iterator[Change]:
     for name, highest in cases["numbers"]:
         most = NUMBERS[highest]
-        for value in (0, most, most + 1, 2**31, 2**32, 2**53, 2**64):
-            reason = "malformed" if value > most else ""
-            yield f"{name} is {value}", changed(message, _path(name), value), reason, "Limit"
+        for number in (0, most, most + 1, 2**31, 2**32, 2**53, 2**64):
+            reason = "malformed" if number > most else ""
+            yield f"{name} is {number}", changed(message, _path(name), number), reason, "Limit"
     for name, item, *two in cases["sizes"]:
         low, high = (limit if isinstance(limit, int) else NUMBERS[limit] for limit in two)
         for count in sorted({low - 1, low, high, high + 1} - {-1}):
@@ -175,14 +173,15 @@ def groups() -> list[Group]:
     add("the largest message", group_message(3, *longest, "a" * room), "", "Limit")
     add("a byte more", group_message(3, *longest, "a" * (room + 1)), "too big", "Limit")
     add("characters beyond the first plane", group_message(3, "\U0001f41d" * 10_000), "", "Limit")
-    own, others = question_seed(ANN.peer, 3), [(EVE.peer, 3), (BOB.peer, 3), (ANN.peer, 4), (ANN.peer, 3, "other")]
-    for seed in (0, own - 1, own + 1, own ^ 2**30, LIMITS["MAX_SEED"], *(question_seed(*other) for other in others)):
+    own, others = question_seed(ANN.peer, 3), [question_seed(each.peer, 3) for each in (EVE, BOB)]
+    others += [question_seed(ANN.peer, 4), question_seed(ANN.peer, 3, "other")]
+    for seed in (0, own - 1, own + 1, own ^ 2**30, LIMITS["MAX_SEED"], *others):
         add(f"seed {seed}", group_message(3, seed=seed), "wrong seed")
     for name in TASK:
-        for value in ("other", ".", "__import__", TASK[name] + "2"):
-            add(f"{name} is {value}", group_message(3, **{name: value}), "unknown question")
+        for text in ("other", ".", "__import__", TASK[name] + "2"):
+            add(f"{name} is {text}", _at(name, text), "unknown question")
         for size in (1, LIMITS["MAX_NAME_CHARS"]):
-            add(f"{name} of {size}", group_message(3, **{name: "n" * size}), "", "Limit")
+            add(f"{name} of {size}", _at(name, "n" * size), "", "Limit")
     for reason, path, value in CASES["admission"]["several_turns"]:
         changes = [value] if value != "" else []
         add(f"{path} {value}", changed(several_turns(), _path(path), *changes), reason, "Order" if value else "")
@@ -190,6 +189,10 @@ def groups() -> list[Group]:
         comment = f"{len(texts) + 1} episodes, {texts[0]}, {address}"
         add(comment, group_message(3, *texts, **address), reason, flag, to=narrow)
     return [group, narrow, payloads("rollout-group", several_turns())]
+
+
+def _at(name: str, value: str) -> Any:
+    return changed(group_message(3), ("question", name), value)
 
 
 def announcements() -> list[Group]:
