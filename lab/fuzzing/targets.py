@@ -16,7 +16,6 @@ import msgspec
 from lab.fuzzing.mutation import mutate_json
 from lab.vectors.forms import load
 from lab.vectors.keys import sealed
-from lab.vectors.reading import as_told, read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
@@ -34,11 +33,13 @@ from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
 from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
+from tests.protocol.reading import as_told, read
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
 US, AUTHOR = PEERS[0], PEERS[1]
 LONGEST_SEED = 4096  # bytes
+NO_DECODERS = ("message", "held-out-text", "environment-digest")
 SIGNED = {"rollout-group": "rollout-group", "announcement": "announcement", "signature": "rollout-group"}
 
 Dress = Callable[[Random, bytes], bytes]
@@ -79,16 +80,9 @@ def decoders() -> dict[str, Target]:
     for _, group, test, data in load():
         kind = group["type"]
         told = fields.setdefault(kind, {**group, **test, "tests": ()})
-        usual = kind not in SIGNED or data == _signed(data, kind)
-        decoded = kind not in ("message", "held-out-text", "environment-digest")
-        if (
-            decoded
-            and test["result"] == "valid"
-            and data
-            and len(data) <= LONGEST_SEED
-            and usual
-            and as_told(data, told | test)
-        ):
+        usual = kind not in (*NO_DECODERS, *SIGNED) or (kind in SIGNED and data == _signed(data, kind))
+        short = 0 < len(data) <= LONGEST_SEED
+        if usual and short and test["result"] == "valid" and as_told(data, told | test):
             seeds.setdefault(kind, []).append(data)
     return {kind: _decoder(seeds[kind], fields[kind]) for kind in seeds}
 
@@ -222,22 +216,11 @@ def _child_bytes(data: bytes) -> str:
     return verdict if isinstance(verdict, str) else "scores"
 
 
-ENTRY = {
-    "answer": "3 × 5",
-    "metadata": {
-        "result": [3, 4],
-        "numbers": [2, 3, 5],
-        "target": 11,
-        "numerator": 6,
-        "denominator": 8,
-        "simplified_numerator": 3,
-        "simplified_denominator": 4,
-        "valid_answers": ["_ Q"],
-        "variables": ["x"],
-        "variable": "x",
-        "integrand": "3*x**2",
-    },
-}
+_METADATA = {
+    "result": [3, 4], "numbers": [2, 3, 5], "target": 11, "numerator": 6, "denominator": 8, "simplified_numerator": 3,
+    "simplified_denominator": 4, "valid_answers": ["_ Q"], "variables": ["x"], "variable": "x", "integrand": "3*x**2",
+}  # fmt: skip
+ENTRY = {"answer": "3 × 5", "metadata": _METADATA}
 _KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_multiplication": "x**2 - 1"}
 
 
@@ -269,7 +252,8 @@ class Handlers:
         """The first byte chooses the protocol."""
         tag = wire.swarm_tag(SWARM)
         exchange = [
-            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced)) for announced in (b"", self._announced(5))
+            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced))
+            for announced in (b"", _announcement(AUTHOR, 5))
         ]
         key = codec.content_hash(codec.encode(_group(0, US)))
         return [b"\x00" + each for each in exchange] + [
@@ -322,9 +306,6 @@ class Handlers:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
         return exchange
-
-    def _announced(self, seq: int) -> bytes:
-        return _announcement(AUTHOR, seq)
 
     def _next_caller(self, peek: bool = False) -> Identity:
         self._turn += not peek

@@ -32,6 +32,5 @@ def _group(kind: str, cases: dict[str, Any]) -> Group:
 def _bytes(parts: Any) -> bytes:
     if isinstance(parts, str):
         return bytes.fromhex(parts)
-    return b"".join(
-        bytes.fromhex(part) if isinstance(part, str) else bytes.fromhex(part[0]) * part[1] for part in parts
-    )
+    pairs = [(part, 1) if isinstance(part, str) else part for part in parts]
+    return b"".join(bytes.fromhex(unit) * count for unit, count in pairs)

@@ -198,7 +198,7 @@ def signatures() -> list[Group]:
         group.invalid(f"{size} bytes of it", ANN.sign(domain(KIND))[:size], bad, "CutOff")
     scalars(group, good, bad)
     torsion(group, bound, bad)
-    return [group, *authors()]
+    return [group, authors()]
 
 
 def scalars(group: Group, good: bytes, bad: str) -> None:
@@ -232,7 +232,7 @@ def torsion(group: Group, bound: bytes, bad: str) -> None:
             group.valid(comment, signature + text, None, "MixedKey", author=mixed.peer)
 
 
-def authors() -> Iterator[Group]:
+def authors() -> Group:
     """Of ids that are none, and keys that anybody can sign for: with S = 0 and R = key or neutral point."""
     group = Group("signature", common={"kind": KIND, "swarm": SWARM})
     signature = ANN.sign(domain(KIND) + MESSAGE)
@@ -244,4 +244,4 @@ def authors() -> Iterator[Group]:
             group.invalid(name, first + bytes(32) + MESSAGE, "bad author", "WeakKey", author=peer_id(weak))
     off, either = peer_id((2).to_bytes(32, "little")), ["bad signature", "bad author"]
     group.invalid("no point of the curve", signature + MESSAGE, either, "OffCurve", author=off)
-    yield group
+    return group

@@ -17,6 +17,7 @@ from lab.vectors.seeds import question_seed
 CASES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 NUMBERS = {**LIMITS, "MAX_INDEX": LIMITS["MAX_QUESTIONS_PER_ROUND"] - 1}
 TASK = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
+DIGEST = "AAECAwQFBgc"
 OTHERS: tuple[Any, ...] = (None, True, 1, 0.5, "x", [], {})
 SPELLING = ["malformed", "not canonical"]  # both are right
 
@@ -27,7 +28,7 @@ Change = tuple[str, Any, str, str]  # comment, message, reason or nothing, flag
 def group_message(round: int = 0, *texts: str, author: Key = ANN, **question: Any) -> dict[str, Any]:
     """A group of single answers that BOB admits; `question` changes its address."""
     seed = question_seed(author.peer, round)
-    asked = {**TASK, "digest": "AAECAwQFBgc", "seed": seed, "index": 0} | question
+    asked = {**TASK, "digest": DIGEST, "seed": seed, "index": 0} | question
     episodes = [answer(text) for text in (texts or ("4",)) + ("five",)]
     return {"author": author.peer, "round": round, "question": asked, "episodes": episodes}
 
@@ -155,7 +156,10 @@ def signed(kind: str, message: Any, **common: Any) -> Group:
 
 
 def groups() -> list[Group]:
-    known = [TASK, *({**TASK, name: "n" * size} for name in TASK for size in (1, LIMITS["MAX_NAME_CHARS"]))]
+    known = [
+        {**TASK, "digest": DIGEST},
+        *({**TASK, name: "n" * size} for name in TASK for size in (1, LIMITS["MAX_NAME_CHARS"])),
+    ]
     rules = {"receiver": BOB.peer, "known": known}
     group = signed("rollout-group", group_message(3, "a/b"), **rules)
     narrow = Group("rollout-group", group.base, 64, {"swarm": SWARM, **rules, "maxEpisodes": 3, "maxEpisodeChars": 5})
@@ -179,9 +183,10 @@ def groups() -> list[Group]:
         add(f"seed {seed}", group_message(3, seed=seed), "wrong seed")
     for name in TASK:
         for text in ("other", ".", "__import__", TASK[name] + "2"):
-            add(f"{name} is {text}", _at(name, text), "unknown question")
+            add(f"{name} is {text}", changed(group_message(3), ("question", name), text), "unknown question")
         for size in (1, LIMITS["MAX_NAME_CHARS"]):
-            add(f"{name} of {size}", _at(name, "n" * size), "", "Limit")
+            add(f"{name} of {size}", changed(group_message(3), ("question", name), "n" * size), "", "Limit")
+    add("another digest", group_message(3, digest="AAAAAAAAAAA"), "other environment")
     for reason, path, value in CASES["admission"]["several_turns"]:
         changes = [value] if value != "" else []
         add(f"{path} {value}", changed(several_turns(), _path(path), *changes), reason, "Order" if value else "")
@@ -189,10 +194,6 @@ def groups() -> list[Group]:
         comment = f"{len(texts) + 1} episodes, {texts[0]}, {address}"
         add(comment, group_message(3, *texts, **address), reason, flag, to=narrow)
     return [group, narrow, payloads("rollout-group", several_turns())]
-
-
-def _at(name: str, value: str) -> Any:
-    return changed(group_message(3), ("question", name), value)
 
 
 def announcements() -> list[Group]:
@@ -208,7 +209,6 @@ def hellos() -> list[Group]:
     for size, reasons in ((most, SPELLING), (most + 1, ["too big"])):
         group.invalid(f"{size} bytes", canonical(message).ljust(size), reasons, "Limit")
     for versions in ([VERSION], [1, 2], [2, 1], [LIMITS["MAX_SEED"]] * LIMITS["MAX_HELLO_VERSIONS"]):
-        group.valid(
-            f"{len(versions)} versions", canonical(message | {"versions": versions}), message | {"versions": versions}
-        )
+        each = message | {"versions": versions}
+        group.valid(f"{len(versions)} versions", canonical(each), each)
     return [group, payloads("hello", message)]

@@ -1,6 +1,6 @@
 """What `protocol` makes of the input of a vector: the output that the file names, or the reason why it is refused.
 
-    python -m lab.vectors.reading        # ends with 1 at the first vector that is read otherwise
+    python -m tests.protocol.reading        # ends with 1 at the first vector that is read otherwise
 
 Raises AssertionError where something is taken that would not be sent so, and whatever else is a mistake of ours.
 """
@@ -116,13 +116,18 @@ def _hash(data: bytes, message: Message | Rejected) -> str | Rejected:
 
 
 def _group(data: bytes, fields: Fields) -> str | Rejected:
-    def knows(question: Question) -> bool:
+    def tasks(question: Question) -> list[dict[str, str]]:
         asked = question.model_dump()
-        return any(task.items() <= asked.items() for task in fields["known"])
+        return [task for task in fields["known"] if {**task, "digest": question.digest}.items() <= asked.items()]
+
+    def differs(question: Question) -> bool:
+        return any(task.get("digest", question.digest) != question.digest for task in tasks(question))
 
     narrower = {"max_episodes": "maxEpisodes", "max_episode_chars": "maxEpisodeChars"}
     given = {name: fields[spelt] for name, spelt in narrower.items() if spelt in fields}
-    rules = admission.AdmissionRules(fields["swarm"], fields["receiver"], knows, **given)
+    rules = admission.AdmissionRules(
+        fields["swarm"], fields["receiver"], lambda asked: bool(tasks(asked)), differs, **given
+    )
     return _hash(data[limits.SIGNATURE_BYTES :], admission.admit(data, rules))
 
 
