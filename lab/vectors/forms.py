@@ -12,7 +12,7 @@ from lab.benchmarks.command import ROOT
 FOLDER = ROOT / "protocol" / "vectors"
 PAGE = (ROOT / "protocol" / "README.md").read_text(encoding="utf-8")
 VERSION = int(re.findall(r"^# Wire protocol, version (\d+)", PAGE)[0])
-LIMITS = {name: int(value) for name, value in re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", PAGE, re.MULTILINE)}
+LIMITS = {name: int(value) for name, value in re.findall(r"^(?:\| `)?([A-Z_]+)(?:` \|)? +(\d+)\b", PAGE, re.M)}
 SWARM = "vectors"
 
 _RUN = re.compile(rb"(.{1,100}?)\1{11,}", re.DOTALL)
