@@ -17,7 +17,7 @@ from lab.fuzzing.mutation import mutate_json
 from protocol import admission, codec, identity, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
+from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round, Turn
 from protocol.rejection import Rejected
 from protocol.versions import CURRENT
 from swarm_node.common import channel
@@ -49,6 +49,9 @@ class Target:
 
 def targets() -> dict[str, Target]:
     group, announcement = codec.encode(_group()), _announcement(AUTHOR, 3)
+    turn = Turn.model_validate_json(r'{"calls":[{"arguments":"{\"a\": 1e2}","name":"guess"}],"text":"so"}')
+    episode = Episode(ended=True, trace="A" * 11, turns=(turn, turn.model_copy(update={"calls": ()})))
+    several = codec.encode(_group().model_copy(update={"episodes": (episode, episode)}))
     envelope = codec.seal(_group(), AUTHOR, SWARM)
     request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {wire.key_tag(US.peer_id): 4}, b""))
     pull = wire.encode_pull(wire.swarm_tag(SWARM), [codec.content_hash(group), bytes(32)])
@@ -57,7 +60,7 @@ def targets() -> dict[str, Target]:
     endpoints = [wire.Endpoint(ip_address("1.2.3.4"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9)]
     handlers = Handlers()
     return {
-        "rollout group": Target([group], _decoded(RolloutGroup), _canonical),
+        "rollout group": Target([group, several], _decoded(RolloutGroup), _canonical),
         "envelope": Target([envelope], _admitted, _resigned(CURRENT.domain("rollout-group", SWARM), AUTHOR)),
         "announcement": Target([announcement], _announced, _resigned(CURRENT.domain("announcement", SWARM), AUTHOR)),
         "exchange request": Target([request, request + announcement], _exchange_request),
@@ -83,13 +86,7 @@ def targets() -> dict[str, Target]:
 
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
-    address = {
-        "environment": "reasoning_gym",
-        "version": "0.1.25",
-        "dataset": "gcd",
-        "config_id": "easy",
-        "digest": "A" * 11,
-    }
+    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
     question = Question(**address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
