@@ -125,10 +125,7 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
 
     products = autocast_dtype(config, device) or weights_dtype(config, device)
     four_bits = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=products,
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=products
     )
     return {"quantization_config": four_bits, "device_map": {"": str(device)}}
 

@@ -19,16 +19,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.settings import programs, with_sections
-from swarm_node.settings.options import (
-    Option,
-    describe,
-    flatten,
-    help_page,
-    meant,
-    negated,
-    options,
-    wrong,
-)
+from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate

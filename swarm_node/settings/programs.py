@@ -74,10 +74,7 @@ class TrainingConfig(Section):
 class DefenceConfig(Section):
     """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    layers: Annotated[
-        tuple[Annotated[str, PlugIn("defences")], ...],
-        Alias("--defence"),
-    ] = (
+    layers: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], Alias("--defence")] = (
         "length",
         "ngrams",
         "rescue",

@@ -27,16 +27,7 @@ except UserError as error:
 def test_no_extra_is_installed() -> None:
     installed = {distribution.name for distribution in distributions()}
     assert "swarm-node" in installed
-    assert not installed & {
-        "libp2p",
-        "docker",
-        "trl",
-        "datasets",
-        "math-verify",
-        "verifiers",
-        "gguf",
-        "trackio",
-    }
+    assert not installed & {"libp2p", "docker", "trl", "datasets", "math-verify", "verifiers", "gguf", "trackio"}
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:

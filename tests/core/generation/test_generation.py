@@ -12,16 +12,7 @@ from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import (
-    EOS,
-    FAMILIES,
-    MANY_EOS,
-    VOCABULARY,
-    characters,
-    plain_log_probs,
-    text_group,
-    tiny_policy,
-)
+from tests.models import EOS, FAMILIES, MANY_EOS, VOCABULARY, characters, plain_log_probs, text_group, tiny_policy
 
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 

@@ -14,14 +14,7 @@ import psutil
 import pytest
 
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import (
-    KEPT_VARIABLES,
-    SET_VARIABLES,
-    Item,
-    Reply,
-    ScoringClient,
-    ScoringUnavailable,
-)
+from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, Item, Reply, ScoringClient, ScoringUnavailable
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
