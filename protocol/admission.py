@@ -54,22 +54,14 @@ def authenticate(data: bytes, swarm: str, version: Version = CURRENT) -> Rollout
 
 def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejected:
     """Second half of `admit`: whether this receiver wants an authentic group."""
-    reason = _objection(group, rules)
-    return Rejected(reason) if reason else group
-
-
-def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
     question, now = group.question, Round(group.round)
     checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
         (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
-        (
-            Reason.WRONG_SEED,
-            lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version),
-        ),
+        (Reason.WRONG_SEED, lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version)),
         (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
         (Reason.EPISODE_TOO_LONG, lambda: any(each.chars > rules.max_episode_chars for each in group.episodes)),
         (Reason.SEVERAL_TURNS, lambda: not all(each.single for each in group.episodes)),
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
         (Reason.OTHER_ENVIRONMENT, lambda: rules.differs(question)),
     )
-    return next((reason for reason, objects in checks if objects()), None)
+    return next((Rejected(reason) for reason, objects in checks if objects()), group)

@@ -63,7 +63,7 @@ def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", versi
 def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:
     """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too big to travel."""
     payload = encode(message)
-    return identity.sign(version.domain(version.kind(type(message)), swarm), payload) + payload
+    return identity.sign(version.domain(version.kinds[type(message)], swarm), payload) + payload
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
@@ -73,7 +73,7 @@ def split(envelope: bytes) -> tuple[bytes, bytes]:
 
 def peek(data: bytes, kind: type[M], version: Version = CURRENT) -> M | Rejected:
     """The message in an envelope. Its signature is not checked yet."""
-    if len(data) > version.limits[version.kind(kind)]:
+    if len(data) > version.limits[kind]:
         return Rejected(Reason.TOO_BIG)
     return decode(split(data)[1], kind)
 
@@ -84,7 +84,7 @@ def objection(
     """Checks the signature: None if its author signed `message` (what `peek` returned) for this swarm."""
     signature, payload = split(data)
     try:
-        genuine = verify(message.author, version.domain(version.kind(type(message)), swarm), payload, signature)
+        genuine = verify(message.author, version.domain(version.kinds[type(message)], swarm), payload, signature)
     except ValueError:
         return Reason.BAD_AUTHOR
     return None if genuine else Reason.BAD_SIGNATURE

@@ -50,11 +50,9 @@ class Identity:
     @classmethod
     def from_key_bytes(cls, data: bytes) -> Self:
         """The inverse of `key_bytes`. ValueError for anything else, also for halves that do not belong together."""
-        if len(data) != KEY_BYTES or not data.startswith(KEY_HEADER):
-            raise ValueError("not an Ed25519 private key in libp2p form")
-        identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
+        identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])  # ValueError unless 32 bytes
         if identity.key_bytes() != data:
-            raise ValueError("public half does not belong to private half")
+            raise ValueError("not an Ed25519 private key in libp2p form, or its halves do not belong together")
         return identity
 
     def key_bytes(self) -> bytes:

@@ -39,5 +39,4 @@ MAX_PULL_REQUEST_BYTES = 512
 MAX_PULL_REPLY_BYTES = 512 * 1024
 MAX_HELLO_BYTES = 256
 MAX_HELLO_VERSIONS = 16
-MAX_PUNCH_ENDPOINTS = 2  # in a request or a reply, one IPv4 and one IPv6: what public peers see of a node
-MAX_PUNCH_BYTES = 39
+MAX_PUNCH_BYTES = 39  # one endpoint for IPv4 and one for IPv6: what public peers see of a node

@@ -13,7 +13,7 @@ PeerId = NewType("PeerId", str)  # base58btc of the identity multihash of the pe
 Round = NewType("Round", int)  # the author's own round counter; rounds of two peers are not comparable
 
 NAME_PATTERN = r"^[A-Za-z0-9._+-]+$"
-Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, pattern=NAME_PATTERN)]
+Name = Annotated[str, Field(max_length=limits.MAX_NAME_CHARS, pattern=NAME_PATTERN)]
 
 # base64url without padding; the last character carries four bits, so each value has one spelling
 GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]  # SHA-256 of a payload
@@ -52,7 +52,7 @@ class Turn(Message):
     """What the policy generated at one go."""
 
     calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
-    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls
+    text: str  # outside calls; an episode bounds it
 
 
 class Episode(Message):

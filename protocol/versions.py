@@ -12,8 +12,8 @@ class Version:
     """Handed in to whatever depends on it."""
 
     number: int
-    limits: Mapping[str, int]  # kind -> bytes of the largest message, signature and payload
-    kinds: Mapping[str, type[Message]]  # kind, as it is signed -> its messages
+    limits: Mapping[type[Message], int]  # bytes of the largest message, signature and payload
+    kinds: Mapping[type[Message], str]  # how a message is called where it is signed
 
     def text(self, *parts: str) -> bytes:
         """How texts begin that are signed or hashed."""
@@ -27,13 +27,9 @@ class Version:
         """The id of a stream protocol."""
         return f"/swarm-node/{self.number}/{name}"
 
-    def kind(self, message: type[Message]) -> str:
-        """The kind of such a message. StopIteration if none of this version is signed so."""
-        return next(name for name, kind in self.kinds.items() if kind is message)
-
 
 CURRENT = Version(
     number=2,
-    limits={"announcement": limits.MAX_ANNOUNCEMENT_BYTES, "rollout-group": limits.MAX_MESSAGE_BYTES},
-    kinds={"announcement": Announcement, "rollout-group": RolloutGroup},
+    limits={Announcement: limits.MAX_ANNOUNCEMENT_BYTES, RolloutGroup: limits.MAX_MESSAGE_BYTES},
+    kinds={Announcement: "announcement", RolloutGroup: "rollout-group"},
 )

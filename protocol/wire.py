@@ -100,16 +100,8 @@ def decode_items(data: bytes) -> list[Item] | Rejected:
         return Rejected(Reason.TOO_BIG)
     if not data or data[0] > limits.MAX_EXCHANGED:
         return Rejected(Reason.MALFORMED)
-    items, position = [], 1
-    for _ in range(data[0]):
-        if len(data) < position + _ITEM_HEADER.size:
-            return Rejected(Reason.MALFORMED)
-        age, length = _ITEM_HEADER.unpack_from(data, position)
-        position += _ITEM_HEADER.size + length
-        if length > limits.MAX_ANNOUNCEMENT_BYTES or position > len(data):
-            return Rejected(Reason.MALFORMED)
-        items.append(Item(age, data[position - length : position]))
-    return items if position == len(data) else Rejected(Reason.MALFORMED)
+    parts = _parts(data, 1, data[0], _ITEM_HEADER, limits.MAX_ANNOUNCEMENT_BYTES)
+    return parts if isinstance(parts, Rejected) else [Item(age, sealed) for (age, _), sealed in parts]
 
 
 def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
@@ -135,16 +127,24 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
     """The `count` envelopes of a reply. They are not checked yet."""
     if len(data) > limits.MAX_PULL_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
-    envelopes, position = [], 0
+    parts = _parts(data, 0, count, _LENGTH, limits.MAX_MESSAGE_BYTES)
+    return parts if isinstance(parts, Rejected) else [envelope for _, envelope in parts]
+
+
+def _parts(
+    data: bytes, position: int, count: int, header: struct.Struct, most: int
+) -> list[tuple[tuple[int, ...], bytes]] | Rejected:
+    """So many headers from there to the end, each with the bytes behind it, whose length is its last number."""
+    parts = []
     for _ in range(count):
-        if len(data) < position + _LENGTH.size:
+        if len(data) < position + header.size:
             return Rejected(Reason.MALFORMED)
-        (length,) = _LENGTH.unpack_from(data, position)
-        position += _LENGTH.size + length
-        if length > limits.MAX_MESSAGE_BYTES or position > len(data):
+        numbers = header.unpack_from(data, position)
+        position += header.size + numbers[-1]
+        if numbers[-1] > most:
             return Rejected(Reason.MALFORMED)
-        envelopes.append(data[position - length : position])
-    return envelopes if position == len(data) else Rejected(Reason.MALFORMED)
+        parts.append((numbers, data[position - numbers[-1] : position]))
+    return parts if position == len(data) else Rejected(Reason.MALFORMED)
 
 
 def encode_hello(swarm: str, *versions: Version) -> bytes:
@@ -175,7 +175,7 @@ def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
     """The endpoints of a message. It is not checked yet whether it is wise to send to them."""
     if len(data) > limits.MAX_PUNCH_BYTES:
         return Rejected(Reason.TOO_BIG)
-    if not data or data[0] > limits.MAX_PUNCH_ENDPOINTS:
+    if not data:
         return Rejected(Reason.MALFORMED)
     endpoints, rest = [], data[1:]
     for _ in range(data[0]):

@@ -26,7 +26,7 @@ from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackS
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections
-from swarm_node.settings.secret import SecretUrl
+from swarm_node.settings.secret import Secret, SecretUrl
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry import events
 
@@ -151,7 +151,7 @@ def _default(defaults: Mapping[str, str]) -> str:
 
 
 def _shown(value: Any, unit: str) -> str:
-    if value is None or value in ((), "", SecretUrl("")):
+    if value is None or value in ((), "", Secret(""), SecretUrl("")):
         return "none"
     if isinstance(value, tuple):
         return " ".join(f"`{each}`" for each in value)
@@ -239,6 +239,7 @@ def _words(hint: Any) -> str:
         int: "integer",
         float: "number",
         str: "text",
+        Secret: "text",
         SecretUrl: "text",
         bool: "true or false",
         NoneType: "null",

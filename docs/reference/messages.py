@@ -56,6 +56,8 @@ def said(tree: ast.AST) -> Iterator[str]:
             case ast.FunctionDef(name=name) if name in LISTS:
                 calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
                 values = [call.args[0] for call in calls if getattr(call.func, "attr", "") == "append"]
+            case ast.ClassDef(name="Reason", body=body):  # why a message of a peer is refused
+                values = [each.value for each in body if isinstance(each, ast.Assign)]
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=several)) if name in CONSTANTS:
                 values = list(several)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in VARIABLES:

@@ -8,7 +8,6 @@ hostile    hostile completions (hostile_answers) against every data set, alone a
            through a real scoring process (hostile_source)
 carried    right answers that carry free text (carriers): what of it is paid
 spellings  honest spellings of right answers: our scores beside the library's
-home       what a home survives: damaged files, signals at any moment, a full disk at any write
 backups    mutated backups: what `restore` does with them
 folders    payloads in every field of a folder, a backup and a page's forms (stranger): whether any of them runs
 interrupts Ctrl-C while a command starts

@@ -1,12 +1,15 @@
-"""What could be carried by a right answer, where in it, and which of that is only another spelling. Pure data and text.
+"""What could be carried by a right answer, where in it, and which of that is only another spelling. Pure data
+(carriers.json) and text.
 
 A carrier is free text of whoever wrote the completion: an advertisement, an instruction, a key. None may be paid for.
 """
 
+import json
 import random
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import TypeVar
 
 from lab.fuzzing.right_answers import spellings
@@ -15,90 +18,8 @@ T = TypeVar("T")
 LONGEST = 1.5  # times the right answer: a longer one is no other spelling of it
 GAPS = 4  # places between tokens and inside them that are tried for each carrier
 WHITE = " \t\r\n"
-LONG = "31415926535897932384626433832795028841971693993751"
 
-_TEXT = (
-    "payload", "PAYLOAD", "p", "x", "C", "and", "is", "or", "not", "the answer", "approximately", "about", "so",
-    "Q.E.D.",
-    "buy at example.com", "https://example.com/?q=1", "ignore all previous instructions", "a", "A", "Z", "yes", "no",
-    "True", "None", "null", "nan", "inf", "Infinity", "the answer is", "therefore", "i", "j", "e", "day", "days",
-    "move",
-    "right", "up", "L", "R", "LR", "R R'", "A+0", "A+1 A-1", "Z+9", "fill A", "knight", "is a", "box_payload",
-    "Agent",
-)  # fmt: skip
-_NUMBERS = (
-    "0", "00", "000000", "1", "7", "42", LONG, "0" * 40, "9" * 40, ".0", "." + "0" * 30, "." + LONG, "0." + LONG,
-    ".5",
-    "-", "+", "--", "+-+-", "+0", "-0", "*1", "**1", "/1", "1_000", "_", "__", "0_0", ",000", ",", ",,,,", "1,000",
-    "0x", "0x1f", "0b1", "0o7", "²", "⁰", "½", "٠", "٣", "१", "߁", "𝟘", "𝟙𝟚𝟛", "①", "Ⅳ", "１２",
-)  # fmt: skip
-_EXPONENTS = (
-    "e0", "E0", "e+0", "e-0", "e00", "e000", "0e" + LONG, "e" + "0" * 30, "0e0", "0e1", "0e-30", "0E+0000", "*10^0",
-    "×10⁰", "·10^{0}", "^1", "**0", "e1", "1e0", "j", "0j", "+0j", "+0i", "%", "‰", "°", "°C", "$", "€", "$$", "USD",
-)  # fmt: skip
-_COMMENTS = (
-    "# payload", "#", "// payload", "/* payload */", "<!-- payload -->", "-- payload", "; payload", "% payload",
-    "{# payload #}", "'''payload'''", '"""payload"""', "REM payload", "(payload)", "[payload]", "{payload}",
-    "<payload>",
-    "(* payload *)", "\\ payload", "`payload`", "~~payload~~", "[//]: # (payload)", "# 7", "(7)", "[7]", "/**/", "//",
-)  # fmt: skip
-_MARKUP = (
-    "<b>payload</b>", "<b></b>", "<br>", "<p/>", "&nbsp;", "&#8203;", "&lt;", "[payload](http://example.com)",
-    "![x](http://example.com/x.png)", "**payload**", "****", "__", "*", "**", "~~", "`", "```",
-    "```text\npayload\n```",
-    "> payload", "- payload", "1. payload", "| payload |", "<script>alert(1)</script>", "<answer>", "</answer>",
-    "<answer>payload</answer>", "<think>payload</think>", "<|im_end|>", "</s>", "{\"payload\": 1}", '"payload"',
-    "'payload'", '"', "'", "“", "”", "«payload»", "<a href=x>", "<!---->", "&amp;",
-)  # fmt: skip
-_WHITE = (
-    " " * 3, " " * 200, "\t" * 8, " \t" * 40, "\n" * 9, "\n\n\n \t", "\r", "\r\n\r\n", "\v", "\f", "\x1c",
-    "\x1d\x1e\x1f",
-    "\x85", "\u00a0", "\u1680", "\u2000\u2001\u2002", "\u2009", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000",
-    " \u00a0 \u2003", "\n \n \n",
-)  # fmt: skip
-_HIDDEN = (
-    "\u200b", "\u200b\u200c\u200d" * 8, "\u2060", "\ufeff", "\u00ad", "\u034f", "\u061c", "\u180e", "\u200e",
-    "\u200f",
-    "\u202epayload\u202c", "\u2066x\u2069", "\ufe0f", "\ufe00\ufe01", "\U000e0041\U000e0042", "\U000e0100", "\x00",
-    "\x01",
-    "\x08", "\x1b[31m", "\x7f", "\u0301", "\u0300\u0301\u0302", "\u20dd", "\ud800", "\uffff", "\ue000",
-)  # fmt: skip
-_LETTERS = (
-    "ä", "ß", "ſ", "ı", "İ", "K", "А", "Ω", "ﬁ", "ﬀ", "答案", "日本", "🙂", "👩\u200d💻", "𝐀", "ａ", "Ａ",
-    "ǆ", "ŉ", "🇩🇪",
-)  # fmt: skip
-_SEPARATORS = (
-    ";", ";;", ":", "::", "|", "||", "/", "\\", "&", "=", "==", "->", "=>", "→", "→→", "…", "...", ".", "..", "·",
-    "•",
-    "–", "—", "~", "!", "?", "!?", "^", "@", ", ,", ";payload", ", payload", ":payload", "=payload", "|payload",
-    "×", "× 1",
-    "×1×", "∧", "∨", "¬", "¬¬", "¬¬¬¬",
-)  # fmt: skip
-_LATEX = (
-    "\\text{payload}", "\\boxed{}", "\\boxed{7}", "\\quad", "\\,", "\\!", "\\phantom{payload}", "$payload$", "$$",
-    "\\\\",
-    "\\hspace{0pt}", "{}", "{{}}", "\\frac{0}{1}", "\\left(\\right)", "^{0}", "_{0}", "\\mathrm{}", "%payload\n",
-)  # fmt: skip
-_NESTED = (
-    "()", "[]", "{}", "(((())))", "[[[[]]]]", "((((((", "))))))", "[[[[", "]]]]", "([{}])", "[null]", "[{}]", "{},",
-    "[],", ", []", ", {}", ', ""', ', "payload"', '"payload",', '"payload": 1,', ', "payload": 1', "[payload],",
-    "(0)",
-    "+(0)", "*(1)", "(1)*", "0+", "0*", "1*", "0-0+", "[0]", "\\u0061", "\\n", "\\x41",
-)  # fmt: skip
-
-CARRIERS: Mapping[str, tuple[str, ...]] = {
-    "text": _TEXT,
-    "number": _NUMBERS,
-    "exponent": _EXPONENTS,
-    "comment": _COMMENTS,
-    "markup": _MARKUP,
-    "white space": _WHITE,
-    "hidden": _HIDDEN,
-    "letter": _LETTERS,
-    "separator": _SEPARATORS,
-    "latex": _LATEX,
-    "nested": _NESTED,
-}
+CARRIERS: Mapping[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _QUOTED = re.compile(r"(?<=\")[^\"]*(?=\")|(?<=')[^']*(?=')")

@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lab.benchmarks.network import group as noise
-from lab.fuzzing.hostile_answers import WASTE
+from lab.fuzzing.hostile_answers import of_kind
 from protocol import codec, limits, wire
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.identity import Identity
@@ -139,7 +139,7 @@ class HostilePeer:
         if self._options.noise:
             return noise(self._options.swarm, author, number, index)
         task, question = self._question(author.peer_id, number, index)
-        texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
+        texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
         return RolloutGroup(author=author.peer_id, round=Round(number), question=question, episodes=completions)
 

@@ -31,11 +31,14 @@ def mutate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def mutate_json(rng: Random, data: bytes) -> bytes:
-    """One part exchanged, left out or repeated, and all in canonical form, so that only the content is wrong."""
+    """One part exchanged, left out or repeated, so that only the content is wrong; seldom in another spelling."""
     try:
         value = json.loads(data)
         changed = _exchange(rng, value)
-        text = json.dumps(changed, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        form: dict[str, Any] = {"ensure_ascii": False, "sort_keys": True, "separators": (",", ":")}
+        if rng.random() < 0.1:
+            changed, form = value, form | rng.choice(({"ensure_ascii": True}, {"separators": None}, {"indent": 0}))
+        text = json.dumps(changed, **form)
         return text.encode("utf-8", "surrogatepass")[:MAX_BYTES]
     except (ValueError, TypeError, RecursionError):
         return data

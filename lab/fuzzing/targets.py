@@ -6,15 +6,17 @@ the point where it matters, by signing it or keeping it canonical.
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from random import Random
+from typing import Any
 
 import msgspec
 
 from lab.fuzzing.mutation import mutate_json
-from protocol import admission, codec, identity, limits, wire
+from lab.vectors.forms import load
+from lab.vectors.keys import sealed
+from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
@@ -31,11 +33,14 @@ from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
 from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
+from tests.protocol.reading import as_told, read
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
 US, AUTHOR = PEERS[0], PEERS[1]
-RULES = admission.AdmissionRules(SWARM, US.peer_id, knows=lambda question: question.config_id == "easy")
+LONGEST_SEED = 4096  # bytes
+NO_DECODERS = ("message", "held-out-text", "environment-digest")
+SIGNED = {"rollout-group": "rollout-group", "announcement": "announcement", "signature": "rollout-group"}
 
 Dress = Callable[[Random, bytes], bytes]
 
@@ -48,25 +53,11 @@ class Target:
 
 
 def targets() -> dict[str, Target]:
-    group, announcement = codec.encode(_group()), _announcement(AUTHOR, 3)
     envelope = codec.seal(_group(), AUTHOR, SWARM)
-    request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {wire.key_tag(US.peer_id): 4}, b""))
-    pull = wire.encode_pull(wire.swarm_tag(SWARM), [codec.content_hash(group), bytes(32)])
-    items = wire.encode_items([wire.Item(5, announcement), wire.Item(900, _announcement(PEERS[2], 8))])
+    items = wire.encode_items([wire.Item(5, _announcement(AUTHOR, 3)), wire.Item(900, _announcement(PEERS[2], 8))])
     addresses = ["/ip4/1.2.3.4/tcp/31330", "/ip6/2001:db8::1/udp/9/quic-v1", f"/dns/a.example/tcp/1/p2p/{US.peer_id}"]
-    endpoints = [wire.Endpoint(ip_address("1.2.3.4"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9)]
     handlers = Handlers()
-    return {
-        "rollout group": Target([group], _decoded(RolloutGroup), _canonical),
-        "envelope": Target([envelope], _admitted, _resigned(CURRENT.domain("rollout-group", SWARM), AUTHOR)),
-        "announcement": Target([announcement], _announced, _resigned(CURRENT.domain("announcement", SWARM), AUTHOR)),
-        "exchange request": Target([request, request + announcement], _exchange_request),
-        "exchange reply": Target([items], _items),
-        "pull request": Target([pull], _pull),
-        "pull reply": Target([wire.encode_groups([envelope, b""])], _groups),
-        "punch": Target([wire.encode_punch(endpoints)], _punch),
-        "hello": Target([wire.encode_hello(SWARM)], _hello, _canonical),
-        "peer id": Target([US.peer_id.encode()], _peer_id),
+    return decoders() | {
         "address": Target([text.encode() for text in addresses], _address_text),
         "binary address": Target([multiaddr.to_bytes(text) for text in addresses], _address_bytes),
         "relay message": Target([bytes.fromhex("0864120a0804120404010203041800")], _relay_message),
@@ -82,14 +73,46 @@ def targets() -> dict[str, Target]:
     }
 
 
+def decoders() -> dict[str, Target]:
+    """Those of `protocol`, begun with the vectors that they accept, and of signed ones with those of ANN."""
+    seeds: dict[str, list[bytes]] = {}
+    fields: dict[str, dict[str, Any]] = {}
+    for _, group, test, data in load():
+        kind = group["type"]
+        told = fields.setdefault(kind, {**group, **test, "tests": ()})
+        usual = kind not in (*NO_DECODERS, *SIGNED) or (kind in SIGNED and data == _signed(data, kind))
+        short = 0 < len(data) <= LONGEST_SEED
+        if usual and short and test["result"] == "valid" and as_told(data, told | test):
+            seeds.setdefault(kind, []).append(data)
+    return {kind: _decoder(seeds[kind], fields[kind]) for kind in seeds}
+
+
+def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
+    kind = fields["type"]
+
+    def run(data: bytes) -> str:
+        value = read(data, fields)
+        assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), "nobody signed this"
+        return _label(value)
+
+    def dress(rng: Random, data: bytes) -> bytes:
+        """Every second time only the content is wrong."""
+        if rng.random() < 0.5 or kind not in {*SIGNED, "hello", "payload"}:
+            return data
+        if kind in SIGNED:
+            return sealed(mutate_json(rng, codec.split(data)[1]), SIGNED[kind])
+        return mutate_json(rng, data)
+
+    return Target(seeds, run, dress)
+
+
+def _signed(data: bytes, kind: str) -> bytes:
+    """With the one signature that its holder makes."""
+    return sealed(codec.split(data)[1], SIGNED[kind])
+
+
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
-    address = {
-        "environment": "reasoning_gym",
-        "version": "0.1.25",
-        "dataset": "gcd",
-        "config_id": "easy",
-        "digest": "A" * 11,
-    }
+    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
     question = Question(**address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
@@ -112,85 +135,8 @@ def _canonical(rng: Random, data: bytes) -> bytes:
     return mutate_json(rng, data) if rng.random() < 0.5 else data
 
 
-def _resigned(domain: bytes, signer: Identity) -> Dress:
-    """Every second time the content is wrong and the signature right."""
-
-    def dress(rng: Random, data: bytes) -> bytes:
-        if rng.random() < 0.5:
-            return data
-        payload = mutate_json(rng, codec.split(data)[1])
-        return signer.sign(domain, payload) + payload
-
-    return dress
-
-
 def _label(value: object) -> str:
     return str(value.reason) if isinstance(value, Rejected) else "ok"
-
-
-def _decoded(kind: type[RolloutGroup]) -> Callable[[bytes], str]:
-    def run(data: bytes) -> str:
-        message = codec.decode(data, kind)
-        assert isinstance(message, Rejected) or codec.encode(message) == data
-        return _label(message)
-
-    return run
-
-
-def _admitted(data: bytes) -> str:
-    group = admission.admit(data, RULES)
-    assert isinstance(group, Rejected) or group.author == AUTHOR.peer_id
-    return _label(group)
-
-
-def _announced(data: bytes) -> str:
-    announcement = codec.peek(data, Announcement)
-    return (
-        _label(announcement) if isinstance(announcement, Rejected) else str(codec.objection(data, announcement, SWARM))
-    )
-
-
-def _exchange_request(data: bytes) -> str:
-    request = wire.decode_exchange(data)
-    assert isinstance(request, Rejected) or len(wire.encode_exchange(request)) <= len(data)
-    return _label(request)
-
-
-def _items(data: bytes) -> str:
-    items = wire.decode_items(data)
-    assert isinstance(items, Rejected) or wire.encode_items(items) == data
-    return _label(items)
-
-
-def _pull(data: bytes) -> str:
-    request = wire.decode_pull(data)
-    assert isinstance(request, Rejected) or wire.encode_pull(*request) == data
-    return _label(request)
-
-
-def _groups(data: bytes) -> str:
-    envelopes = wire.decode_groups(data, 2)
-    assert isinstance(envelopes, Rejected) or wire.encode_groups(envelopes) == data
-    return _label(envelopes)
-
-
-def _punch(data: bytes) -> str:
-    endpoints = wire.decode_punch(data)
-    assert isinstance(endpoints, Rejected) or wire.encode_punch(endpoints) == data
-    return _label(endpoints)
-
-
-def _hello(data: bytes) -> str:
-    return _label(wire.decode_hello(data))
-
-
-def _peer_id(data: bytes) -> str:
-    text = data.decode("utf-8", "replace")
-    try:
-        assert identity.peer_id(identity.public_key(text)) == text
-    except ValueError:
-        return "no peer id"
-    return "ok"
 
 
 def _address_text(data: bytes) -> str:
@@ -270,22 +216,11 @@ def _child_bytes(data: bytes) -> str:
     return verdict if isinstance(verdict, str) else "scores"
 
 
-ENTRY = {
-    "answer": "3 × 5",
-    "metadata": {
-        "result": [3, 4],
-        "numbers": [2, 3, 5],
-        "target": 11,
-        "numerator": 6,
-        "denominator": 8,
-        "simplified_numerator": 3,
-        "simplified_denominator": 4,
-        "valid_answers": ["_ Q"],
-        "variables": ["x"],
-        "variable": "x",
-        "integrand": "3*x**2",
-    },
-}
+_METADATA = {
+    "result": [3, 4], "numbers": [2, 3, 5], "target": 11, "numerator": 6, "denominator": 8, "simplified_numerator": 3,
+    "simplified_denominator": 4, "valid_answers": ["_ Q"], "variables": ["x"], "variable": "x", "integrand": "3*x**2",
+}  # fmt: skip
+ENTRY = {"answer": "3 × 5", "metadata": _METADATA}
 _KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_multiplication": "x**2 - 1"}
 
 
@@ -317,7 +252,8 @@ class Handlers:
         """The first byte chooses the protocol."""
         tag = wire.swarm_tag(SWARM)
         exchange = [
-            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced)) for announced in (b"", self._announced(5))
+            wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced))
+            for announced in (b"", _announcement(AUTHOR, 5))
         ]
         key = codec.content_hash(codec.encode(_group(0, US)))
         return [b"\x00" + each for each in exchange] + [
@@ -370,9 +306,6 @@ class Handlers:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
         return exchange
-
-    def _announced(self, seq: int) -> bytes:
-        return _announcement(AUTHOR, seq)
 
     def _next_caller(self, peek: bool = False) -> Identity:
         self._turn += not peek

@@ -145,10 +145,8 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
-            text = f"{count} groups of {printable(task)} are of another environment of that name and version: it"
-            yield Finding(
-                "environment", Level.NOTE, f"{text} asks or scores otherwise; install the same code and packages"
-            )
+            text = f"{count} groups of {printable(task)} are of another environment of that name and version"
+            yield Finding("environment", Level.NOTE, f"{text}: install the same code and packages as the others")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):

@@ -30,8 +30,7 @@ from swarm_node.settings import EnvironmentConfig
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
-FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))
-FINGERPRINTS = 4  # questions
+FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of its questions 0 to 3
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
@@ -227,7 +226,7 @@ class ScoredEnvironment:
         return self._digests[task]
 
     def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
-        places = [(*task, FINGERPRINT_SEED, index) for index in range(FINGERPRINTS)]
+        places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
         asked, scores = (self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0")))
         return [
             [prompt, *(f"{abs(score):.6f}" for score in found)]
@@ -269,16 +268,8 @@ class ScoredEnvironment:
         return self._shots[task]
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
-        dataset, config_id = task
-        return Question(
-            environment=self.name,
-            version=self.version,
-            dataset=dataset,
-            config_id=config_id,
-            digest=self.digest(task),
-            seed=seed,
-            index=index,
-        )
+        about = {"environment": self.name, "version": self.version, "digest": self.digest(task)}
+        return Question(dataset=task[0], config_id=task[1], seed=seed, index=index, **about)
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
         """A request to the scoring process."""

@@ -23,22 +23,8 @@ from protocol.rejection import Reason
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Deliver, Refuse
-from swarm_node.network.process import control
+from swarm_node.network.process import control, messages
 from swarm_node.network.process.keeper import Keeper, load_memory
-from swarm_node.network.process.messages import (
-    Alive,
-    Allow,
-    Ask,
-    FromNetwork,
-    FromTrainer,
-    Memory,
-    Publish,
-    Rules,
-    Said,
-    Start,
-    Verdict,
-    View,
-)
 from swarm_node.network.process.outgoing import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
 from swarm_node.rollouts.groups import ExternalGroup
@@ -63,7 +49,7 @@ class RemoteNetwork(Network):
         identity: Identity,
         home: Path,
         config: NetworkConfig,
-        rules: Rules,
+        rules: messages.Rules,
         want: int,
         progress: Callable[[], dict[str, Any]],
         command: Sequence[str] = COMMAND,
@@ -76,15 +62,15 @@ class RemoteNetwork(Network):
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
-        self._published: deque[Publish] = deque(maxlen=SERVE_ROUNDS)
-        self._alive = Alive(connected=0)
+        self._published: deque[messages.Publish] = deque(maxlen=SERVE_ROUNDS)
+        self._alive = messages.Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
         self._pace = Pace()
         self._resting, self._leaving = False, False
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._received = 0
-        self._seen, self._viewed = View({}), asyncio.Event()  # the last view, and that one has come
+        self._seen, self._viewed = messages.View({}), asyncio.Event()  # the last view, and that one has come
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
         self._shared = rules.admission(identity.peer_id).knows  # what no peer may ask of this node, it tells nobody
         self._loop = asyncio.new_event_loop()
@@ -132,7 +118,8 @@ class RemoteNetwork(Network):
             return f"{alive.strangers} peers found, all of another swarm or version"
         if not alive.connected:
             return "nobody is connected"
-        if 0 < self._received == self._rejections[Reason.UNKNOWN_QUESTION]:
+        strange = self._rejections[Reason.UNKNOWN_QUESTION] + self._rejections[Reason.OTHER_ENVIRONMENT]
+        if self._received < 2 * strange:
             return "others ask other questions: swarm-node status"
         return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
 
@@ -158,7 +145,7 @@ class RemoteNetwork(Network):
                 envelopes.append(codec.seal(group, self._identity, self._rules.swarm))
             except ValueError:
                 self._rejections[UNSENT] += 1
-        self._post(Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
+        self._post(messages.Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
     def collect(self, now: Round) -> list[ExternalGroup]:
         """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
@@ -168,12 +155,12 @@ class RemoteNetwork(Network):
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
-        self._post(Verdict(author=external.author, content_hash=external.id, outcome=outcome))
+        self._post(messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome))
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
 
-    def _post(self, message: FromTrainer) -> None:
+    def _post(self, message: messages.FromTrainer) -> None:
         with suppress(RuntimeError):  # closed: whatever is said now is lost
             self._loop.call_soon_threadsafe(self._send, message)
 
@@ -223,14 +210,14 @@ class RemoteNetwork(Network):
         self._awake.set()
         if resting and self._life is not None:
             self._life.cancel()
-            self._before, self._alive = self.traffic, Alive(connected=0)
+            self._before, self._alive = self.traffic, messages.Alive(connected=0)
 
     def _allow(self, access: Access) -> None:
         self._access = access
-        self._supervisor.send(Allow(access=access))
+        self._supervisor.send(messages.Allow(access=access))
 
-    def _opening(self, folder: Path) -> list[FromTrainer]:
-        start = Start(
+    def _opening(self, folder: Path) -> list[messages.FromTrainer]:
+        start = messages.Start(
             key=self._identity.key_bytes(),
             rules=self._rules,
             folder=str(folder),
@@ -241,12 +228,12 @@ class RemoteNetwork(Network):
         )
         return [start, *self._published]
 
-    def _send(self, message: FromTrainer) -> None:
-        if isinstance(message, Publish):
+    def _send(self, message: messages.FromTrainer) -> None:
+        if isinstance(message, messages.Publish):
             self._published.append(message)
         self._supervisor.send(message)
 
-    def _receive(self, message: FromNetwork) -> None:
+    def _receive(self, message: messages.FromNetwork) -> None:
         match message:
             case Deliver(group=group, content_hash=content_hash):
                 if len(self._inbox) >= INBOX_GROUPS:
@@ -257,17 +244,17 @@ class RemoteNetwork(Network):
             case Refuse(reason=reason):
                 self._rejections[reason] += 1
                 self._received += 1
-            case Memory():
+            case messages.Memory():
                 self._memory = message
-            case Alive(spent=spent):
+            case messages.Alive(spent=spent):
                 if spent < self._alive.spent:  # another process than before
                     self._before += self._alive.spent
                 if message.addresses != self._alive.addresses:
                     self._keeper.addresses(message.addresses)
                 self._alive = message
-            case Said(text=text, warning=warning):
+            case messages.Said(text=text, warning=warning):
                 self._say(text, warning)
-            case View():
+            case messages.View():
                 self._seen = message
                 self._viewed.set()
 
@@ -297,7 +284,7 @@ class RemoteNetwork(Network):
         if self._supervisor.channel is None:
             return process
         self._viewed.clear()
-        self._supervisor.send(Ask())
+        self._supervisor.send(messages.Ask())
         try:
             async with asyncio.timeout(VIEW_SECONDS):
                 await self._viewed.wait()
@@ -306,10 +293,10 @@ class RemoteNetwork(Network):
         return {**process, **self._seen.view}
 
 
-def build_rules(config: LearningConfig, environment: Environment) -> Rules:
+def build_rules(config: LearningConfig, environment: Environment) -> messages.Rules:
     """What this node admits from the network."""
     generation = config.generation
-    return Rules.of(
+    return messages.Rules.of(
         config.swarm,
         environment.catalogue,
         max_episodes=min(limits.MAX_EPISODES, 2 * generation.num_generations),

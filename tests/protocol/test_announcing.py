@@ -6,13 +6,11 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement
 from protocol.rejection import Reason, Rejected
-from protocol.versions import CURRENT
 
 SWARM = "test"
 
@@ -62,67 +60,6 @@ def test_the_largest_announcement_fits(ann: Identity) -> None:
     sealed = codec.seal(largest(ann), ann, SWARM)
     assert len(sealed) <= limits.MAX_ANNOUNCEMENT_BYTES
     assert opened(sealed) == largest(ann)
-
-
-def test_any_changed_byte_is_refused(ann: Identity) -> None:
-    sealed = codec.seal(largest(ann), ann, SWARM)
-    for position in range(len(sealed)):
-        changed = bytearray(sealed)
-        changed[position] ^= 1
-        assert isinstance(opened(bytes(changed)), Reason), position
-
-
-def test_cut_anywhere_or_longer_it_is_refused(ann: Identity) -> None:
-    sealed = codec.seal(largest(ann), ann, SWARM)
-    for length in range(len(sealed)):
-        assert opened(sealed[:length]) is Reason.MALFORMED
-    assert isinstance(opened(sealed + b" "), Reason)
-    assert opened(sealed + bytes(limits.MAX_ANNOUNCEMENT_BYTES)) is Reason.TOO_BIG
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_refused_and_nothing_raises(data: bytes) -> None:
-    assert isinstance(opened(data), Reason)
-
-
-def test_it_counts_in_its_swarm_and_for_its_author_only(ann: Identity, bob: Identity) -> None:
-    own = largest(ann)
-    assert opened(codec.seal(own, ann, SWARM), "another") is Reason.BAD_SIGNATURE
-    assert opened(codec.seal(own, bob, SWARM)) is Reason.BAD_SIGNATURE
-    nobody = own.model_copy(update={"author": "x" * limits.PEER_ID_CHARS})
-    assert opened(codec.seal(nobody, ann, SWARM)) is Reason.BAD_AUTHOR
-
-
-def test_a_signature_for_a_rollout_group_is_none_for_an_announcement(ann: Identity) -> None:
-    payload = codec.encode(largest(ann))
-    assert opened(ann.sign(CURRENT.domain("rollout-group", SWARM), payload) + payload) is Reason.BAD_SIGNATURE
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"addresses": ("/ip4/1.2.3.4/tcp/1",) * (limits.MAX_ADDRESSES + 1)},
-        {"addresses": ("/ip4/" + "1" * limits.MAX_ADDRESS_CHARS,)},
-        {"addresses": ("/unix/tmp/socket",)},
-        {"addresses": ("/ip4/1.2.3.4/tcp/1 ",)},
-        {"addresses": ("/ip4/1.2.3.4/tcp/1\n",)},
-        {"addresses": ("/ip4/\x1b[2J/tcp/1",)},
-        {"groups": (codec.to_text(bytes(32)),) * (limits.MAX_ANNOUNCED_GROUPS + 1)},
-        {"groups": (codec.to_text(bytes(31)),)},
-        {"groups": ("A" * 42 + "B",)},  # a second spelling of the same 32 bytes
-        {"groups": ("A" * 42 + "=",)},
-        {"held": (codec.to_text(bytes(8)),) * (limits.MAX_ANNOUNCED_HOLDINGS + 1)},
-        {"held": ("A" * 12,)},
-        {"seq": -1},
-        {"seq": limits.MAX_SEQUENCE + 1},
-        {"round": True},
-        {"author": "1" * (limits.MAX_NAME_CHARS + 1)},
-        {"reward": 1},
-    ],
-)
-def test_what_is_over_a_limit_is_no_announcement(ann: Identity, changes: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        Announcement.model_validate({**largest(ann).model_dump(), **changes})
 
 
 @given(st.binary(max_size=40))

@@ -53,7 +53,7 @@ def announcement(identity: Identity) -> Announcement:
 ENDPOINTS = [wire.Endpoint(ip_address("203.0.113.7"), 31330), wire.Endpoint(ip_address("2001:db8::1"), 9000)]
 NAMES = (
     "peer_id", "key_file", "question_seed", "envelope", "content_hash", "announcement", "swarm_tag", "key_tag",
-    "exchange_request", "exchange_reply", "pull_request", "pull_reply", "hello", "punch",
+    "exchange_request", "exchange_reply", "pull_request", "pull_reply", "hello", "punch", "digest",
 )  # fmt: skip
 
 
@@ -66,6 +66,7 @@ def made(identity: Identity, group: RolloutGroup, announcement: Announcement) ->
     found: dict[str, str | bytes] = {
         "peer_id": identity.peer_id,
         "key_file": identity.key_bytes(),
+        "digest": codec.environment_digest([["naïve?", "0.000000", "0.050000"], [], [], []], "s"),
         "question_seed": str(question_seed("golden", identity.peer_id, Round(7))),
         "envelope": sealed,
         "content_hash": digest,
@@ -102,15 +103,12 @@ def test_the_author_stands_where_the_page_says(identity: Identity) -> None:
 
 def test_the_page_lists_every_limit_with_its_value() -> None:
     values = {name: value for name, value in vars(limits).items() if name.isupper()}
-    assert {
-        name: int(value) for name, value in re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", README, re.MULTILINE)
-    } == values
+    block = README.partition("```limits\n")[2].partition("```")[0]
+    assert {name: int(value) for name, value in re.findall(r"^([A-Z_]+) +(\d+)", block, re.MULTILINE)} == values
 
 
 def test_the_page_lists_every_reason_in_order() -> None:
-    assert re.findall(r"^\| `([a-z ]+)` \| (?!string|integer|object|array|name|boolean)", README, re.MULTILINE) == list(
-        Reason
-    )
+    assert re.findall(r"^\| `([a-z ]+)` \| ", README, re.MULTILINE) == list(Reason)
 
 
 def test_the_printed_announcement_is_genuine(announcement: Announcement) -> None:

@@ -26,10 +26,7 @@ CHILD = (sys.executable, str(Path(__file__).parents[1] / "generator_child.py"))
 @contextmanager
 def asynchronous(node, tmp_path, warnings, **options):
     config = LearningConfig(
-        generation=GENERATION,
-        round=node.config,
-        threads=1,
-        asynchronous=AsynchronousConfig(enabled=True, **options),
+        generation=GENERATION, round=node.config, threads=1, asynchronous=AsynchronousConfig(enabled=True, **options)
     )
     policy = trainer_of(node).policy
     with driving(config, node, policy, tmp_path / "log", warnings.append, command=CHILD) as driver:

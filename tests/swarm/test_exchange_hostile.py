@@ -124,6 +124,29 @@ def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_a
     assert exchange.answer(caller(9), wire.PULL, request, swarm.world.now) == wire.encode_groups([b"", known])
 
 
+def test_groups_of_an_environment_that_does_otherwise_are_left_and_nobody_is_charged() -> None:
+    swarm = Swarm(every=1e9)
+    rules = AdmissionRules(SWARM, identity(0).peer_id, knows=lambda question: True)
+    victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
+    author, refused = identity(10), []
+    groups = {key_of(envelope): envelope for envelope in sealed_groups(author, 0, 3)}
+    swarm.hostile(10, Scripted(serve([announced(author, 1, list(groups.values()))], groups)))
+    swarm.world.on_refusal = lambda peer, refusal: refused.append(refusal.reason)
+    exchange.learned(author.peer_id, [address(10)])
+    for _ in range(3):
+        swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
+        swarm.run(30)
+        for _, delivery in victim.delivered:  # what its trainer finds, once it has built the digest of the task
+            exchange.verdict(delivery.group.author, delivery.content_hash, "other environment", swarm.world.now)
+    assert (len(victim.delivered), refused) == (1, [Reason.OTHER_ENVIRONMENT] * 2)
+    (view,) = exchange.peers(swarm.world.now)
+    assert (view.guilt, view.faults, view.success) == (0.0, {}, 1.0)
+    assert view.asks == "chain_sum/easy of reasoning_gym 0.1.25 (other environment)"
+    assert exchange.counters()["other environment: chain_sum/easy"] == 3
+    request = wire.encode_pull(TAG, list(groups))
+    assert exchange.answer(caller(9), wire.PULL, request, swarm.world.now) == wire.encode_groups([b""] * 3)
+
+
 def served_by_the_last(author: int, served: Callable[[bytes], bytes]) -> tuple[Swarm, PeerId]:
     """A victim, after the member with number 12 has announced a group of this author as its own and has served these
     bytes in its place; and that member."""

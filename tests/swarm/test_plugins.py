@@ -92,8 +92,15 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
         NodeConfig.model_validate({"round": {"sampler": "unifrom"}})
     monkeypatch.chdir("/")  # as any child process may
     with closing(build_environment(config)) as environment:
-        (prompt,) = environment.prompts(environment.sample(PeerId("me"), Round(0), 1))
-    assert isinstance(prompt, str)
+        asked = environment.sample(PeerId("me"), Round(0), 1)
+        (prompt,), (rewards,) = environment.prompts(asked), environment.score([(asked[0], ["", "x"])])
+    assert isinstance(prompt, str) and isinstance(rewards, tuple)
+    source = folder / "my_task.py"
+    source.write_text(source.read_text().replace("return right", "return 1 - right"))
+    with closing(build_environment(config)) as odd:  # of the same name and version
+        assert odd.catalogue.knows(asked[0]) and odd.sample(PeerId("me"), Round(0), 1) != asked
+        other = Skipped("other environment")
+        assert (odd.prompts(asked), odd.score([(asked[0], ["", "x"])])) == ([other], [other])
 
 
 @pytest.mark.slow

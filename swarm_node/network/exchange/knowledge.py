@@ -73,7 +73,7 @@ class LocalAnnouncement:
     def announce(self, held: Sequence[str], now: float) -> None:
         """Say it all anew. `held`: hints to external groups, as many as an announcement holds."""
         self._held = tuple(held)
-        self.seq, self.made, self.outdated = self.seq + 1, now, False
+        self.seq, self.made, self.outdated = min(self.seq + 1, limits.MAX_SEQUENCE), now, False
         announcement = Announcement(
             addresses=self._addresses,
             author=self._identity.peer_id,

@@ -10,20 +10,8 @@ from pathlib import Path
 from protocol.identity import Identity
 from swarm_node.common.channel import AsyncChannel, inherited
 from swarm_node.network.confinement import Layers
+from swarm_node.network.process import messages
 from swarm_node.network.process.confined import confine
-from swarm_node.network.process.messages import (
-    NETWORK,
-    Allow,
-    Ask,
-    FromNetwork,
-    FromTrainer,
-    Publish,
-    Said,
-    Start,
-    Stop,
-    Verdict,
-    View,
-)
 from swarm_node.network.process.outgoing import Outgoing
 from swarm_node.network.process.service import NetworkService
 
@@ -31,7 +19,7 @@ WAITING = 512  # messages for the trainer: some rounds of groups
 ALIVE_SECONDS = 2.0
 MEMORY_SECONDS = 5.0
 
-Ours = AsyncChannel[FromTrainer, FromNetwork]
+Ours = AsyncChannel[messages.FromTrainer, messages.FromNetwork]
 
 
 def main() -> None:
@@ -41,9 +29,10 @@ def main() -> None:
 
 async def converse(connection: socket.socket) -> None:
     """The whole life of a network process, until the node hangs up or says stop."""
-    channel: Ours = AsyncChannel(await asyncio.open_connection(sock=connection), NETWORK.down, NETWORK.up, WAITING)
+    pair, talk = await asyncio.open_connection(sock=connection), messages.NETWORK
+    channel: Ours = AsyncChannel(pair, talk.down, talk.up, WAITING)
     start = await channel.receive()
-    if not isinstance(start, Start):
+    if not isinstance(start, messages.Start):
         return
     layers = confine(start.config, Path(start.folder))  # before the first byte of a stranger
     identity = Identity.from_key_bytes(start.key)
@@ -53,7 +42,7 @@ async def converse(connection: socket.socket) -> None:
         start.config,
         start.memory,
         deliver=channel.send,
-        say=lambda text, warning: channel.send(Said(text, warning)),
+        say=lambda text, warning: channel.send(messages.Said(text, warning)),
         changed=lambda addresses: channel.send(service.alive()),
         rules=start.rules.admission(identity.peer_id),
         sockets=Path(start.folder),
@@ -82,17 +71,17 @@ async def _obey(
     channel: Ours, service: NetworkService, outgoing: Outgoing, written: asyncio.Event, layers: Layers
 ) -> None:
     """Until the trainer wants no more, or is gone."""
-    while (message := await channel.receive()) is not None and not isinstance(message, Stop):
+    while (message := await channel.receive()) is not None and not isinstance(message, messages.Stop):
         match message:
-            case Publish():
+            case messages.Publish():
                 outgoing.add(message, service.clock())
                 written.set()
-            case Verdict(author=author, content_hash=content_hash, outcome=outcome):
+            case messages.Verdict(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
-            case Ask():
+            case messages.Ask():
                 further = {"dropped": channel.dropped, "confined": list(layers.held)}
-                channel.send(View(service.view() | further))
-            case Allow(access=access):
+                channel.send(messages.View(service.view() | further))
+            case messages.Allow(access=access):
                 service.allow(access)
             case _:
                 pass

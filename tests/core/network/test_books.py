@@ -3,10 +3,12 @@
 And what it thinks of a peer: slow to condemn what may be honest, quick with lies, and forgetful.
 """
 
+from protocol import limits
+from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Reason
 from swarm_node.network.actions import USEFUL
-from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore
+from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore, LocalAnnouncement
 from swarm_node.network.exchange.peers import (
     ANCHORS,
     BAN_SECONDS,
@@ -224,3 +226,11 @@ def test_minting_identities_frees_no_culprit() -> None:
         reputation.pulled(PeerId(str(number)), success=True)
     assert reputation.is_banned(ANN, 0.0)
     assert len(reputation._records) == MAX_PEERS
+
+
+def test_a_node_at_the_highest_number_goes_on() -> None:
+    """Whoever holds its key can have brought it there."""
+    local = LocalAnnouncement(Identity.from_seed_bytes(b"n" * 32), "swarm", 0.0)
+    local.overtake(limits.MAX_SEQUENCE)
+    local.announce((), 1.0)
+    assert local.seq == limits.MAX_SEQUENCE and local.sealed

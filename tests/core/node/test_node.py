@@ -85,10 +85,7 @@ class Wordy(Digits):
 
 @pytest.mark.parametrize(
     ("environment", "reason"),
-    [
-        (Digits(refuse_prompt=frozenset({1})), "prompt cannot be built"),
-        (Wordy(), "prompt longer than the context"),
-    ],
+    [(Digits(refuse_prompt=frozenset({1})), "prompt cannot be built"), (Wordy(), "prompt longer than the context")],
 )
 def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(environment, reason) -> None:
     report = make_node(environment=environment).run_round(Round(0))

@@ -54,11 +54,7 @@ def decide(machine: str, number: int, *arguments: int, audit: int | None = None)
         if operation == LOAD:
             accumulator = data[operand]
         else:
-            test = {
-                EQUAL: accumulator == operand,
-                GREATER: accumulator > operand,
-                ANY_BIT: bool(accumulator & operand),
-            }
+            test = {EQUAL: accumulator == operand, GREATER: accumulator > operand, ANY_BIT: bool(accumulator & operand)}
             position += if_true if test[operation] else if_false
 
 

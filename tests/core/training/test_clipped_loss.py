@@ -37,8 +37,7 @@ def test_the_clip_holds_tokens_that_went_far_enough(ratio, advantage, loss, slop
 
 
 @pytest.mark.parametrize(
-    ("loss_type", "weights"),
-    [("grpo", (1 / 4, 1 / 4, 1 / 2)), ("dapo", (1 / 3,) * 3), ("dr_grpo", (1 / 20,) * 3)],
+    ("loss_type", "weights"), [("grpo", (1 / 4, 1 / 4, 1 / 2)), ("dapo", (1 / 3,) * 3), ("dr_grpo", (1 / 20,) * 3)]
 )
 def test_weights_of_a_completion_of_two_tokens_and_one_of_one(loss_type, weights) -> None:
     step = StepSize(completions=2, tokens=3)

@@ -24,6 +24,7 @@ from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import LearningConfig, with_sections
+from swarm_node.settings.secret import Secret
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
 
@@ -71,7 +72,7 @@ def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path) -> Non
     config = write(tmp_path).model_copy(update={"verifier": "number"})
     other = write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file
     changes = {"file": other, "template": "So {prompt}", "verifier": "exact", "tolerance": 0.1, "held_out": 0.2}
-    changes["form_weight"] = 0.1
+    changes |= {"form_weight": 0.1, "salt": Secret("told to members alone")}
     before = read(config).version
     for change in changes.items():
         assert read(config.model_copy(update=dict([change]))).version != before, change

@@ -193,8 +193,7 @@ def test_an_empty_folder_is_welcome_and_resume_of_nothing_starts_from_the_beginn
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"arms": ("8",)}, {"faults": FaultsConfig(die=("9@1",))}, {"node_tasks": (" , ",)}],
+    "changes", [{"arms": ("8",)}, {"faults": FaultsConfig(die=("9@1",))}, {"node_tasks": (" , ",)}]
 )
 def test_mistakes_are_found_before_anything_is_written(configure, run, changes):
     config = configure(**changes)

@@ -123,9 +123,7 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_asked_by_others(
-    tmp_path: Path,
-) -> None:
+def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_asked_by_others(tmp_path: Path) -> None:
     with listening() as port:
         reaching = (
             "@vf.reward\n    async def right(self, trace):\n        try:\n"

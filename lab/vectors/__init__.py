@@ -1,0 +1,8 @@
+"""Vectors of the wire protocol: messages and bytes, and what every implementation must make of them.
+
+    python -m lab.vectors                # writes protocol/vectors/*.json, the same bytes each time
+    python -m tests.protocol.deletions   # deletes each check of protocol/*.py: does a vector fail?
+
+keys, texts, messages, frames and seeds make them from protocol/README.md alone: they import nothing of `protocol`, so
+they do not repeat its mistakes. tests/protocol/reading.py says what `protocol` makes of a vector.
+"""

@@ -1,0 +1,30 @@
+"""Writes protocol/vectors/*.json: `python -m lab.vectors [FOLDER]`. The same bytes each time."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+from lab.vectors import frames, keys, messages, seeds, texts
+from lab.vectors.forms import FOLDER, written
+
+NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text())
+FILES = {
+    "announcement": messages.announcements,
+    "canonical": texts.canonical_forms,
+    "frames": frames.frames,
+    "group": messages.groups,
+    "keys": keys.keys,
+    "seed": seeds.seeds,
+    "signature": keys.signatures,
+}
+
+
+def files() -> dict[str, bytes]:
+    """Name to content."""
+    return {f"{name}.json": written(make(), NOTES) for name, make in FILES.items()}
+
+
+if __name__ == "__main__":
+    for name, content in files().items():
+        Path(sys.argv[1] if len(sys.argv) > 1 else FOLDER, name).write_bytes(content)
+        print(f"{name}: {content.count(b'tcId')} tests, {len(content)} bytes")

@@ -1,0 +1,167 @@
+"""What `protocol` makes of the input of a vector: the output that the file names, or the reason why it is refused.
+
+    python -m tests.protocol.reading        # ends with 1 at the first vector that is read otherwise
+
+Raises AssertionError where something is taken that would not be sent so, and whatever else is a mistake of ours.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from time import process_time
+from typing import Any
+
+from lab.vectors.forms import load
+from protocol import addressing, admission, codec, identity, limits, wire
+from protocol.messages import Announcement, Hello, Message, PeerId, Question, RolloutGroup, Round
+from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT
+
+Fields = Mapping[str, Any]
+KINDS: Mapping[str, type[Message]] = {"rollout-group": RolloutGroup, "announcement": Announcement, "hello": Hello}
+SECONDS = 1.0  # of CPU, for any input
+
+
+def read(data: bytes, fields: Fields) -> Any:
+    """`fields` are those of the test and of its group."""
+    if fields["type"] not in FRAMES:
+        return READERS[fields["type"]](data, fields)
+    decode, encode, output = FRAMES[fields["type"]]
+    value = decode(data, fields["count"]) if "count" in fields else decode(data)
+    if isinstance(value, Rejected):
+        return value
+    again = encode(value)
+    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))  # a peer was named twice
+    return output(value)
+
+
+def as_told(data: bytes, fields: Fields) -> bool:
+    """Whether the input is read as the test says, and soon."""
+    began = process_time()
+    found = read(data, fields)
+    if process_time() - began > SECONDS:
+        return False
+    if isinstance(found, Rejected):
+        return fields["result"] == "invalid" and found.reason in fields["reasons"]
+    return fields["result"] == "valid" and bool(found == fields.get("output", found))
+
+
+FRAMES: Mapping[str, tuple[Callable[..., Any], Callable[[Any], bytes], Callable[[Any], Any]]] = {
+    "exchange-request": (
+        wire.decode_exchange,
+        wire.encode_exchange,
+        lambda request: {
+            "tag": request.tag.hex(),
+            "limit": request.limit,
+            "digest": {tag.hex(): seq for tag, seq in request.digest.items()},
+            "announcement": request.announcement.hex(),
+        },
+    ),
+    "exchange-reply": (
+        wire.decode_items,
+        wire.encode_items,
+        lambda items: [{"age": item.age, "sealed": item.sealed.hex()} for item in items],
+    ),
+    "pull-request": (
+        wire.decode_pull,
+        lambda request: wire.encode_pull(*request),
+        lambda request: {"tag": request[0].hex(), "hashes": [key.hex() for key in request[1]]},
+    ),
+    "pull-reply": (wire.decode_groups, wire.encode_groups, lambda envelopes: [each.hex() for each in envelopes]),
+    "hello": (wire.decode_hello, codec.encode, lambda hello: hello.model_dump(mode="json")),
+    "punch": (
+        wire.decode_punch,
+        wire.encode_punch,
+        lambda endpoints: [{"ip": each.ip.packed.hex(), "port": each.port} for each in endpoints],
+    ),
+}
+
+
+def _or(reason: Reason, make: Callable[[bytes, Fields], Any]) -> Callable[[bytes, Fields], Any]:
+    """What raises ValueError: a user's mistake, and not a peer's."""
+
+    def run(data: bytes, fields: Fields) -> Any:
+        try:
+            return make(data, fields)
+        except ValueError:
+            return Rejected(reason)
+
+    return run
+
+
+def _peer_id(data: bytes, fields: Fields) -> str:
+    public = identity.public_key(PeerId(data.decode()))
+    assert identity.peer_id(public) == data.decode()
+    return public.hex()
+
+
+def _swarm_name(data: bytes, fields: Fields) -> str:
+    admission.AdmissionRules(data.decode(), PeerId(""), knows=lambda question: True)
+    return wire.swarm_tag(data.decode()).hex()
+
+
+def _signature(data: bytes, fields: Fields) -> Rejected | None:
+    signature, message = codec.split(data)
+    bound = CURRENT.domain(fields["kind"], fields["swarm"])
+    genuine = identity.verify(PeerId(fields["author"]), bound, message, signature)
+    return None if genuine else Rejected(Reason.BAD_SIGNATURE)
+
+
+def _hash(data: bytes, message: Message | Rejected) -> str | Rejected:
+    """Its name, if there is no reason against it."""
+    if isinstance(message, Rejected):
+        return message
+    assert codec.encode(message) == data
+    return codec.content_hash(data).hex()
+
+
+def _group(data: bytes, fields: Fields) -> str | Rejected:
+    def tasks(question: Question) -> list[dict[str, str]]:
+        asked = question.model_dump()
+        return [task for task in fields["known"] if {**task, "digest": question.digest}.items() <= asked.items()]
+
+    def differs(question: Question) -> bool:
+        return any(task.get("digest", question.digest) != question.digest for task in tasks(question))
+
+    narrower = {"max_episodes": "maxEpisodes", "max_episode_chars": "maxEpisodeChars"}
+    given = {name: fields[spelt] for name, spelt in narrower.items() if spelt in fields}
+    rules = admission.AdmissionRules(
+        fields["swarm"], fields["receiver"], lambda asked: bool(tasks(asked)), differs, **given
+    )
+    return _hash(data[limits.SIGNATURE_BYTES :], admission.admit(data, rules))
+
+
+def _announcement(data: bytes, fields: Fields) -> str | Rejected:
+    message = codec.peek(data, Announcement)
+    objection = None if isinstance(message, Rejected) else codec.objection(data, message, fields["swarm"])
+    return _hash(data[limits.SIGNATURE_BYTES :], Rejected(objection) if objection else message)
+
+
+def _made(data: bytes, fields: Fields) -> str:
+    return codec.content_hash(codec.encode(KINDS[fields["kind"]].model_validate_json(data))).hex()
+
+
+READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
+    "announcement": _announcement,
+    "environment-digest": lambda data, fields: codec.environment_digest(json.loads(data), fields["salt"]),
+    "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
+    "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
+    "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
+    "message": _or(Reason.TOO_BIG, _made),
+    "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
+    "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
+    "public-key": _or(Reason.MALFORMED, lambda data, fields: identity.peer_id(data)),
+    "fixed-seed": lambda data, fields: addressing.fixed_seed(PeerId(fields["author"]), Round(fields["round"])),
+    "question-seed": lambda data, fields: addressing.question_seed(
+        fields["swarm"], PeerId(fields["author"]), Round(fields["round"])
+    ),
+    "rollout-group": _group,
+    "signature": _or(Reason.BAD_AUTHOR, _signature),
+    "swarm-name": _or(Reason.MALFORMED, _swarm_name),
+}
+
+
+if __name__ == "__main__":
+    for file, group, test, data in load():
+        if not as_told(data, {**group, **test}):
+            sys.exit(f"{file} {test['tcId']}: {test['comment']}")
