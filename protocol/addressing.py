@@ -11,20 +11,23 @@ from functools import cache
 
 from protocol import limits
 from protocol.messages import PeerId, Round
+from protocol.versions import CURRENT, Version
 
 HELD_OUT = PeerId("evaluation")  # no key makes this id, so no peer asks its questions
 HELD_OUT_ROUNDS = 64  # of up to 256 questions each
 HELD_OUT_SHARE = 64  # of 256 texts
 
 
-def question_seed(author: PeerId, round: Round) -> int:
-    """Seed, in [0, MAX_SEED], of all questions of this author's round. Each environment counts its questions from 0."""
-    text = f"swarm-node/{limits.VERSION}/question-seed\0{author}\0{round}"
-    seed = _seed(text)
-    while author != HELD_OUT and is_held_out(seed):  # once in 65,000 rounds
-        text += "\0"
-        seed = _seed(text)
-    return seed
+def question_seed(swarm: str, author: PeerId, round: Round, version: Version = CURRENT) -> int:
+    """Seed, in [0, MAX_SEED], of all questions of this author's round in a swarm. Each environment counts its questions
+    from 0."""
+    return _peers_seed(version.text("question-seed", swarm, author, str(round)))
+
+
+def fixed_seed(name: PeerId, round: Round) -> int:
+    """The same for a name that no key makes: in every swarm, and in every version, so that evaluations compare."""
+    text = f"swarm-node/1/question-seed\0{name}\0{round}".encode()
+    return _seed(text) if name == HELD_OUT else _peers_seed(text)
 
 
 def is_held_out(seed: int) -> bool:
@@ -42,8 +45,15 @@ def is_held_out_text(question: str) -> bool:
 
 @cache
 def _held_out() -> list[int]:
-    return sorted(question_seed(HELD_OUT, Round(round)) for round in range(HELD_OUT_ROUNDS))
+    return sorted(fixed_seed(HELD_OUT, Round(round)) for round in range(HELD_OUT_ROUNDS))
 
 
-def _seed(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % (limits.MAX_SEED + 1)
+def _peers_seed(text: bytes) -> int:
+    """The first that is held out from nobody."""
+    while is_held_out(seed := _seed(text)):  # once in 65,000 rounds
+        text += b"\0"
+    return seed
+
+
+def _seed(text: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") % (limits.MAX_SEED + 1)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from protocol import codec, limits
 from protocol.addressing import question_seed
-from protocol.identity import verify
 from protocol.messages import NAME_PATTERN, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class AdmissionRules:
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
     max_completions: int = limits.MAX_COMPLETIONS  # per group
     max_completion_chars: int = limits.MAX_COMPLETION_CHARS
+    version: Version = CURRENT
 
     def __post_init__(self) -> None:
         # A NUL in the name would make bytes signed for one swarm valid in another.
@@ -34,24 +35,20 @@ class AdmissionRules:
 
 def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
     """The group in a sealed message, if admitted. Cheap checks first, nothing semantic before the signature."""
-    group = authenticate(data, rules.swarm)
+    group = authenticate(data, rules.swarm, rules.version)
     return group if isinstance(group, Rejected) else review(group, rules)
 
 
-def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
+def authenticate(data: bytes, swarm: str, version: Version = CURRENT) -> RolloutGroup | Rejected:
     """First half of `admit`, the costly one: the group in these bytes, signed by the author it names.
 
     A pure function of its arguments, the same for every receiver.
     """
-    signature, payload = codec.split(data)
-    group = codec.decode(payload, RolloutGroup)
+    group = codec.peek(data, RolloutGroup, version)
     if isinstance(group, Rejected):
         return group
-    try:
-        genuine = verify(group.author, codec.rollout_domain(swarm), payload, signature)
-    except ValueError:
-        return Rejected(Reason.BAD_AUTHOR)
-    return group if genuine else Rejected(Reason.BAD_SIGNATURE)
+    reason = codec.objection(data, group, swarm, version)
+    return Rejected(reason) if reason else group
 
 
 def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejected:
@@ -61,10 +58,13 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
 
 
 def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
-    question = group.question
+    question, now = group.question, Round(group.round)
     checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
         (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
-        (Reason.WRONG_SEED, lambda: question.seed != question_seed(group.author, Round(group.round))),
+        (
+            Reason.WRONG_SEED,
+            lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version),
+        ),
         (Reason.TOO_MANY_COMPLETIONS, lambda: len(group.completions) > rules.max_completions),
         (
             Reason.COMPLETION_TOO_LONG,

@@ -1,4 +1,4 @@
-"""Messages to bytes and back. One message has exactly one encoding, hence one content hash.
+"""Messages to bytes and back. One message has exactly one encoding, hence one content hash, and one signature.
 
 Canonical form is RFC 8785 narrowed to what messages hold: objects, arrays, strings, integers, booleans. No framing and
 no compression here: a length prefix belongs to the stream that carries the bytes.
@@ -6,15 +6,16 @@ no compression here: a length prefix belongs to the stream that carries the byte
 
 import hashlib
 import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from protocol import limits
-from protocol.identity import Identity
-from protocol.identity import domain as signing_domain
-from protocol.messages import Message, RolloutGroup
+from protocol.identity import Identity, verify
+from protocol.messages import Announcement, Message, RolloutGroup
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT, Version
 
 M = TypeVar("M", bound=Message)
 
@@ -51,17 +52,41 @@ def content_hash(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def rollout_domain(swarm: str) -> bytes:
-    """What the signature of a rollout group is bound to."""
-    return signing_domain("rollout-group", swarm)
-
-
-def seal(group: RolloutGroup, identity: Identity, swarm: str) -> bytes:
-    """The envelope that travels: signature (64 bytes), payload. ValueError if the group is too big to travel."""
-    payload = encode(group)
-    return identity.sign(rollout_domain(swarm), payload) + payload
+def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:
+    """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too big to travel."""
+    payload = encode(message)
+    return identity.sign(version.domain(version.kind(type(message)), swarm), payload) + payload
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
     """Signature and payload. Both may be nonsense, or too short."""
     return envelope[: limits.SIGNATURE_BYTES], envelope[limits.SIGNATURE_BYTES :]
+
+
+def peek(data: bytes, kind: type[M], version: Version = CURRENT) -> M | Rejected:
+    """The message in an envelope. Its signature is not checked yet."""
+    if len(data) > version.limits[version.kind(kind)]:
+        return Rejected(Reason.TOO_BIG)
+    return decode(split(data)[1], kind)
+
+
+def objection(
+    data: bytes, message: RolloutGroup | Announcement, swarm: str, version: Version = CURRENT
+) -> Reason | None:
+    """Checks the signature: None if its author signed `message` (what `peek` returned) for this swarm."""
+    signature, payload = split(data)
+    try:
+        genuine = verify(message.author, version.domain(version.kind(type(message)), swarm), payload, signature)
+    except ValueError:
+        return Reason.BAD_AUTHOR
+    return None if genuine else Reason.BAD_SIGNATURE
+
+
+def to_text(value: bytes) -> str:
+    """base64url without padding: how hashes and their first bytes are spelt."""
+    return urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def to_bytes(text: str) -> bytes:
+    """The inverse of `to_text`; ValueError where it has none."""
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))

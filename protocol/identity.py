@@ -69,11 +69,6 @@ class Identity:
         return f"Identity({self.peer_id})"
 
 
-def domain(kind: str, swarm: str) -> bytes:
-    """Prefix of signed bytes. A signature for one kind of message in one swarm is valid nowhere else."""
-    return f"swarm-node/{limits.VERSION}/{kind}\0{swarm}\0".encode()
-
-
 def verify(author: PeerId, domain: bytes, message: bytes, signature: bytes) -> bool:
     """Whether `author` signed this message for this domain. ValueError if `author` is not a peer id."""
     key = Ed25519PublicKey.from_public_bytes(public_key(author))

@@ -1,7 +1,5 @@
 """Every number of the wire protocol, with its unit. Changing one changes the protocol version."""
 
-VERSION = 1
-
 MAX_MESSAGE_BYTES = 64 * 1024  # a signed rollout group: signature and payload
 SIGNATURE_BYTES = 64  # Ed25519, in front of the payload
 PEER_ID_CHARS = 52  # base58btc of an Ed25519 identity multihash always has this length

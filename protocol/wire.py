@@ -13,10 +13,11 @@ from protocol import codec, limits
 from protocol.identity import public_key
 from protocol.messages import Hello, PeerId
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT, Version
 
-EXCHANGE = f"/swarm-node/{limits.VERSION}/exchange"
-PULL = f"/swarm-node/{limits.VERSION}/pull"
-PUNCH = f"/swarm-node/{limits.VERSION}/punch"  # between transports; the exchange never sees it
+EXCHANGE = CURRENT.stream("exchange")
+PULL = CURRENT.stream("pull")
+PUNCH = CURRENT.stream("punch")  # between transports; the exchange never sees it
 HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
 NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello"}  # for a person
@@ -36,10 +37,9 @@ _PORT = struct.Struct(">H")
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def swarm_tag(swarm: str) -> bytes:
+def swarm_tag(swarm: str, version: Version = CURRENT) -> bytes:
     """Eight bytes that tell swarms apart before anything is parsed."""
-    text = f"swarm-node/{limits.VERSION}/swarm\0{swarm}"
-    return hashlib.sha256(text.encode()).digest()[: limits.SWARM_TAG_BYTES]
+    return hashlib.sha256(version.text("swarm", swarm)).digest()[: limits.SWARM_TAG_BYTES]
 
 
 def key_tag(peer: PeerId) -> bytes:
@@ -147,9 +147,9 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
     return envelopes if position == len(data) else Rejected(Reason.MALFORMED)
 
 
-def encode_hello(swarm: str) -> bytes:
-    """The bytes of a request, and of a reply."""
-    return codec.encode(Hello(swarm=swarm, versions=(limits.VERSION,)))
+def encode_hello(swarm: str, *versions: Version) -> bytes:
+    """The bytes of a request, and of a reply. `versions`: those spoken, the current one if none is named."""
+    return codec.encode(Hello(swarm=swarm, versions=tuple(version.number for version in versions or (CURRENT,))))
 
 
 def decode_hello(data: bytes) -> Hello | Rejected:

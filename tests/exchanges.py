@@ -6,15 +6,13 @@ from random import Random
 from typing import Any
 
 from lab.studies.simulated_exchange import Answering, SimulatedPeer, World
-from protocol import announcing, codec
+from protocol import codec
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, RolloutGroup, Round
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
-from tests.groups import group
-
-SWARM = "test-swarm"
+from tests.groups import SWARM, group
 
 
 @lru_cache(maxsize=4096)
@@ -43,12 +41,12 @@ def announced(
     announcement = Announcement(
         addresses=(),
         author=author.peer_id,
-        groups=tuple(announcing.to_text(key_of(envelope)) for envelope in groups),
+        groups=tuple(codec.to_text(key_of(envelope)) for envelope in groups),
         held=tuple(held),
         round=round,
         seq=seq,
     )
-    return announcing.seal(announcement, author, SWARM)
+    return codec.seal(announcement, author, SWARM)
 
 
 class Swarm:

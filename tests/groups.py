@@ -7,12 +7,13 @@ from protocol.addressing import question_seed
 from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import ExternalGroup
 
+SWARM = "test"
 KIND = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
 
 
 def question(author: PeerId, round: int = 0, index: int = 0, **fields: object) -> Question:
     """An admissible question; `fields` change it."""
-    admissible = {**KIND, "seed": question_seed(author, Round(round)), "index": index}
+    admissible = {**KIND, "seed": question_seed(SWARM, author, Round(round)), "index": index}
     return Question.model_validate({**admissible, **fields})
 
 

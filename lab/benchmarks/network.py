@@ -13,10 +13,10 @@ COMPLETIONS = 8
 START_SECONDS = 120.0
 
 
-def group(identity: Identity, number: int, index: int) -> RolloutGroup:
+def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGroup:
     """10 KB of incompressible text, in 8 completions."""
     text = os.urandom(GROUP_BYTES // COMPLETIONS // 2).hex()
-    seed = question_seed(identity.peer_id, Round(number))
+    seed = question_seed(swarm, identity.peer_id, Round(number))
     question = Question(
         environment="benchmark", version="1", dataset="noise", config_id="plain", seed=seed, index=index
     )

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lab.benchmarks.network import group as noise
 from lab.fuzzing.hostile_answers import WASTE
-from protocol import announcing, codec, limits, wire
+from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
@@ -93,12 +93,12 @@ class HostilePeer:
     def _announcement(self) -> bytes:
         """Its groups, and those of the identities it made up as held."""
         self._number += 1
-        return announcing.seal(
+        return codec.seal(
             Announcement(
                 addresses=trim(self._addresses, self._identity.peer_id),
                 author=self._identity.peer_id,
-                groups=tuple(map(announcing.to_text, self._local[: limits.MAX_ANNOUNCED_GROUPS])),
-                held=tuple(announcing.to_text(key[: limits.HOLDING_BYTES]) for key in self._held),
+                groups=tuple(map(codec.to_text, self._local[: limits.MAX_ANNOUNCED_GROUPS])),
+                held=tuple(codec.to_text(key[: limits.HOLDING_BYTES]) for key in self._held),
                 round=Round(self._number),
                 seq=self._number,
             ),
@@ -137,7 +137,7 @@ class HostilePeer:
 
     def _group(self, author: Identity, number: int, index: int, poison: bool) -> RolloutGroup:
         if self._options.noise:
-            return noise(author, number, index)
+            return noise(self._options.swarm, author, number, index)
         task, question = self._question(author.peer_id, number, index)
         texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
         completions = tuple(Completion(text=text[:CHARS], ended=True) for text in texts)
@@ -155,7 +155,7 @@ class HostilePeer:
             version=source.version,
             dataset=dataset,
             config_id=config_id,
-            seed=question_seed(author, Round(number)),
+            seed=question_seed(self._options.swarm, author, Round(number)),
             index=index,
         )
         return right_answer(config, question), question
@@ -164,12 +164,12 @@ class HostilePeer:
         announcement = Announcement(
             addresses=tuple(addresses),
             author=author.peer_id,
-            groups=tuple(map(announcing.to_text, keys)),
+            groups=tuple(map(codec.to_text, keys)),
             held=(),
             round=Round(0),
             seq=1,
         )
-        return announcing.seal(announcement, author, self._options.swarm)
+        return codec.seal(announcement, author, self._options.swarm)
 
     # What it answers.
 
@@ -219,7 +219,7 @@ class HostilePeer:
                 reply = await self._call(host, peer, wire.encode_exchange(request))
                 items = wire.decode_items(reply) if reply else []
                 for item in [] if isinstance(items, Rejected) else items:
-                    announcement = announcing.peek(item.sealed)
+                    announcement = codec.peek(item.sealed, Announcement)
                     if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
                         # Not the victim: what comes there is to be the honest nodes' alone.
                         found = full(announcement.addresses, announcement.author)

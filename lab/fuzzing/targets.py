@@ -14,11 +14,12 @@ from random import Random
 import msgspec
 
 from lab.fuzzing.mutation import mutate_json
-from protocol import admission, announcing, codec, identity, limits, wire
+from protocol import admission, codec, identity, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
+from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
 from swarm_node.network import varint
@@ -57,8 +58,8 @@ def targets() -> dict[str, Target]:
     handlers = Handlers()
     return {
         "rollout group": Target([group], _decoded(RolloutGroup), _canonical),
-        "envelope": Target([envelope], _admitted, _resigned(codec.rollout_domain(SWARM), AUTHOR)),
-        "announcement": Target([announcement], _announced, _resigned(identity.domain("announcement", SWARM), AUTHOR)),
+        "envelope": Target([envelope], _admitted, _resigned(CURRENT.domain("rollout-group", SWARM), AUTHOR)),
+        "announcement": Target([announcement], _announced, _resigned(CURRENT.domain("announcement", SWARM), AUTHOR)),
         "exchange request": Target([request, request + announcement], _exchange_request),
         "exchange reply": Target([items], _items),
         "pull request": Target([pull], _pull),
@@ -83,13 +84,13 @@ def targets() -> dict[str, Target]:
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
     address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
-    question = Question(**address, seed=question_seed(author.peer_id, Round(7)), index=index)
+    question = Question(**address, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
     answers = (Completion(text="4", ended=True), Completion(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, completions=answers)
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
-    keys = [announcing.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
+    keys = [codec.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
     value = Announcement(
         addresses=("/ip4/8.8.4.4/tcp/31330",),
         author=author.peer_id,
@@ -98,7 +99,7 @@ def _announcement(author: Identity, seq: int) -> bytes:
         round=7,
         seq=seq,
     )
-    return announcing.seal(value, author, SWARM)
+    return codec.seal(value, author, SWARM)
 
 
 def _canonical(rng: Random, data: bytes) -> bytes:
@@ -137,11 +138,9 @@ def _admitted(data: bytes) -> str:
 
 
 def _announced(data: bytes) -> str:
-    announcement = announcing.peek(data)
+    announcement = codec.peek(data, Announcement)
     return (
-        _label(announcement)
-        if isinstance(announcement, Rejected)
-        else str(announcing.objection(data, announcement, SWARM))
+        _label(announcement) if isinstance(announcement, Rejected) else str(codec.objection(data, announcement, SWARM))
     )
 
 
@@ -231,7 +230,7 @@ def _process_frame(data: bytes) -> str:
 
 
 def _remembered() -> bytes:
-    seen = announcing.to_text(bytes(32))
+    seen = codec.to_text(bytes(32))
     text = f'{{"bans":{{"{US.peer_id}":3.5}},"received":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
     return text.encode()
 
@@ -326,7 +325,7 @@ class Handlers:
             return data
         caller = self._next_caller(peek=True)
         payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
-        sealed = caller.sign(identity.domain("announcement", SWARM), payload) + payload
+        sealed = caller.sign(CURRENT.domain("announcement", SWARM), payload) + payload
         return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
 
     def request(self, data: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from lab.benchmarks import command
 from lab.studies.scale import JOINING, LATENCY, LOSS, ROUND, SWARM, Swarm
 from lab.studies.simulated_exchange import World
-from protocol import announcing, wire
+from protocol import codec, wire
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, Round
 from swarm_node.network.backend import Caller
@@ -62,7 +62,7 @@ class Party:
         announcement = Announcement(
             addresses=(address,), author=identity.peer_id, groups=(), held=(), round=Round(self._seq), seq=self._seq
         )
-        return announcing.seal(announcement, identity, SWARM)
+        return codec.seal(announcement, identity, SWARM)
 
 
 def run(nodes: int, share: float, minutes: int, seed: int) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Node:
         number = self._round = max(number, self._round + 1)
         for each in self._network.collect(Round(number)):
             self.fresh[minute] += number - each.group.round <= FRESH_ROUNDS
-        own = [network.group(self._identity, number, index) for index in range(network.GROUPS)]
+        own = [network.group(SWARM, self._identity, number, index) for index in range(network.GROUPS)]
         self._network.publish(own, Round(number))
 
 

@@ -119,7 +119,7 @@ class Swarm:
 
 
 def _groups(author: Identity, round: int) -> list[bytes]:
-    seed = question_seed(author.peer_id, Round(round))
+    seed = question_seed(SWARM, author.peer_id, Round(round))
     completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
     sealed = []
     for index in range(GROUPS):

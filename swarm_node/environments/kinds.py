@@ -22,10 +22,13 @@ Task = tuple[str, str]  # dataset, config id
 
 class Asking(Protocol):
     """A configuration with environments, as `run`, `simulate` and `contribute` have it: their options in
-    `environment`, and the sections of extensions, which `settings.section_of` finds."""
+    `environment`, the sections of extensions, which `settings.section_of` finds, and the swarm."""
 
     @property
     def environment(self) -> EnvironmentConfig: ...
+
+    @property
+    def swarm(self) -> str: ...
 
 
 class UnknownTaskError(UserError, ValueError):
@@ -39,6 +42,7 @@ class AskingEnvironment(Environment, Protocol):
     asked: tuple[tuple[str, str], ...]  # those of `tasks` that rounds ask
     count: int | None  # of all questions; None if there is no end
     notes: Sequence[tuple[bool, str]]  # what its user should know: whether it is a warning, and a line
+    swarm: str  # in which peers ask
 
     def prepare(self) -> None:
         """Start what takes seconds to start, without waiting for it. UserError if it cannot be started."""

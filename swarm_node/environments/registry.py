@@ -71,8 +71,9 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
     `prepare` starts their processes, which otherwise start with the first question.
     """
     environments = {kind.name: kind.start(own, config) for kind, own in by_kind(config)}
-    if prepare:
-        for environment in environments.values():
+    for environment in environments.values():
+        environment.swarm = config.swarm
+        if prepare:
             environment.prepare()
     # Also around one: it turns an exception of an environment into a counted skip.
     mixture = Mixture(environments, config.environment.at_once)

@@ -11,9 +11,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
-from protocol.addressing import question_seed
+from protocol.addressing import fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
@@ -27,7 +28,7 @@ from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
-SHOTS_SEED = question_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
+SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
@@ -154,6 +155,7 @@ class ScoredEnvironment:
     ) -> None:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
+        self.swarm = ""  # of no peer
         self.notes: Sequence[tuple[bool, str]] = ()
         self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)})
@@ -172,10 +174,10 @@ class ScoredEnvironment:
         begin at different tasks, so that a swarm covers all tasks."""
         if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
             raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
-        seed = question_seed(author, now)
+        seed_of = fixed_seed if author == EVALUATION else partial(question_seed, self.swarm)
         tasks = self.tasks if author == EVALUATION else self.asked
-        whole = len(tasks)
-        first = (question_seed(author, Round(0)) + now * count) % whole if count % whole else 0
+        whole, seed = len(tasks), seed_of(author, now)
+        first = (seed_of(author, Round(0)) + now * count) % whole if count % whole else 0
         return [self._question(tasks[(first + k) % whole], seed, k) for k in range(count)]
 
     @property

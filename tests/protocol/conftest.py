@@ -5,7 +5,7 @@ import pytest
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 
-SWARM = "test-swarm"
+SWARM = "test"
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,10 @@ from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity, peer_id
 from protocol.messages import RolloutGroup
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT
 from tests.groups import group
 
-SWARM = "test-swarm"
+SWARM = "test"
 ANN, BOB, EVE = (Identity.from_seed_bytes(letter * 32) for letter in (b"a", b"b", b"e"))
 
 
@@ -75,7 +76,7 @@ def in_the_name_of(author: str, **address: Any) -> RolloutGroup:
 
 
 def signed(payload: bytes) -> bytes:
-    return ANN.sign(codec.rollout_domain(SWARM), payload) + payload
+    return ANN.sign(CURRENT.domain("rollout-group", SWARM), payload) + payload
 
 
 @pytest.mark.parametrize(

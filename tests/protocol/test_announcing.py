@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from protocol import announcing, codec, limits
+from protocol import codec, limits
 from protocol.identity import Identity
 from protocol.messages import Announcement
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT
 
-SWARM = "test-swarm"
+SWARM = "test"
 
-hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES).map(announcing.to_text)
-holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(announcing.to_text)
+hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES).map(codec.to_text)
+holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(codec.to_text)
 addresses = st.from_regex(r"\A/ip4/[0-9.]{7,15}/tcp/[0-9]{1,5}\Z")
 
 
@@ -36,35 +37,35 @@ def largest(author: Identity) -> Announcement:
     return Announcement(
         addresses=("/dns4/" + "a" * (limits.MAX_ADDRESS_CHARS - 6),) * limits.MAX_ADDRESSES,
         author=author.peer_id,
-        groups=(announcing.to_text(bytes(limits.HASH_BYTES)),) * limits.MAX_ANNOUNCED_GROUPS,
-        held=(announcing.to_text(bytes(limits.HOLDING_BYTES)),) * limits.MAX_ANNOUNCED_HOLDINGS,
+        groups=(codec.to_text(bytes(limits.HASH_BYTES)),) * limits.MAX_ANNOUNCED_GROUPS,
+        held=(codec.to_text(bytes(limits.HOLDING_BYTES)),) * limits.MAX_ANNOUNCED_HOLDINGS,
         round=limits.MAX_ROUND,
         seq=limits.MAX_SEQUENCE,
     )
 
 
 def opened(data: bytes, swarm: str = SWARM) -> Announcement | Reason:
-    announcement = announcing.peek(data)
+    announcement = codec.peek(data, Announcement)
     if isinstance(announcement, Rejected):
         return announcement.reason
-    return announcing.objection(data, announcement, swarm) or announcement
+    return codec.objection(data, announcement, swarm) or announcement
 
 
 @pytest.mark.slow
 @given(st.data())
 def test_what_was_sealed_opens_unchanged(ann: Identity, data: st.DataObject) -> None:
     announcement = data.draw(announcements(ann.peer_id))
-    assert opened(announcing.seal(announcement, ann, SWARM)) == announcement
+    assert opened(codec.seal(announcement, ann, SWARM)) == announcement
 
 
 def test_the_largest_announcement_fits(ann: Identity) -> None:
-    sealed = announcing.seal(largest(ann), ann, SWARM)
+    sealed = codec.seal(largest(ann), ann, SWARM)
     assert len(sealed) <= limits.MAX_ANNOUNCEMENT_BYTES
     assert opened(sealed) == largest(ann)
 
 
 def test_any_changed_byte_is_refused(ann: Identity) -> None:
-    sealed = announcing.seal(largest(ann), ann, SWARM)
+    sealed = codec.seal(largest(ann), ann, SWARM)
     for position in range(len(sealed)):
         changed = bytearray(sealed)
         changed[position] ^= 1
@@ -72,7 +73,7 @@ def test_any_changed_byte_is_refused(ann: Identity) -> None:
 
 
 def test_cut_anywhere_or_longer_it_is_refused(ann: Identity) -> None:
-    sealed = announcing.seal(largest(ann), ann, SWARM)
+    sealed = codec.seal(largest(ann), ann, SWARM)
     for length in range(len(sealed)):
         assert opened(sealed[:length]) is Reason.MALFORMED
     assert isinstance(opened(sealed + b" "), Reason)
@@ -86,15 +87,15 @@ def test_any_bytes_are_refused_and_nothing_raises(data: bytes) -> None:
 
 def test_it_counts_in_its_swarm_and_for_its_author_only(ann: Identity, bob: Identity) -> None:
     own = largest(ann)
-    assert opened(announcing.seal(own, ann, SWARM), "another") is Reason.BAD_SIGNATURE
-    assert opened(announcing.seal(own, bob, SWARM)) is Reason.BAD_SIGNATURE
+    assert opened(codec.seal(own, ann, SWARM), "another") is Reason.BAD_SIGNATURE
+    assert opened(codec.seal(own, bob, SWARM)) is Reason.BAD_SIGNATURE
     nobody = own.model_copy(update={"author": "x" * limits.PEER_ID_CHARS})
-    assert opened(announcing.seal(nobody, ann, SWARM)) is Reason.BAD_AUTHOR
+    assert opened(codec.seal(nobody, ann, SWARM)) is Reason.BAD_AUTHOR
 
 
 def test_a_signature_for_a_rollout_group_is_none_for_an_announcement(ann: Identity) -> None:
     payload = codec.encode(largest(ann))
-    assert opened(ann.sign(codec.rollout_domain(SWARM), payload) + payload) is Reason.BAD_SIGNATURE
+    assert opened(ann.sign(CURRENT.domain("rollout-group", SWARM), payload) + payload) is Reason.BAD_SIGNATURE
 
 
 @pytest.mark.parametrize(
@@ -106,11 +107,11 @@ def test_a_signature_for_a_rollout_group_is_none_for_an_announcement(ann: Identi
         {"addresses": ("/ip4/1.2.3.4/tcp/1 ",)},
         {"addresses": ("/ip4/1.2.3.4/tcp/1\n",)},
         {"addresses": ("/ip4/\x1b[2J/tcp/1",)},
-        {"groups": (announcing.to_text(bytes(32)),) * (limits.MAX_ANNOUNCED_GROUPS + 1)},
-        {"groups": (announcing.to_text(bytes(31)),)},
+        {"groups": (codec.to_text(bytes(32)),) * (limits.MAX_ANNOUNCED_GROUPS + 1)},
+        {"groups": (codec.to_text(bytes(31)),)},
         {"groups": ("A" * 42 + "B",)},  # a second spelling of the same 32 bytes
         {"groups": ("A" * 42 + "=",)},
-        {"held": (announcing.to_text(bytes(8)),) * (limits.MAX_ANNOUNCED_HOLDINGS + 1)},
+        {"held": (codec.to_text(bytes(8)),) * (limits.MAX_ANNOUNCED_HOLDINGS + 1)},
         {"held": ("A" * 12,)},
         {"seq": -1},
         {"seq": limits.MAX_SEQUENCE + 1},
@@ -126,7 +127,7 @@ def test_what_is_over_a_limit_is_no_announcement(ann: Identity, changes: dict[st
 
 @given(st.binary(max_size=40))
 def test_hashes_have_one_spelling(value: bytes) -> None:
-    assert announcing.to_bytes(announcing.to_text(value)) == value
+    assert codec.to_bytes(codec.to_text(value)) == value
 
 
 def test_nothing_is_kept_of_what_was_parsed() -> None:
@@ -136,12 +137,12 @@ def test_nothing_is_kept_of_what_was_parsed() -> None:
         for seq in range(first, first + 200):
             digests = [hashlib.sha256(b"%d %d" % (seq, index)).digest() for index in range(16)]
             news = {
-                "groups": tuple(map(announcing.to_text, digests)),
-                "held": tuple(announcing.to_text(digest[:8]) for digest in digests),
+                "groups": tuple(map(codec.to_text, digests)),
+                "held": tuple(codec.to_text(digest[:8]) for digest in digests),
                 "seq": seq,
             }
             data = bytes(limits.SIGNATURE_BYTES) + codec.encode(largest(author).model_copy(update=news))
-            assert isinstance(announcing.peek(data), Announcement)
+            assert isinstance(codec.peek(data, Announcement), Announcement)
 
     parse_new(0)  # what a first time needs
     tracemalloc.start()

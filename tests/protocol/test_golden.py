@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import protocol
-from protocol import announcing, codec, limits, wire
+from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
@@ -43,8 +43,8 @@ def announcement(identity: Identity) -> Announcement:
     return Announcement(
         addresses=("/ip4/203.0.113.7/tcp/31330", "/dns4/node.example/udp/31330/quic-v1"),
         author=identity.peer_id,
-        groups=(announcing.to_text(bytes.fromhex(printed("content_hash"))),),
-        held=(announcing.to_text(bytes(range(8))),),
+        groups=(codec.to_text(bytes.fromhex(printed("content_hash"))),),
+        held=(codec.to_text(bytes(range(8))),),
         round=7,
         seq=300,
     )
@@ -60,13 +60,13 @@ NAMES = (
 @pytest.fixture(scope="module")
 def made(identity: Identity, group: RolloutGroup, announcement: Announcement) -> dict[str, str]:
     """What this code makes of the printed seed, by the name on the page."""
-    sealed, news = codec.seal(group, identity, "golden"), announcing.seal(announcement, identity, "golden")
+    sealed, news = codec.seal(group, identity, "golden"), codec.seal(announcement, identity, "golden")
     tag, digest = wire.swarm_tag("golden"), codec.content_hash(codec.encode(group))
     request = wire.ExchangeRequest(tag, 12, {wire.key_tag(identity.peer_id): 299}, b"")
     found: dict[str, str | bytes] = {
         "peer_id": identity.peer_id,
         "key_file": identity.key_bytes(),
-        "question_seed": str(question_seed(identity.peer_id, Round(7))),
+        "question_seed": str(question_seed("golden", identity.peer_id, Round(7))),
         "envelope": sealed,
         "content_hash": digest,
         "announcement": news,
@@ -101,7 +101,7 @@ def test_the_author_stands_where_the_page_says(identity: Identity) -> None:
 
 
 def test_the_page_lists_every_limit_with_its_value() -> None:
-    values = {name: value for name, value in vars(limits).items() if name.isupper() and name != "VERSION"}
+    values = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert {
         name: int(value) for name, value in re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", README, re.MULTILINE)
     } == values
@@ -115,8 +115,8 @@ def test_the_page_lists_every_reason_in_order() -> None:
 
 def test_the_printed_announcement_is_genuine(announcement: Announcement) -> None:
     data = bytes.fromhex(printed("announcement"))
-    assert announcing.peek(data) == announcement
-    assert announcing.objection(data, announcement, "golden") is None
+    assert codec.peek(data, Announcement) == announcement
+    assert codec.objection(data, announcement, "golden") is None
 
 
 def test_the_printed_punch_is_read() -> None:

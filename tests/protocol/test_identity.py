@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import limits
-from protocol.identity import Identity, domain, peer_id, public_key, verify
+from protocol.identity import Identity, peer_id, public_key, verify
 from protocol.messages import PeerId
+from protocol.versions import CURRENT
 
 seeds = st.binary(min_size=32, max_size=32)
 P = 2**255 - 19
@@ -102,19 +103,19 @@ def test_without_that_refusal_a_signature_would_need_no_secret() -> None:
 @given(seeds, st.binary(max_size=64))
 def test_a_signature_counts_for_its_author_message_domain_and_swarm_only(seed: bytes, message: bytes) -> None:
     identity, other = Identity.from_seed_bytes(seed), Identity.from_seed_bytes(bytes(reversed(seed[1:])) + b"x")
-    here = domain("rollout-group", "here")
+    here = CURRENT.domain("rollout-group", "here")
     signature = identity.sign(here, message)
     assert verify(identity.peer_id, here, message, signature)
     assert not verify(identity.peer_id, here, message + b"\0", signature)
-    assert not verify(identity.peer_id, domain("announcement", "here"), message, signature)
-    assert not verify(identity.peer_id, domain("rollout-group", "there"), message, signature)
+    assert not verify(identity.peer_id, CURRENT.domain("announcement", "here"), message, signature)
+    assert not verify(identity.peer_id, CURRENT.domain("rollout-group", "there"), message, signature)
     assert other.peer_id == identity.peer_id or not verify(other.peer_id, here, message, signature)
 
 
 def test_a_signature_cannot_be_varied_by_others() -> None:
     """S + L is the classic second signature; with it the same message would travel under two envelopes."""
     order = 2**252 + 27742317777372353535851937790883648493
-    identity, here = Identity.from_seed_bytes(b"m" * 32), domain("rollout-group", "here")
+    identity, here = Identity.from_seed_bytes(b"m" * 32), CURRENT.domain("rollout-group", "here")
     signature = identity.sign(here, b"message")
     second = signature[:32] + (int.from_bytes(signature[32:], "little") + order).to_bytes(32, "little")
     assert not verify(identity.peer_id, here, b"message", second)

@@ -11,6 +11,7 @@ from protocol import limits, wire
 from protocol.identity import Identity
 from protocol.messages import Hello
 from protocol.rejection import Reason, Rejected
+from protocol.versions import CURRENT
 
 tags = st.binary(min_size=8, max_size=8)
 numbers = st.integers(0, limits.MAX_SEQUENCE)
@@ -145,7 +146,7 @@ def test_the_largest_requests_and_replies_fit(ann: Identity) -> None:
 
 def test_hello_names_the_swarm_and_the_versions() -> None:
     assert wire.decode_hello(wire.encode_hello("s" * limits.MAX_NAME_CHARS)) == Hello(
-        swarm="s" * limits.MAX_NAME_CHARS, versions=(limits.VERSION,)
+        swarm="s" * limits.MAX_NAME_CHARS, versions=(CURRENT.number,)
     )
     assert wire.decode_hello(b'{"swarm":"a","versions":[]}') == Rejected(Reason.MALFORMED)
     assert wire.decode_hello(b'{"swarm":"a\\u001b","versions":[1]}') == Rejected(Reason.MALFORMED)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol import admission, announcing, limits, wire
+from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import verify
 from protocol.messages import PeerId, Round
@@ -44,8 +44,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[PeerId]:
         authors.append(author)
         return verify(author, *rest)
 
-    for module in (admission, announcing):
-        monkeypatch.setattr(module, "verify", noted)
+    monkeypatch.setattr(codec, "verify", noted)
     return authors
 
 
@@ -87,7 +86,7 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     author, holder, liar = identity(10), identity(11), identity(12)
     (group,) = sealed_groups(author, 0, 1)
-    hint = announcing.to_text(key_of(group)[: limits.HOLDING_BYTES])
+    hint = codec.to_text(key_of(group)[: limits.HOLDING_BYTES])
     items = [announced(author, 1, [group])]
     for who in (holder, liar):
         items.append(announced(who, 1, held=[hint]))
@@ -198,7 +197,7 @@ def test_nobody_announces_in_the_name_of_another() -> None:
     exchange, author, forger = node(), identity(5), identity(6)
     forged = announced(author, 1)
     payload = forged[64:]
-    forged = forger.sign(b"swarm-node/1/announcement\0" + SWARM.encode() + b"\0", payload) + payload
+    forged = forger.sign(b"swarm-node/2/announcement\0" + SWARM.encode() + b"\0", payload) + payload
     assert tell(exchange, caller(6), forged, 0.0) == b""  # pushed: not even looked at, it is another's
     assert tell(exchange, caller(5), forged, 0.0) == b""  # forged by whoever is at the other end
     assert exchange.counters()["announcement bad signature"] == 1
@@ -349,8 +348,8 @@ def test_a_node_of_another_swarm_is_told_apart_by_name() -> None:
     swarm.run(20)
     mine, theirs = swarm.exchanges
     assert len(mine.view) == len(theirs.view) == 0
-    assert [peer.note for peer in theirs.peers(20.0)] == ["is in swarm test-swarm, this node is in another"]
-    assert [peer.note for peer in mine.peers(20.0)] == ["is in swarm another, this node is in test-swarm"]
+    assert [peer.note for peer in theirs.peers(20.0)] == ["is in swarm test, this node is in another"]
+    assert [peer.note for peer in mine.peers(20.0)] == ["is in swarm another, this node is in test"]
     assert (mine.strangers(), theirs.strangers()) == (1, 1)
     assert theirs.counters()["peers of another version or swarm"] >= 1
 
@@ -362,8 +361,8 @@ def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     (call,) = calls_of(exchange, 0.0)
     (hello,) = (action for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5) if isinstance(action, Call))
     assert hello.protocol == wire.HELLO
-    exchange.replied(hello.token, b'{"swarm":"test-swarm","versions":[2,3]}', 1.0)
-    assert exchange.peers(1.0)[0].note == "speaks protocol version 2, 3, this node speaks 1"
+    exchange.replied(hello.token, b'{"swarm":"test","versions":[1,3]}', 1.0)
+    assert exchange.peers(1.0)[0].note == "speaks protocol version 1, 3, this node speaks 2"
     assert not [call for second in range(2, 300) for call in calls_of(exchange, float(second))]
 
 
@@ -418,7 +417,7 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     author, holder = identity(10), identity(11)
     groups = {key_of(envelope): envelope for envelope in sealed_groups(author, 0, 3)}
-    hints = [announcing.to_text(key[: limits.HOLDING_BYTES]) for key in groups]
+    hints = [codec.to_text(key[: limits.HOLDING_BYTES]) for key in groups]
     items = [announced(author, 1, list(groups.values())), announced(holder, 1, held=hints)]
     swarm.hostile(11, Scripted(serve(items, groups)))
     exchange.learned(holder.peer_id, [address(11)])

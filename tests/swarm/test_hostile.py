@@ -7,6 +7,7 @@ import torch
 
 from protocol import codec
 from protocol.messages import Round
+from protocol.versions import CURRENT
 from swarm_node.network.in_memory import MemorySwarm
 from tests.models import (
     IDENTITIES,
@@ -92,7 +93,7 @@ def test_a_thousand_completions_fit_into_no_message() -> None:
     assert payload.count(one) == 64
     many = payload.replace(one, b",".join([one] * 16))
     assert many.count(one) == 1024
-    signature = EVE.sign(codec.rollout_domain("test"), many)
+    signature = EVE.sign(CURRENT.domain("rollout-group", "test"), many)
     _, reports = rounds_with(lambda now: [signature + many], rounds=1)
     assert [report.rejected for report in reports] == [{"malformed": 1}] * 2
 

@@ -15,7 +15,7 @@ from tests.groups import external, group
 ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
 
 
-def rules(identity: Identity, swarm: str = "one") -> AdmissionRules:
+def rules(identity: Identity, swarm: str = "test") -> AdmissionRules:
     return AdmissionRules(swarm, identity.peer_id, knows=lambda question: True)
 
 
@@ -61,7 +61,7 @@ def test_each_receiver_loses_for_itself() -> None:
 def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
     swarm = MemorySwarm(Random(0))
     _, bob, cat = join(swarm, ANN, BOB, CAT)
-    data = codec.seal(group(ANN.peer_id), ANN, "one")
+    data = codec.seal(group(ANN.peer_id), ANN, "test")
     for now in range(3):
         swarm.transmit(data, ANN.peer_id, Round(now))
         assert len(bob.collect(Round(now))) == (now == 0)
@@ -106,14 +106,14 @@ def test_garbage_is_counted_and_the_rest_comes_through() -> None:
 def test_an_echo_of_the_own_message_is_refused() -> None:
     swarm = MemorySwarm(Random(0))
     (ann,) = join(swarm, ANN)
-    swarm.transmit(codec.seal(group(ANN.peer_id), ANN, "one"), BOB.peer_id, Round(0))
+    swarm.transmit(codec.seal(group(ANN.peer_id), ANN, "test"), BOB.peer_id, Round(0))
     assert ann.collect(Round(0)) == []
     assert ann.rejections() == {"local message": 1}
 
 
 def test_two_swarms_in_one_ether_do_not_mix() -> None:
     ether = MemorySwarm(Random(0))
-    ann, bob, cat = (ether.join(who, rules(who, name)) for who, name in ((ANN, "one"), (BOB, "one"), (CAT, "two")))
+    ann, bob, cat = (ether.join(who, rules(who, name)) for who, name in ((ANN, "test"), (BOB, "test"), (CAT, "two")))
     ann.publish([group(ANN.peer_id)], Round(0))
     assert len(bob.collect(Round(0))) == 1
     assert cat.collect(Round(0)) == []

@@ -7,8 +7,8 @@ Asking is cheap for the one who asks, so saying no must be cheaper than answerin
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocol import announcing, limits, wire
-from protocol.messages import PeerId
+from protocol import codec, limits, wire
+from protocol.messages import Announcement, PeerId
 from protocol.rejection import Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller
@@ -157,7 +157,7 @@ class Answers:
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
         """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
-        announcement = announcing.peek(sealed)
+        announcement = codec.peek(sealed, Announcement)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
         if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")
@@ -174,7 +174,7 @@ class Answers:
         envelopes: list[bytes] = []
         room = limits.MAX_PULL_REPLY_BYTES - len(hashes) * limits.FRAME_HEADER_BYTES
         for key in hashes:
-            envelope = self._knowledge.store.get(announcing.to_text(key))
+            envelope = self._knowledge.store.get(codec.to_text(key))
             envelopes.append(envelope if len(envelope) <= room else b"")
             room -= len(envelopes[-1])
         self._knowledge.counters["groups served"] += sum(map(bool, envelopes))

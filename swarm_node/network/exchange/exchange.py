@@ -12,7 +12,7 @@ goes back.
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from protocol import announcing, codec, limits, wire
+from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
@@ -71,7 +71,7 @@ class Exchange:
         want = 0 if self._serve_only else want
         self._fetching.begin(want, rounds, now)
         for envelope in envelopes:
-            keys.append(announcing.to_text(codec.content_hash(codec.split(envelope)[1])))
+            keys.append(codec.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
         knowledge.store.expire(self._fetching.round, now)
         knowledge.local_announcement.published(
@@ -81,7 +81,7 @@ class Exchange:
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
-        knowledge, key = self._knowledge, announcing.to_text(envelope_hash)
+        knowledge, key = self._knowledge, codec.to_text(envelope_hash)
         knowledge.charge(author, points(outcome), now, outcome)  # nobody else: who served it need not have scored it
         if outcome not in (USEFUL, UNINFORMATIVE):
             knowledge.store.remove([key])  # not to be passed on

@@ -6,7 +6,7 @@ Each is checked on arrival. Whoever serves wrong bytes is at fault for that, and
 import math
 from collections.abc import Iterable
 
-from protocol import announcing, codec, limits, wire
+from protocol import codec, limits, wire
 from protocol.admission import authenticate, review
 from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason, Rejected
@@ -158,7 +158,7 @@ class Fetching:
         if peer is None:  # another origin may take its place, not this one again this round
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
-        request = wire.encode_pull(self._tag, [announcing.to_bytes(key) for key in want.keys])
+        request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
         return [self._knowledge.call(Asked(peer, wire.PULL, now, want=want), request)]
 
     def _is_ready(self, peer: PeerId, now: float) -> bool:
@@ -171,7 +171,7 @@ class Fetching:
         """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
         protocol has checked both. An author that announces a group of another lies itself."""
         knowledge = self._knowledge
-        if announcing.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
+        if codec.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
             knowledge.ban(source, now, "pull: hash mismatch")
             return None
@@ -210,4 +210,4 @@ class Fetching:
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
         self._sources[key] = source
-        return [Deliver(group, announcing.to_bytes(key), source)]
+        return [Deliver(group, codec.to_bytes(key), source)]

@@ -7,7 +7,7 @@ import math
 from enum import StrEnum
 from itertools import islice, zip_longest
 
-from protocol import announcing, limits, wire
+from protocol import codec, limits, wire
 from protocol.messages import Announcement, PeerId
 from protocol.rejection import Rejected
 from swarm_node.network.actions import Action
@@ -37,7 +37,7 @@ def receive(
 ) -> Verdict:
     """Take in what `source` says or carries. `made`: when its author made it, on this node's clock. `pushed`: nobody
     had asked."""
-    announcement = announcing.peek(sealed)
+    announcement = codec.peek(sealed, Announcement)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
         verdict = Verdict.FORGED
@@ -96,7 +96,7 @@ def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes
 
 
 def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
-    objection = announcing.objection(sealed, announcement, knowledge.swarm)
+    objection = codec.objection(sealed, announcement, knowledge.swarm)
     if objection:
         knowledge.counters[f"announcement {objection}"] += 1
     return objection is not None

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from random import Random
 
-from protocol import announcing, limits, wire
+from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Announcement, Hello, PeerId, Round
+from protocol.versions import CURRENT
 from swarm_node.network.access import Access
 from swarm_node.network.actions import SERVE_ROUNDS, Action, Call, Disconnect
 from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sample
@@ -75,7 +76,7 @@ class LocalAnnouncement:
             round=self._round,
             seq=self.seq,
         )
-        self.sealed = announcing.seal(announcement, self._identity, self._swarm)
+        self.sealed = codec.seal(announcement, self._identity, self._swarm)
 
     def overtake(self, seq: int) -> None:
         """Another announcement with this number is about, and it has this node's signature: go above it, soon."""
@@ -209,9 +210,9 @@ class Knowledge:
 
     def mismatch(self, hello: Hello) -> str:
         """Why a node that says so and this one cannot share, for a person; "" if they can."""
-        if limits.VERSION not in hello.versions:
+        if CURRENT.number not in hello.versions:
             theirs = ", ".join(map(str, hello.versions))
-            return f"speaks protocol version {theirs}, this node speaks {limits.VERSION}"
+            return f"speaks protocol version {theirs}, this node speaks {CURRENT.number}"
         if hello.swarm != self.swarm:
             return f"is in swarm {hello.swarm}, this node is in {self.swarm}"
         return ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from operator import attrgetter
 from random import Random
 
-from protocol import announcing, limits
+from protocol import codec, limits
 from protocol.messages import Announcement, PeerId
 from swarm_node.common.lru import Lru
 from swarm_node.network.parties import NETWORK_SHARE, fair_sample
@@ -165,4 +165,4 @@ def age_of(made: float, now: float) -> int:
 @lru_cache(maxsize=1024)  # asked for all groups held and offered, several times a round: so many are announced
 def holding(key: str) -> str:
     """The hint by which a content hash is named among what a peer holds: the text of its first bytes."""
-    return announcing.to_text(announcing.to_bytes(key)[: limits.HOLDING_BYTES])
+    return codec.to_text(codec.to_bytes(key)[: limits.HOLDING_BYTES])

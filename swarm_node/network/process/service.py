@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId
+from protocol.versions import CURRENT
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
@@ -208,7 +208,7 @@ class NetworkService:
         now = self.clock()
         return {
             "swarm": self._swarm,
-            "protocol": limits.VERSION,
+            "protocol": CURRENT.number,
             "backend": self._config.backend,
             "uptime": round(now - self._began, 1),
             "restarts": self._restarts,

@@ -2,7 +2,7 @@
 
 p2pd has libp2p's protocol for this (DCUtR), and sleeps on it until four public addresses have seen the node at one and
 the same; in a swarm with fewer bootstrap nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
-relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/1/punch` in protocol/README.md.
+relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/2/punch` in protocol/README.md.
 
 p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that side's handshake in. But
 it does not dial a peer that is connected already, through whatever. So both first dial, at the same moment, a peer id

@@ -1,10 +1,11 @@
 """The small few-shot questions of `basics`."""
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 
-from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, is_held_out, is_held_out_text, question_seed
+from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_out, is_held_out_text, question_seed
 from protocol.messages import PeerId, Round
 from swarm_node.environments.scored import SHOTS_SEED
 from swarm_node.extensions.basics.environment import KIND
@@ -23,7 +24,8 @@ def test_an_address_has_one_question_and_its_answer() -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_held_out_questions_are_never_trained_on_nor_shown(task: str) -> None:
     def asked(author: str, rounds: int, count: int) -> set[str]:
-        seeds = [question_seed(PeerId(author), Round(now)) for now in range(rounds)]
+        seed = fixed_seed if author == HELD_OUT else partial(question_seed, "public")
+        seeds = [seed(PeerId(author), Round(now)) for now in range(rounds)]
         return {build(task, "few", seed, index).prompt for seed in seeds for index in range(count)}
 
     held_out = asked(HELD_OUT, HELD_OUT_ROUNDS, 8)
