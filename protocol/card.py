@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from protocol import codec, limits
-from protocol.announcing import to_bytes, to_text
+from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
 from protocol.messages import Holding, Message, Name, PeerId
 from protocol.rejection import Reason, Rejected
