@@ -37,7 +37,7 @@ class Refusal(StrEnum):
     OVER_LIMITS = "over the limits of a card"
     GAP = "a card before it is missing"
     OTHER_NETWORK = "of another network"
-    FORGED = "a signature is forged"
+    FORGED = "a signature that none of its signers made"
     TOO_FEW = "too few signers"
     TOO_FEW_BEFORE = "too few signers of the card before"
     ROLLED_BACK = "older than the card known here"
@@ -69,8 +69,8 @@ class Card(Message):
     threshold: Number  # how many of them must sign
     bootstrap: tuple[Annotated[str, Field(pattern=_ADDRESS)], ...]
     tasks: tuple[Task, ...]  # sorted, each once
-    completions: Number  # of a group, at most
-    characters: Number  # of a completion, at most
+    episodes: Number  # of a group, at most
+    characters: Number  # of an episode, at most
     notes: str  # for people. Text of strangers: show it escaped
 
 
@@ -99,8 +99,8 @@ def read(data: bytes) -> Signed | Refusal:
         (1, card.threshold, len(card.signers)),
         (1, len(card.bootstrap), MAX_ADDRESSES),
         (1, len(names), MAX_TASKS),
-        (limits.MIN_COMPLETIONS, card.completions, limits.MAX_COMPLETIONS),
-        (1, card.characters, limits.MAX_COMPLETION_CHARS),
+        (limits.MIN_EPISODES, card.episodes, limits.MAX_EPISODES),
+        (1, card.characters, limits.MAX_EPISODE_CHARS),
         (0, len(card.notes), MAX_NOTES_CHARS),
         (DAY, card.expires - card.issued, MAX_LIFE),
     )

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import reduce
 from random import Random
 from typing import Any
 
@@ -11,19 +12,21 @@ from hypothesis import strategies as st
 
 from protocol.card import DAY, MAX_BYTES, MAX_LIFE, Card, Refusal, Signed, follow, network_of, sign
 from protocol.codec import encode
-from protocol.identity import Identity, peer_id
+from protocol.identity import Identity, peer_id, public_key
 
 NOW = 1_800_000_000
-ANN, BOB, CEM, DAN, EVE = (Identity.from_seed_bytes(bytes([k]) * 32) for k in range(1, 6))
+ALL = ANN, BOB, CEM, DAN, EVE, _ = [Identity.from_seed_bytes(bytes([k]) * 32) for k in (1, 2, 3, 4, 5, 1)]
 TASK = {"environment": "basics", "version": "1", "dataset": "next", "config_id": "few", "digest": "AAAAAAAAAAA"}
 DOOR = f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer_id}"
+PUBLIC = [public_key(Identity.from_seed_bytes(bytes([k]) * 32).peer_id) for k in range(10)]  # one more than a card has
+Found = Card | Refusal
 
 
 def fields(number: int, holders: Sequence[Identity], **changed: Any) -> dict[str, Any]:
-    whole = {"format": 1, "name": "friends", "network": NETWORK if number > 1 else "", "number": number}
+    whole = {"format": 1, "name": "friends", "network": NETWORK if number > 1 else "", "number": number, "notes": "\n"}
     whole |= {"signers": sorted(each.peer_id for each in holders), "threshold": 2, "bootstrap": [DOOR], "tasks": [TASK]}
-    whole |= {"issued": NOW + number, "expires": NOW + number + 90 * DAY, "completions": 8, "characters": 900}
-    return {**whole, "notes": "\x1b[2J\u202e na\xefve\n", **changed}
+    whole |= {"issued": NOW + number, "expires": NOW + number + 90 * DAY, "episodes": 8, "characters": 900}
+    return whole | changed
 
 
 def raw(card: object, **signatures: str) -> bytes:
@@ -32,119 +35,98 @@ def raw(card: object, **signatures: str) -> bytes:
 
 
 def made(number: int, holders: Sequence[Identity], by: Sequence[Identity], **changed: Any) -> bytes:
-    signed = Signed.model_validate_json(raw(fields(number, holders, **changed)))
-    for each in by:
-        signed = sign(signed, each)
-    return encode(signed)
+    return encode(reduce(sign, by, Signed.model_validate_json(raw(fields(number, holders, **changed)))))
 
 
-NETWORK = ""
 FIRST = made(1, (ANN, BOB, CEM), (ANN, BOB))
 NETWORK = network_of(Signed.model_validate_json(FIRST).card)
-CHAIN = [  # all three keys change, one a card
-    FIRST,
-    made(2, (BOB, CEM, DAN), (BOB, CEM)),
-    made(3, (CEM, DAN, EVE), (CEM, DAN)),
-    made(4, (DAN, EVE, ANN), (DAN, EVE, CEM)),
-]
+CHAIN = [FIRST, *(made(n, ALL[n - 1 : n + 2], ALL[n - 1 : n + 1]) for n in (2, 3, 4))]  # a key is changed by each
 CARDS = [Signed.model_validate_json(each).card for each in CHAIN]
-NEXT, OLD, NEW = 5, (DAN, EVE, ANN), (EVE, ANN, BOB)  # the card that hostile ones are in place of
+OLD, NEW = (DAN, EVE, ANN), (EVE, ANN, BOB)  # signers of card 4, and of the card 5 that hostile ones are in place of
 
 
 def test_a_chain_that_holds_is_followed_while_its_newest_card_is_in_force() -> None:
     for count, newest in enumerate(CARDS, 1):
-        for before in (None, *CARDS[:count]):
-            assert follow(CHAIN[:count], NETWORK, NOW, before) == newest
-    assert follow([*CHAIN, made(NEXT, NEW, (EVE, ANN))], NETWORK, NOW, CARDS[-1]) != CARDS[-1]
+        assert {follow(CHAIN[:count], NETWORK, NOW, before) == newest for before in (None, *CARDS[:count])} == {True}
     first, last = CARDS[-1].issued - DAY, CARDS[-1].expires + DAY
     assert [isinstance(follow(CHAIN, NETWORK, now), Card) for now in (first - 1, first, last - 1, last)] == [0, 1, 1, 0]
 
 
-def follows(card: bytes, now: int = NOW) -> Card | Refusal:
-    return follow([*CHAIN, card], NETWORK, now, CARDS[-1])
+def fifth(card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW, **changed: Any) -> Found:
+    return follow([*CHAIN, card or made(5, NEW, by, **changed)], NETWORK, now, CARDS[-1])
 
 
-def forged(r: Random) -> Card | Refusal:
-    """Bytes of another's signature, of another card, of a signer's for another network, of a stranger's own."""
-    good = json.loads(made(NEXT, NEW, (EVE, ANN, DAN)))["signatures"]
-    key = r.choice([*good])
-    other = r.choice([made(NEXT, NEW, (EVE, ANN, DAN), notes=str(r.random())), made(9, NEW, OLD, network="a" * 26)])
-    false = r.choice([good[r.choice([each for each in good if each != key])], json.loads(other)["signatures"].get(key)])
-    stranger = made(NEXT, NEW, (EVE, ANN, CEM))
-    return follows(r.choice([raw(fields(NEXT, NEW), **{**good, key: false or "A" * 86}), stranger]))
+def forged(r: Random) -> Found:
+    """Another's signature, those of another text and of another network; and one of a stranger beside enough others."""
+    good = json.loads(made(5, NEW, (EVE, ANN, DAN)))["signatures"]
+    key, other = r.choice([*good]), made(5, NEW, (EVE, ANN, DAN), **r.choice([{"notes": "x"}, {"network": "a" * 26}]))
+    false = r.choice([json.loads(other)["signatures"][key], *(good[each] for each in good if each != key), "A" * 86])
+    return fifth(r.choice([raw(fields(5, NEW), **{**good, key: false}), made(5, NEW, (EVE, ANN, CEM))]))
 
 
-def gapped(r: Random) -> Card | Refusal:
-    gone = r.randrange(len(CHAIN))
-    return follow([*CHAIN[:gone], *CHAIN[gone + 1 :], made(NEXT, NEW, (EVE, ANN))], NETWORK, NOW, r.choice(CARDS))
+def over(r: Random) -> Found:
+    tasks, wrong = [TASK | {"dataset": f"{k:02}"} for k in range(65)], {"threshold": (0, 4), "notes": ("x" * 1001,)}
+    wrong |= {"bootstrap": ([], [DOOR] * 17), "tasks": ([], tasks), "signers": (sorted(map(peer_id, PUBLIC)),)}
+    wrong |= {"episodes": (0, 1, 65), "characters": (0, 16385), "expires": (NOW, NOW + DAY, NOW + MAX_LIFE + 6)}
+    field = r.choice([*wrong])
+    return fifth(**{field: r.choice(wrong[field])})
 
 
-def over(r: Random) -> Card | Refusal:
-    wrong: list[dict[str, Any]] = [
-        {"threshold": r.choice((0, 4))},
-        {"bootstrap": r.choice(([], [DOOR] * 17))},
-        {"tasks": []},
+def misspelt(r: Random) -> Found:
+    good, two = made(5, NEW, (EVE, ANN)), [TASK, TASK | {"digest": "BAAAAAAAAAA"}]
+    spellings = [
+        good + b"\n",
+        b" " + good,
+        good.replace(b'"card', b'"\\u0063ard'),
+        json.dumps(json.loads(good)).encode(),
     ]
-    wrong += [{"completions": r.choice((0, 1, 65))}, {"characters": r.choice((0, 16385))}, {"notes": "x" * 1001}]
-    wrong += [{"expires": NOW + NEXT + r.choice((0, DAY - 1, MAX_LIFE + 1))}, {"signers": []}]
-    return follows(made(NEXT, NEW, (EVE, ANN), **r.choice(wrong)))
+    backwards = made(5, NEW, (), signers=sorted((each.peer_id for each in NEW), reverse=True))
+    twice = good.replace(b'"name"', b'"format":1,"name"')
+    return fifth(r.choice([*spellings, made(5, NEW, (), tasks=two), backwards, twice]))
 
 
-def misspelt(r: Random) -> Card | Refusal:
-    good, twice = made(NEXT, NEW, (EVE, ANN)), made(NEXT, NEW, (EVE, ANN), tasks=[TASK, TASK])
-    spellings = [good + b"\n", b" " + good, good.replace(b'"a', b'"\\u0061', 1), json.dumps(json.loads(good)).encode()]
-    backwards = made(NEXT, NEW, (EVE, ANN), signers=sorted((each.peer_id for each in NEW), reverse=True))
-    return follows(r.choice([*spellings, twice, backwards, good.replace(b'"name"', b'"format":1,"name"', 1)]))
-
-
-def nonsense(r: Random) -> Card | Refusal:
-    good, wrong = made(NEXT, NEW, (EVE, ANN)), r.choice((None, -1, 1.5, "x", [], {}, True, 10**400, [{}], "\0"))
-    field = r.choice(
-        [name for name in Card.model_fields if name not in ("name", "notes", "bootstrap", "tasks", "signers")]
-    )
-    cut, noise = good[: r.randrange(len(good))], r.randbytes(r.randrange(300))
-    return follows(r.choice([cut, noise, raw({**fields(NEXT, NEW), field: wrong}), raw(wrong), b"[" * 9000, b"null"]))
+def nonsense(r: Random) -> Found:
+    good, wrong = made(5, NEW, (EVE, ANN)), r.choice((None, -1, 1.5, "x", [], {}, True, 10**400, [{}], "\0"))
+    field = raw(fields(5, NEW) | {r.choice(("format", "network", "number", "issued", "threshold", "episodes")): wrong})
+    return fifth(r.choice([good[: r.randrange(1, len(good))], r.randbytes(300), field, raw(wrong), b"[" * 9000]))
 
 
 WEAK, ODD = peer_id(bytes(32)), "1" * 52  # anybody signs for the first; the second is no key
-KINDS: dict[Callable[[Random], Card | Refusal], Refusal] = {
-    forged: Refusal.FORGED,
-    gapped: Refusal.GAP,
-    over: Refusal.OVER_LIMITS,
-    misspelt: Refusal.NOT_CANONICAL,
-    nonsense: Refusal.MALFORMED,
-    lambda r: follows(b"{" + r.randbytes(MAX_BYTES)): Refusal.TOO_BIG,
-    lambda r: follow(CHAIN[: r.randrange(1, 4)], NETWORK, NOW, CARDS[-1]): Refusal.ROLLED_BACK,
-    lambda r: follows(made(NEXT, NEW, (EVE, ANN)), NOW + 91 * DAY + NEXT + r.randrange(DAY**2)): Refusal.EXPIRED,
-    lambda r: follows(made(NEXT, NEW, (EVE, ANN)), NOW - DAY - r.randrange(NOW - DAY)): Refusal.NOT_YET,
-    lambda r: follows(made(NEXT, NEW, r.choice([(), (EVE,), (DAN, EVE), (DAN,)]))): Refusal.TOO_FEW,
-    lambda r: follows(made(NEXT, NEW, (BOB, r.choice((EVE, ANN))))): Refusal.TOO_FEW_BEFORE,
-    lambda r: follow(
-        [made(1, NEW, NEW, network=r.choice(("", "a" * 26, NETWORK)))], NETWORK, NOW
-    ): Refusal.OTHER_NETWORK,
-    lambda r: follows(made(NEXT, NEW, (EVE, ANN), network=r.choice(("", "a" * 26)))): Refusal.OTHER_NETWORK,
-    lambda r: follow([], NETWORK, NOW): Refusal.MALFORMED,
-    lambda r: follows(raw(fields(NEXT, NEW, signers=[r.choice((WEAK, ODD, "", "\u20ac"))]))): Refusal.BAD_KEY,
-    lambda r: follow([*CHAIN[:3], made(4, OLD, OLD, notes=str(r.random()))], NETWORK, NOW, CARDS[-1]): Refusal.CONFLICT,
-}
+KINDS: Sequence[tuple[Refusal, Callable[[Random], Found]]] = (
+    (Refusal.FORGED, forged),
+    (Refusal.GAP, lambda r: follow(CHAIN[: (gone := r.randrange(3))] + CHAIN[gone + 1 :], NETWORK, NOW)),
+    (Refusal.OVER_LIMITS, over),
+    (Refusal.NOT_CANONICAL, misspelt),
+    (Refusal.MALFORMED, nonsense),
+    (Refusal.MALFORMED, lambda r: follow([], NETWORK, NOW)),
+    (Refusal.TOO_BIG, lambda r: fifth(b"{" + r.randbytes(MAX_BYTES))),
+    (Refusal.ROLLED_BACK, lambda r: follow(CHAIN[: r.randrange(1, 4)], NETWORK, NOW, CARDS[-1])),
+    (Refusal.EXPIRED, lambda r: fifth(now=NOW + 91 * DAY + 5 + r.randrange(DAY**2))),
+    (Refusal.NOT_YET, lambda r: fifth(now=NOW - DAY - r.randrange(NOW - DAY))),
+    (Refusal.TOO_FEW, lambda r: fifth(by=r.choice([(), (EVE,), (DAN, EVE), (DAN,)]))),
+    (Refusal.TOO_FEW_BEFORE, lambda r: fifth(by=(BOB, r.choice((EVE, ANN))))),
+    (Refusal.OTHER_NETWORK, lambda r: follow([made(1, NEW, NEW, network=r.choice(("", NETWORK)))], NETWORK, NOW)),
+    (Refusal.OTHER_NETWORK, lambda r: fifth(network=r.choice(("", "a" * 26)))),
+    (Refusal.BAD_KEY, lambda r: fifth(raw(fields(5, NEW, signers=[r.choice((WEAK, ODD, "", "\u20ac"))])))),
+    (
+        Refusal.CONFLICT,
+        lambda r: follow([*CHAIN[:3], made(4, OLD, OLD, notes=str(r.random()))], NETWORK, NOW, CARDS[-1]),
+    ),
+)
 
 
 def test_a_thousand_hostile_cards_are_refused_each_with_its_reason() -> None:
-    """Nothing but a count is left of them."""
     r, counted = Random(36), Counter[Refusal]()
-    kinds = [*KINDS.items()]
     for number in range(1000):
-        make, reason = kinds[number % len(kinds)]
-        found = make(r)
-        assert found is reason, (number, make.__name__, found)
+        reason, make = KINDS[number % len(KINDS)]
+        assert (found := make(r)) is reason, (number, reason, found)
         counted[reason] += 1
-    assert counted.total() == 1000 and set(counted) == set(Refusal)
+    assert counted.total() == 1000 and {*counted} == {*Refusal}
 
 
 @given(st.integers(0, len(CHAIN) - 1), st.integers(0, 10_000), st.binary(max_size=4), st.integers(0, 4))
 def test_no_changed_byte_is_taken(which: int, place: int, put: bytes, away: int) -> None:
     whole = CHAIN[which]
-    at = place % len(whole)
-    changed = whole[:at] + put + whole[at + away :]
+    changed = whole[: place % len(whole)] + put + whole[place % len(whole) + away :]
     found = follow([*CHAIN[:which], changed, *CHAIN[which + 1 :]], NETWORK, NOW)
     assert isinstance(found, Refusal) or changed == whole

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,14 @@ from pydantic import AfterValidator, Field
 from protocol import card as cards
 from protocol import codec, limits
 from protocol.card import Card, Refusal, Signed
+from protocol.messages import Round
 from swarm_node.commands.command import Command
 from swarm_node.common import private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import write_bytes
 from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.transport.multiaddr import split_peer
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sections import Count, Positive, Section, SwarmName
 
@@ -48,8 +51,8 @@ class DraftConfig(CardConfig):
     threshold: Count = Field(0, description="How many of them must sign. 0: more than half.")
     bootstrap: tuple[Door, ...] = Field((), description="Full addresses of bootstrap nodes.")
     tasks: tuple[str, ...] = Field((), description="As environment.tasks of run. This machine makes their digests.")
-    completions: Positive = Field(limits.MAX_COMPLETIONS, description="Of a group, at most.")
-    characters: Positive = Field(limits.MAX_COMPLETION_CHARS, description="Of a completion, at most.")
+    episodes: Positive = Field(limits.MAX_EPISODES, description="Of a group, at most.")
+    characters: Positive = Field(limits.MAX_EPISODE_CHARS, description="Of an episode, at most.")
     notes: str = Field("", description="For people: who you are, where the questions are from.")
     days: Positive = Field(90, description="How long the card is valid, from now.")
 
@@ -65,9 +68,22 @@ def draft(first: bool, config: DraftConfig) -> None:
     values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
     values |= {"issued": now, "expires": now + config.days * cards.DAY, "signers": sorted(values["signers"])}
     values["threshold"] = values["threshold"] or len(values["signers"]) // 2 + 1
+    values["tasks"] = digested(config.tasks) if config.tasks else values["tasks"]
     whole = {"card": values, "signatures": {}}
     text = json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     save(config.card, [*chain, held(config.card, cards.read(text.encode()))])
+
+
+def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
+    """The tasks, as they are here. UserError for one that this machine does not have."""
+    from swarm_node.environments.kinds import EVALUATION  # here: the other commands are quick
+    from swarm_node.environments.registry import build_environment, with_environment
+
+    with closing(build_environment(with_environment(NodeConfig(), tasks=names))) as environment:
+        kinds = len(environment.catalogue.environments)  # each is asked for an equal share, and its tasks in turn
+        asked = environment.sample(EVALUATION, Round(0), kinds * len(names))
+    found = {tuple(str(getattr(question, key)) for key in TASK) for question in asked}
+    return [dict(zip(TASK, each, strict=True)) for each in sorted(found)]
 
 
 def sign(config: CardConfig) -> None:
