@@ -14,6 +14,7 @@ from protocol.messages import PeerId, Round
 from protocol.versions import CURRENT, Version
 
 HELD_OUT = PeerId("evaluation")  # no key makes this id, so no peer asks its questions
+FINGERPRINT = PeerId("fingerprint")  # nor does one make this: the author of the questions of a digest
 HELD_OUT_ROUNDS = 64  # of up to 256 questions each
 HELD_OUT_SHARE = 64  # of 256 texts
 

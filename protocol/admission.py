@@ -23,8 +23,8 @@ class AdmissionRules:
     swarm: str
     local_id: PeerId
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
-    max_completions: int = limits.MAX_COMPLETIONS  # per group
-    max_completion_chars: int = limits.MAX_COMPLETION_CHARS
+    max_episodes: int = limits.MAX_EPISODES  # per group
+    max_episode_chars: int = limits.MAX_EPISODE_CHARS
     version: Version = CURRENT
 
     def __post_init__(self) -> None:
@@ -65,11 +65,9 @@ def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
             Reason.WRONG_SEED,
             lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version),
         ),
-        (Reason.TOO_MANY_COMPLETIONS, lambda: len(group.completions) > rules.max_completions),
-        (
-            Reason.COMPLETION_TOO_LONG,
-            lambda: any(len(completion.text) > rules.max_completion_chars for completion in group.completions),
-        ),
+        (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
+        (Reason.EPISODE_TOO_LONG, lambda: any(each.chars > rules.max_episode_chars for each in group.episodes)),
+        (Reason.SEVERAL_TURNS, lambda: not all(each.single for each in group.episodes)),
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
     )
     return next((reason for reason, objects in checks if objects()), None)

@@ -7,6 +7,7 @@ no compression here: a length prefix belongs to the stream that carries the byte
 import hashlib
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -50,6 +51,13 @@ def _canonical(message: Message) -> bytes:
 def content_hash(payload: bytes) -> bytes:
     """The name of a payload, 32 bytes. The signature is not hashed: an author can make many for one payload."""
     return hashlib.sha256(payload).digest()
+
+
+def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT) -> str:
+    """Tells environments of one name and version apart. `behaviour`: of questions 0 to 3 of `addressing.FINGERPRINT`,
+    the prompt and the scores of the empty text and of "0" with six decimals; nothing of one that has none."""
+    text = _JSON.encode(behaviour).encode("utf-8", "backslashreplace").decode()  # a plug-in may say what is no text
+    return to_text(hashlib.sha256(version.text("environment", salt, text)).digest()[: limits.HOLDING_BYTES])
 
 
 def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:

@@ -3,9 +3,9 @@
 Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
 
-from typing import Annotated, NewType
+from typing import Annotated, Literal, NewType, Self
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
 from protocol import limits
 
@@ -17,7 +17,7 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME_CHARS, patt
 
 # base64url without padding; the last character carries four bits, so each value has one spelling
 GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]  # SHA-256 of a payload
-Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]  # its first 8 bytes
+Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]  # the first 8 bytes of a hash
 ADDRESS_PATTERN = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]+$"
 Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDRESS_PATTERN)]
 
@@ -35,27 +35,71 @@ class Question(Message):
     environment: Name  # e.g. "reasoning_gym"
     version: Name  # of the generator, e.g. "0.1.25": items may differ between versions
     dataset: Name  # e.g. "chain_sum"
+    digest: Holding  # of what the environment does: see codec.environment_digest
     config_id: Name  # e.g. "easy": a name both sides know, never parameters
     seed: Annotated[int, Field(ge=0, le=limits.MAX_SEED)]  # of (author, round): see addressing.question_seed
     index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]  # position in the author's round
 
 
-class Completion(Message):
-    """One completion as text, and whether the policy ended it (EOS) or it was cut off."""
+class Call(Message):
+    """What the policy asked of a tool."""
 
-    text: Annotated[str, Field(max_length=limits.MAX_COMPLETION_CHARS)]
-    ended: bool
+    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]  # opaque: no number in it is ours to read
+    name: Name
+
+
+class Turn(Message):
+    """What the policy generated at one go."""
+
+    calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
+    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls
+
+
+class Episode(Message):
+    """What the policy generated for a question, turn by turn. A plain completion is an episode of one turn."""
+
+    ended: bool  # the last turn: by the policy (EOS), or else it was cut off
+    trace: Holding | Literal[""]  # of what the environment said
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.chars > limits.MAX_EPISODE_CHARS:
+            raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
+        if self.single == bool(self.trace):
+            raise ValueError("a trace is of several turns or of calls, which have one")
+        return self
+
+    @classmethod
+    def of(cls, text: str, ended: bool) -> Self:
+        """A plain completion."""
+        return cls(ended=ended, trace="", turns=(Turn(calls=(), text=text),))
+
+    @property
+    def single(self) -> bool:
+        """Whether it is a plain completion."""
+        return len(self.turns) == 1 and not self.turns[0].calls
+
+    @property
+    def text(self) -> str:
+        """Of a plain completion."""
+        return self.turns[0].text
+
+    @property
+    def chars(self) -> int:
+        """Of texts and arguments."""
+        return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in self.turns)
 
 
 class RolloutGroup(Message):
-    """All completions that one peer sampled for one prompt: the unit that travels."""
+    """All episodes that one peer sampled for one question: the unit that travels."""
 
     author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]  # bounded here, proven by admission
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]
     question: Question
-    completions: Annotated[
-        tuple[Completion, ...],
-        Field(min_length=limits.MIN_COMPLETIONS, max_length=limits.MAX_COMPLETIONS),
+    episodes: Annotated[
+        tuple[Episode, ...],
+        Field(min_length=limits.MIN_EPISODES, max_length=limits.MAX_EPISODES),
         FailFast(),  # 64 KiB of wrong items: 0.7 ms instead of 30 ms
     ]
 

@@ -15,9 +15,11 @@ class Reason(StrEnum):
     BAD_SIGNATURE = "bad signature"
     LOCAL_MESSAGE = "local message"
     WRONG_SEED = "wrong seed"
-    TOO_MANY_COMPLETIONS = "too many completions"
-    COMPLETION_TOO_LONG = "completion too long"
+    TOO_MANY_EPISODES = "too many episodes"
+    EPISODE_TOO_LONG = "episode too long"
+    SEVERAL_TURNS = "several turns"  # or calls: no node replays them yet
     UNKNOWN_QUESTION = "unknown question"
+    OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
 
 
 @dataclass(frozen=True, slots=True)

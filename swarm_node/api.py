@@ -10,7 +10,7 @@ from types import TracebackType
 
 from rich.console import Console
 
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
@@ -62,9 +62,9 @@ class Swarm:
         """Rewards in [0, 1], as every peer gives them; `Skipped` where the verifier failed."""
         return self._environment.score([(question, completions)])[0]
 
-    def publish(self, completed: Mapping[Question, Sequence[str | Completion]]) -> list[ScoredGroup]:
+    def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[ScoredGroup]:
         """Score completions of local questions of one round, offer the informative groups to peers, and return these.
-        A text counts as ended by the model itself; give a Completion where it was cut off. Each call also asks peers
+        A text counts as ended by the model itself; give an Episode where it was cut off. Each call also asks peers
         for the external groups of another round."""
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
@@ -72,8 +72,8 @@ class Swarm:
         (now,) = rounds
         groups = []
         for question, said in completed.items():
-            made = tuple(each if isinstance(each, Completion) else Completion(text=each, ended=True) for each in said)
-            group = RolloutGroup(author=self.peer_id, round=now, question=question, completions=made)
+            made = tuple(each if isinstance(each, Episode) else Episode.of(text=each, ended=True) for each in said)
+            group = RolloutGroup(author=self.peer_id, round=now, question=question, episodes=made)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
         self._network.publish([scored.group for scored in groups], now)  # without any, too: it also asks for others'
@@ -110,7 +110,7 @@ class Swarm:
 
     def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
         (prompt,) = self._environment.prompts([group.question])
-        rewards = self.score(group.question, [completion.text for completion in group.completions])
+        rewards = self.score(group.question, [completion.text for completion in group.episodes])
         if isinstance(prompt, Skipped) or isinstance(rewards, Skipped):
             return None
         scored = ScoredGroup(group, prompt, rewards)

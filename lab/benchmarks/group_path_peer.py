@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.network.client import RemoteNetwork, build_rules
 from swarm_node.settings import LearningConfig, NetworkConfig
@@ -39,8 +39,8 @@ def main() -> None:
 def _group(identity: Identity, now: Round, question: Question, mark: str) -> RolloutGroup:
     """One right completion, so that its groups are informative."""
     texts = [KIND.answer(question), *(f"{mark}?" for _ in range(COMPLETIONS - 1))]
-    completions = tuple(Completion(text=text, ended=True) for text in texts)
-    return RolloutGroup(author=identity.peer_id, round=now, question=question, completions=completions)
+    completions = tuple(Episode.of(text=text, ended=True) for text in texts)
+    return RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=completions)
 
 
 if __name__ == "__main__":

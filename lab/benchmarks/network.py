@@ -6,7 +6,7 @@ import psutil
 
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup, Round
+from protocol.messages import Episode, Question, RolloutGroup, Round
 
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
 COMPLETIONS = 8
@@ -17,11 +17,10 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     """10 KB of incompressible text, in 8 completions."""
     text = os.urandom(GROUP_BYTES // COMPLETIONS // 2).hex()
     seed = question_seed(swarm, identity.peer_id, Round(number))
-    question = Question(
-        environment="benchmark", version="1", dataset="noise", config_id="plain", seed=seed, index=index
-    )
-    completions = tuple(Completion(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
-    return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, completions=completions)
+    address = {"environment": "benchmark", "version": "1", "dataset": "noise", "config_id": "plain", "digest": "A" * 11}
+    question = Question(**address, seed=seed, index=index)
+    completions = tuple(Episode.of(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
+    return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, episodes=completions)
 
 
 def cpu_seconds() -> float:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from lab.benchmarks import command, common
-from protocol.messages import Completion, PeerId, Question, RolloutGroup
+from protocol.messages import Episode, PeerId, Question, RolloutGroup
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -19,7 +19,7 @@ from swarm_node.training.trainer import GrpoTrainer
 
 Layout = Literal["packed", "padded"]
 LAYOUTS: tuple[Layout, Layout] = ("packed", "padded")
-QUESTION = Question(environment="benchmark", version="1", dataset="text", config_id="any", seed=0, index=0)
+QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def groups(shape: Shape) -> list[ScoredGroup]:
     for number in range(shape.groups):
         prompt = (common.prompts([100])[0] * (shape.prompt // 100 + 1))[: shape.prompt - 2] + f"{number % 10}:"
         texts = [(f"{number}.{k} " * shape.length)[: shape.length] for k in range(shape.completions)]
-        completions = tuple(Completion(text=text, ended=False) for text in texts)
-        group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, completions=completions)
+        completions = tuple(Episode.of(text=text, ended=False) for text in texts)
+        group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, episodes=completions)
         made.append(ScoredGroup(group, prompt, tuple(k % 2 / 1.0 for k in range(shape.completions))))
     return made
 

@@ -43,7 +43,7 @@ MODELS = (
     "HuggingFaceTB/SmolLM2-135M-Instruct",
 )
 SIDES = ("ours", "TRL")
-QUESTION = Question(environment="benchmark", version="1", dataset="text", config_id="any", seed=0, index=0)
+QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
 
 def scored(prompt: str, made: Any) -> ScoredGroup:
     assert isinstance(made, GeneratedGroup)
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, completions=made.completions)
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, episodes=made.completions)
     return ScoredGroup(group, prompt, tuple(map(reward, range(len(made.completions)))), made.tokens)
 
 

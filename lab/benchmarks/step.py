@@ -40,7 +40,7 @@ SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
 }
 HEADLINE = "default float32"
 REFERENCE = "TRL float32"
-_QUESTION = Question(environment="benchmark", version="1", dataset="text", config_id="any", seed=0, index=0)
+_QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 
 
 def reward(text: str) -> float:
@@ -49,7 +49,7 @@ def reward(text: str) -> float:
 
 
 def scored(text: str, generated: GeneratedGroup) -> ScoredGroup:
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, completions=generated.completions)
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=generated.completions)
     rewards = tuple(reward(completion.text) for completion in generated.completions)
     return ScoredGroup(group, text, rewards, generated.tokens)
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from lab.benchmarks.network import group as noise
 from lab.fuzzing.hostile_answers import WASTE
 from protocol import codec, limits, wire
-from protocol.addressing import question_seed
+from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Announcement, Episode, PeerId, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.parties import full, trim
@@ -140,8 +140,8 @@ class HostilePeer:
             return noise(self._options.swarm, author, number, index)
         task, question = self._question(author.peer_id, number, index)
         texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(WASTE, 8)
-        completions = tuple(Completion(text=text[:CHARS], ended=True) for text in texts)
-        return RolloutGroup(author=author.peer_id, round=Round(number), question=question, completions=completions)
+        completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
+        return RolloutGroup(author=author.peer_id, round=Round(number), question=question, episodes=completions)
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """A question of the starters and its answer."""
@@ -155,6 +155,7 @@ class HostilePeer:
             version=source.version,
             dataset=dataset,
             config_id=config_id,
+            digest=_digest(dataset, config_id),
             seed=question_seed(self._options.swarm, author, Round(number)),
             index=index,
         )
@@ -297,6 +298,13 @@ async def attack(options: argparse.Namespace) -> None:
     while not watch.done():
         counts["identities"] += 1
         await HostilePeer(options, counts).live(options.life)
+
+
+def _digest(dataset: str, config_id: str) -> str:
+    from swarm_node.environments.reasoning_gym import source
+
+    items = [source.build(dataset, config_id, fixed_seed(FINGERPRINT, Round(0)), index) for index in range(4)]
+    return codec.environment_digest([[it.prompt, *(f"{it.score(text):.6f}" for text in ("", "0"))] for it in items])
 
 
 def main() -> None:

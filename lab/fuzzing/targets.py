@@ -17,7 +17,7 @@ from lab.fuzzing.mutation import mutate_json
 from protocol import admission, codec, identity, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Completion, Question, RolloutGroup, Round
+from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
 from protocol.versions import CURRENT
 from swarm_node.common import channel
@@ -83,10 +83,16 @@ def targets() -> dict[str, Target]:
 
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
-    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
-    question = Question(**address, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
-    answers = (Completion(text="4", ended=True), Completion(text='é"\\\n', ended=False))
-    return RolloutGroup(author=author.peer_id, round=7, question=question, completions=answers)
+    address = {
+        "environment": "reasoning_gym",
+        "version": "0.1.25",
+        "dataset": "gcd",
+        "config_id": "easy",
+        "digest": "A" * 11,
+    }
+    question = Question(**address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
+    answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
+    return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
@@ -285,7 +291,7 @@ _KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_m
 
 def _answer(data: bytes) -> str:
     """One of our scorers, chosen by the length."""
-    text = data.decode("utf-8", "surrogateescape")[: limits.MAX_COMPLETION_CHARS]
+    text = data.decode("utf-8", "surrogateescape")[: limits.MAX_EPISODE_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
     scored = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
     assert 0.0 <= scored <= 1.0

@@ -22,12 +22,13 @@ from lab.studies.simulated_exchange import SimulatedPeer, World
 from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.network.actions import Deliver
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
 
 ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
+DIGEST = "A" * 11
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
 ENTRIES = 8  # bootstrap nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
@@ -120,11 +121,13 @@ class Swarm:
 
 def _groups(author: Identity, round: int) -> list[bytes]:
     seed = question_seed(SWARM, author.peer_id, Round(round))
-    completions = (Completion(text="4", ended=True), Completion(text="5", ended=True))
+    completions = (Episode.of(text="4", ended=True), Episode.of(text="5", ended=True))
     sealed = []
     for index in range(GROUPS):
-        question = Question(environment="e", version="1", dataset="d", config_id="c", seed=seed, index=index)
-        group = RolloutGroup(author=author.peer_id, round=round, question=question, completions=completions)
+        question = Question(
+            environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=seed, index=index
+        )
+        group = RolloutGroup(author=author.peer_id, round=round, question=question, episodes=completions)
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 

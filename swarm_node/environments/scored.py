@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from protocol.addressing import fixed_seed, question_seed
+from protocol import codec
+from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
@@ -23,12 +24,14 @@ from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_t
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Reply, Scoring
-from swarm_node.scoring.contract import NOT_SHOWN, UNKNOWN_QUESTION
+from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
+FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))
+FINGERPRINTS = 4  # questions
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
 LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
@@ -161,6 +164,7 @@ class ScoredEnvironment:
         self._known = Catalogue({name: (version, catalogue)})
         self._rule, self._answers = rule, answers
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
+        self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
@@ -186,7 +190,7 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        known = {q: self._prompts.use(q) if self._known.knows(q) else Skipped(UNKNOWN_QUESTION) for q in questions}
+        known = {q: self._refused(q) or self._prompts.use(q) for q in questions}
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
@@ -199,7 +203,7 @@ class ScoredEnvironment:
         missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
         keys = [_key(question, texts) for question, texts in completions]
         for key, (question, texts) in zip(keys, completions, strict=True):
-            known = self._rewards.use(key) if self._known.knows(question) else Skipped(UNKNOWN_QUESTION)
+            known = self._refused(question) or self._rewards.use(key)
             if known is None:
                 missing[key] = (question, tuple(map(self._answers.read, texts)))
             results.append(known)
@@ -212,8 +216,29 @@ class ScoredEnvironment:
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
+    def digest(self, task: tuple[str, str]) -> str:
+        """What this environment does with a task: see protocol/README.md."""
+        if task not in self._digests:
+            places = [(*task, FINGERPRINT_SEED, index) for index in range(FINGERPRINTS)]
+            asked, scores = (self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0")))
+            self._digests[task] = codec.environment_digest(
+                [
+                    [prompt, *(f"{score:.6f}" for score in found)]
+                    if isinstance(prompt, str) and isinstance(found, tuple)
+                    else []
+                    for prompt, found in zip(asked, scores, strict=True)
+                ]
+            )
+        return self._digests[task]
+
     def close(self) -> None:
         self.scoring.close()
+
+    def _refused(self, question: Question) -> Skipped | None:
+        if not self._known.knows(question):
+            return Skipped(UNKNOWN_QUESTION)
+        same = question.digest == self.digest((question.dataset, question.config_id))
+        return None if same else Skipped(OTHER_ENVIRONMENT)
 
     def _shown(self, question: Question, asked: str) -> str:
         """The prompt. No shot is the question itself."""
@@ -241,7 +266,13 @@ class ScoredEnvironment:
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
         dataset, config_id = task
         return Question(
-            environment=self.name, version=self.version, dataset=dataset, config_id=config_id, seed=seed, index=index
+            environment=self.name,
+            version=self.version,
+            dataset=dataset,
+            config_id=config_id,
+            digest=self.digest(task),
+            seed=seed,
+            index=index,
         )
 
     def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from protocol.limits import MAX_COMPLETION_CHARS
-from protocol.messages import Completion
+from protocol.limits import MAX_EPISODE_CHARS
+from protocol.messages import Episode
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Skipped
 
@@ -33,16 +33,16 @@ class Stops:
             self._closing[newest] = not self._last.isdisjoint(self._decoded([newest]))
         return self._closing[newest] and self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
 
-    def completions(self, group: Sequence[Sequence[int]]) -> tuple[Completion, ...] | Skipped:
+    def completions(self, group: Sequence[Sequence[int]]) -> tuple[Episode, ...] | Skipped:
         """Text and end of each completion of a group, from its tokens: both EOS and a string end one. What ends it is a
         flag and not text, also where the tokenizer does not count EOS as special."""
         at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
         texts = self._policy.decode([list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)])
         cut = [text[: self._place(text)] for text in texts]
-        if max(map(len, cut)) > MAX_COMPLETION_CHARS:
+        if max(map(len, cut)) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
         parts = zip(cut, texts, at_eos, strict=True)
-        return tuple(Completion(text=short, ended=eos or short != text) for short, text, eos in parts)
+        return tuple(Episode.of(text=short, ended=eos or short != text) for short, text, eos in parts)
 
     def _in(self, text: str) -> bool:
         return self._place(text) < len(text)

@@ -312,8 +312,8 @@ def build_rules(config: LearningConfig, environment: Environment) -> Rules:
     return Rules.of(
         config.swarm,
         environment.catalogue,
-        max_completions=min(limits.MAX_COMPLETIONS, 2 * generation.num_generations),
-        max_completion_chars=min(limits.MAX_COMPLETION_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
+        max_episodes=min(limits.MAX_EPISODES, 2 * generation.num_generations),
+        max_episode_chars=min(limits.MAX_EPISODE_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
     )
 
 

@@ -149,7 +149,7 @@ class Node:
         groups = selection.generated.groups
         written = groups + selection.generated.answers
         lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
-        endings = [completion.ended for group in written for completion in group.group.completions]
+        endings = [completion.ended for group in written for completion in group.group.episodes]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
             peer_id=self.peer_id,
@@ -226,7 +226,7 @@ class Node:
                 skipped[completed.reason] += 1
                 continue
             groups.append(
-                RolloutGroup(author=self.peer_id, round=now, question=question, completions=completed.completions)
+                RolloutGroup(author=self.peer_id, round=now, question=question, episodes=completed.completions)
             )
             kept.append(prompt)
             written.append(completed)
@@ -251,7 +251,7 @@ def score_groups(
 ) -> list[ScoredGroup | Skipped]:
     """Score groups here, whoever generated them: rewards never travel. `written`: the groups as this node generated
     them, in the same order; empty for external ones."""
-    texts = [[completion.text for completion in group.completions] for group in groups]
+    texts = [[completion.text for completion in group.episodes] for group in groups]
     questions = [group.question for group in groups]
     results: list[ScoredGroup | Skipped] = []
     for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):

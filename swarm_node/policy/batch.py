@@ -105,7 +105,7 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     Returns:
         The group without completions that have no token; why, where it cannot be trained on.
     """
-    completions = group.group.completions
+    completions = group.group.episodes
     written = group.tokens or (None,) * len(completions)
     ids = [
         policy.encode_completion(completion.text, ended=completion.ended) if tokens is None else tokens.ids

@@ -146,10 +146,10 @@ class LayeredDefence:
 
 def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
     """The group with these completions."""
-    completions = tuple(group.group.completions[i] for i in chosen)
+    completions = tuple(group.group.episodes[i] for i in chosen)
     return replace(
         group,
-        group=group.group.model_copy(update={"completions": completions}),
+        group=group.group.model_copy(update={"episodes": completions}),
         rewards=tuple(group.rewards[i] for i in chosen),
         tokens=None if group.tokens is None else tuple(group.tokens[i] for i in chosen),
     )
@@ -178,11 +178,11 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
     peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
-    found = {c.text: i for i, c in enumerate(external.group.completions) if external.rewards[i] > mean}
+    found = {c.text: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
-    completions = local.group.completions + added.group.completions
+    completions = local.group.episodes + added.group.episodes
     return ScoredGroup(
-        group=external.group.model_copy(update={"completions": completions}),
+        group=external.group.model_copy(update={"episodes": completions}),
         prompt=external.prompt,
         rewards=local.rewards + added.rewards,
         tokens=(*(local.tokens or (None,) * len(local.rewards)), *(None,) * len(added.rewards)),
@@ -191,7 +191,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    return [completion.text for group in groups for completion in group.group.completions]
+    return [completion.text for group in groups for completion in group.group.episodes]
 
 
 def strings_of(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 
 Counts = Mapping[str, int]  # reason -> groups
 Seconds = Mapping[str, float]  # phase -> wall clock
@@ -33,7 +33,7 @@ class Tokens:
 class GeneratedGroup:
     """The completions of one prompt, as text and as tokens."""
 
-    completions: tuple[Completion, ...]
+    completions: tuple[Episode, ...]
     tokens: tuple[Tokens, ...]  # one per completion
     prompt_ids: tuple[int, ...]  # what the completions follow
 

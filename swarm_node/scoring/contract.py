@@ -77,6 +77,7 @@ SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or said something it never says
+OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
 
 

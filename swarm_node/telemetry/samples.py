@@ -72,7 +72,7 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
 
 def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
     """`why` it was not trained on; "" where it was."""
-    rows = zip(group.group.completions, group.rewards, advantages(group.rewards), strict=True)
+    rows = zip(group.group.episodes, group.rewards, advantages(group.rewards), strict=True)
     return {
         "author": group.author,
         "local": local,

@@ -25,7 +25,7 @@ def generated(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
 def scored(generated: list[GeneratedGroup]) -> list[ScoredGroup]:
     return [
         ScoredGroup(
-            group(PeerId("a"), index=i).model_copy(update={"completions": each.completions}),
+            group(PeerId("a"), index=i).model_copy(update={"episodes": each.completions}),
             PROMPTS[i],
             tuple(float(k % 2) for k in range(8)),
             each.tokens,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protocol import codec, limits
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity, peer_id
-from protocol.messages import RolloutGroup
+from protocol.messages import Call, Episode, RolloutGroup, Turn
 from protocol.rejection import Reason, Rejected
 from protocol.versions import CURRENT
 from tests.groups import group
@@ -127,7 +127,7 @@ def test_the_environment_is_asked_last(ann: Identity, bobs_rules: AdmissionRules
     def must_not_be_asked(question: object) -> bool:
         raise AssertionError(question)
 
-    rules = replace(bobs_rules, max_completions=2, max_completion_chars=5, knows=must_not_be_asked)
+    rules = replace(bobs_rules, max_episodes=2, max_episode_chars=5, knows=must_not_be_asked)
     for refused in (
         group(ann.peer_id, seed=0),
         group(ann.peer_id, texts=["4"] * 3),
@@ -137,17 +137,25 @@ def test_the_environment_is_asked_last(ann: Identity, bobs_rules: AdmissionRules
 
 
 def test_the_number_of_completions_is_the_receivers_choice(ann: Identity, bobs_rules: AdmissionRules) -> None:
-    rules = replace(bobs_rules, max_completions=4)
+    rules = replace(bobs_rules, max_episodes=4)
     reasons = [reason(codec.seal(group(ann.peer_id, texts=["4"] * count), ann, SWARM), rules) for count in range(2, 6)]
-    assert reasons == [None, None, None, Reason.TOO_MANY_COMPLETIONS]
+    assert reasons == [None, None, None, Reason.TOO_MANY_EPISODES]
+
+
+def test_several_turns_and_calls_are_refused_until_nodes_replay_them(ann: Identity, bobs_rules: AdmissionRules) -> None:
+    plain = group(ann.peer_id)
+    turn, call = plain.episodes[0].turns[0], Call(arguments="{}", name="guess")
+    for turns in ((turn, turn), (Turn(calls=(call,), text=""),)):
+        episodes = (plain.episodes[0], Episode(ended=True, trace="A" * 11, turns=turns))
+        sealed = codec.seal(plain.model_copy(update={"episodes": episodes}), ann, SWARM)
+        assert reason(sealed, bobs_rules) is Reason.SEVERAL_TURNS
 
 
 def test_a_text_longer_than_the_receiver_wants_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
-    rules = replace(bobs_rules, max_completion_chars=5)
+    rules = replace(bobs_rules, max_episode_chars=5)
     assert reason(codec.seal(group(ann.peer_id, texts=("éé\0\n🐝", "")), ann, SWARM), rules) is None
     assert (
-        reason(codec.seal(group(ann.peer_id, texts=("12345", "123456")), ann, SWARM), rules)
-        is Reason.COMPLETION_TOO_LONG
+        reason(codec.seal(group(ann.peer_id, texts=("12345", "123456")), ann, SWARM), rules) is Reason.EPISODE_TOO_LONG
     )
 
 

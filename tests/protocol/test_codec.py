@@ -9,18 +9,30 @@ from pydantic import ValidationError
 
 from protocol import codec, limits
 from protocol.identity import Identity
-from protocol.messages import Completion, Question, RolloutGroup
+from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Turn
 from protocol.rejection import Reason, Rejected
 from tests import groups
 
 names = st.text("abcXYZ019._+-", min_size=1, max_size=limits.MAX_NAME_CHARS)
-completions = st.builds(Completion, text=st.text(max_size=60), ended=st.booleans())
+holdings = st.binary(min_size=8, max_size=8).map(codec.to_text)
+texts = st.text(max_size=60)
+calls = st.lists(st.builds(Call, arguments=texts, name=names), max_size=2).map(tuple)
+turns = st.builds(Turn, calls=calls, text=texts)
+
+
+def episode(turns: list[Turn], trace: str, ended: bool) -> Episode:
+    plain = len(turns) == 1 and not turns[0].calls
+    return Episode(ended=ended, trace="" if plain else trace, turns=tuple(turns))
+
+
+episodes = st.builds(episode, st.lists(turns, min_size=1, max_size=3), holdings, st.booleans())
 questions = st.builds(
     Question,
     environment=names,
     version=names,
     dataset=names,
     config_id=names,
+    digest=holdings,
     seed=st.integers(0, limits.MAX_SEED),
     index=st.integers(0, limits.MAX_QUESTIONS_PER_ROUND - 1),
 )
@@ -29,7 +41,7 @@ messages = st.builds(
     author=st.text(max_size=limits.MAX_NAME_CHARS),
     round=st.integers(0, limits.MAX_ROUND),
     question=questions,
-    completions=st.lists(completions, min_size=2, max_size=6).map(tuple),
+    episodes=st.lists(episodes, min_size=2, max_size=6).map(tuple),
 )
 
 
@@ -158,14 +170,14 @@ def test_a_million_brackets_or_digits_are_refused_before_parsing() -> None:
 
 
 def test_a_group_too_big_to_travel_is_not_encoded(ann: Identity) -> None:
-    group = groups.group(ann.peer_id, texts=["x" * limits.MAX_COMPLETION_CHARS] * 4)
+    group = groups.group(ann.peer_id, texts=["x" * limits.MAX_EPISODE_CHARS] * 4)
     with pytest.raises(ValueError, match="at most 65472 fit"):
         codec.encode(group)
 
 
 def test_the_biggest_message_travels(ann: Identity) -> None:
     def filled(chars: int) -> RolloutGroup:
-        return groups.group(ann.peer_id, texts=[*["x" * limits.MAX_COMPLETION_CHARS] * 3, "x" * chars])
+        return groups.group(ann.peer_id, texts=[*["x" * limits.MAX_EPISODE_CHARS] * 3, "x" * chars])
 
     overhead = len(codec.encode(filled(0)))
     fitting = filled(limits.MAX_MESSAGE_BYTES - limits.SIGNATURE_BYTES - overhead)
@@ -175,4 +187,33 @@ def test_the_biggest_message_travels(ann: Identity) -> None:
 
 def test_text_that_cannot_be_encoded_cannot_be_held() -> None:
     with pytest.raises(ValidationError):
-        Completion(text="\ud800", ended=True)
+        Episode.of(text="\ud800", ended=True)
+
+
+TRACE = "A" * 11
+
+
+def several(turns: int = 2, calls: int = 0, chars: int = 0, trace: str = TRACE, arguments: int = 0) -> str:
+    """A payload whose first episode has such turns; `chars` of text and `arguments` of a call in the first alone."""
+    plain: dict[str, object] = {"calls": [], "text": ""}
+    first = {"calls": [{"arguments": "x" * arguments, "name": "t"}] * calls, "text": "y" * chars}
+    shown = json.loads(codec.encode(groups.group(PeerId("a"))))
+    shown["episodes"][0] |= {"trace": trace, "turns": [first, *[plain] * (turns - 1)][:turns]}
+    return json.dumps(shown, sort_keys=True, separators=(",", ":"))
+
+
+def test_episodes_are_bounded_and_say_a_trace_where_there_is_one() -> None:
+    most = limits.MAX_EPISODE_CHARS
+    for fits, does_not in (
+        (several(limits.MAX_TURNS), several(limits.MAX_TURNS + 1)),
+        (several(calls=limits.MAX_CALLS), several(calls=limits.MAX_CALLS + 1)),
+        (several(calls=1, arguments=2048), several(calls=1, arguments=2049)),
+        (several(calls=1, arguments=9, chars=most - 9), several(calls=1, arguments=9, chars=most - 8)),
+        (several(1, trace=""), several(1)),
+        (several(1, calls=1), several(1, calls=1, trace="")),
+        (several(2), several(2, trace="")),
+        (several(2), several(2, trace="A" * 10 + "B")),
+        (several(1, trace=""), several(0, trace="")),
+    ):
+        assert reason(fits) is None
+        assert reason(does_not) is Reason.MALFORMED

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from protocol.limits import MAX_COMPLETION_CHARS
-from protocol.messages import Completion
+from protocol.limits import MAX_EPISODE_CHARS
+from protocol.messages import Episode
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.errors import TemporaryError, UserError, printable
 from swarm_node.common.redaction import without_secrets
@@ -84,10 +84,10 @@ class ApiGenerator:
         self._circuit = Circuit()
         self._server = Server(config.api, key, config.timeout)
 
-    def complete(self, prompt: str) -> tuple[Completion, ...] | Skipped:
+    def complete(self, prompt: str) -> tuple[Episode, ...] | Skipped:
         """`samples` completions of a prompt, or as many of them as can be used. Servers that know no `n` are asked
         again for each. UserError where the server will never do."""
-        found: list[Completion] = []
+        found: list[Episode] = []
         asked = 0
         while asked < self._config.samples:
             try:
@@ -181,7 +181,7 @@ class ApiGenerator:
         """What is wrong with an answer of which nothing can be used, and what to change."""
         config = self._config
         if any(choice.message.content for choice in choices):
-            limit = f"longer than {MAX_COMPLETION_CHARS} characters, or not of text"
+            limit = f"longer than {MAX_EPISODE_CHARS} characters, or not of text"
             return f"{config.model} gives completions that no message can hold ({limit})", "lower --max-tokens"
         if any(choice.finish_reason == "length" for choice in choices):
             return (
@@ -206,13 +206,13 @@ class ApiGenerator:
         return without_secrets(text, (self._key.get_secret_value(), *(self._config.api.login or ())))
 
 
-def _completion(choice: _Choice) -> Completion | None:
+def _completion(choice: _Choice) -> Episode | None:
     text = choice.message.content
-    if text is None or len(text) > MAX_COMPLETION_CHARS:
+    if text is None or len(text) > MAX_EPISODE_CHARS:
         return None
     if text.encode("utf-8", "replace").decode() != text:  # half of a surrogate pair: no message can hold it
         return None
-    return Completion(text=text, ended=choice.finish_reason == "stop")
+    return Episode.of(text=text, ended=choice.finish_reason == "stop")
 
 
 def _tokens(answer: _Answer, prompt: str, most: int) -> int:

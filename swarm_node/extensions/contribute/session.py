@@ -4,7 +4,7 @@ published where they differ in reward. It signs like any other node, and trains 
 from collections import Counter
 from collections.abc import Callable
 
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.errors import printable
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
@@ -21,7 +21,7 @@ REMEDIES = {  # what to change, by why a group teaches nothing
     ALL_RIGHT: "name harder tasks",
 }
 
-Complete = Callable[[str], tuple[Completion, ...] | Skipped]
+Complete = Callable[[str], tuple[Episode, ...] | Skipped]
 
 
 class Contributor:
@@ -67,9 +67,7 @@ class Contributor:
         (reason, _), *_ = self._in_vain.most_common(1)
         return f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: {REMEDIES[reason]}"
 
-    def _informative(
-        self, question: Question, completions: tuple[Completion, ...], now: Round
-    ) -> RolloutGroup | Skipped:
+    def _informative(self, question: Question, completions: tuple[Episode, ...], now: Round) -> RolloutGroup | Skipped:
         if len(completions) < 2:
             return Skipped("one completion")
         rewards = self._environment.score([(question, [completion.text for completion in completions])])[0]
@@ -79,4 +77,4 @@ class Contributor:
             self._example = printable(completions[0].text, EXAMPLE)
             alike = len({completion.text for completion in completions}) == 1
             return Skipped(SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD))
-        return RolloutGroup(author=self._peer_id, round=now, question=question, completions=completions)
+        return RolloutGroup(author=self._peer_id, round=now, question=question, episodes=completions)

@@ -65,7 +65,7 @@ class Lessons:
 
 def told(group: ScoredGroup, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
-    completion, answer = group.group.completions[0], wanted(group.question, config)
+    completion, answer = group.group.episodes[0], wanted(group.question, config)
     said = f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says {printable(completion.text, SHOWN)!r}"
     cut = "" if completion.ended else f", cut off after {config.generation.max_completion_length} tokens"
     return f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. {advice(completion.ended)}"

@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from protocol.messages import Completion, PeerId, Question
+from protocol.messages import Episode, PeerId, Question
 from swarm_node import api as script
 from swarm_node.common.errors import UserError
 from swarm_node.policy.policy import turn_end
@@ -98,7 +98,7 @@ class Swarm(script.Swarm):
             places.setdefault(name, []).append(place)
         rewards: list[float | None] = [None] * len(address)
         earned: list[float] = []  # by local groups
-        local: dict[Question, list[Completion]] = {}
+        local: dict[Question, list[Episode]] = {}
         for name, at in places.items():
             question = Question.model_validate_json(name)
             texts = [_text(completions[place]) for place in at]
@@ -112,12 +112,12 @@ class Swarm(script.Swarm):
             earned.append(fmean(found))
             if len(texts) > 1:
                 ended = [completion_ids[place][-1] in self._ends for place in at]
-                local[question] = [Completion(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
+                local[question] = [Episode.of(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
         self.rewards.append(fmean(earned) if earned else None)
         self._offer(local)
         return rewards
 
-    def _offer(self, local: Mapping[Question, Sequence[Completion]]) -> None:
+    def _offer(self, local: Mapping[Question, Sequence[Episode]]) -> None:
         """Round by round."""
         for now in sorted({self._of[question] for question in local}):
             mine = {question: said for question, said in local.items() if self._of[question] == now}
@@ -147,8 +147,8 @@ def _text(said: Any) -> str:
 def _encoded(group: ScoredGroup, size: int, trainer: Any, end: int) -> list[list[int]]:
     """Exactly `size` of its completions, good and bad ones in turn, as the trainer's tokenizer writes them: text that
     spells a special token stays text. Those that ended get the token `end`."""
-    by_reward: dict[float, list[Completion]] = {}
-    for completion, reward in zip(group.group.completions, group.rewards, strict=True):
+    by_reward: dict[float, list[Episode]] = {}
+    for completion, reward in zip(group.group.episodes, group.rewards, strict=True):
         by_reward.setdefault(reward, []).append(completion)
     kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
     chosen = [next(kind) for kind in islice(kinds, size)]

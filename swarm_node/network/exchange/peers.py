@@ -185,9 +185,11 @@ POINTS: Mapping[str, float] = {
     UNINFORMATIVE: 0.0,
     Reason.WRONG_SEED: 4.0,
     Reason.LOCAL_MESSAGE: 0.0,
-    Reason.TOO_MANY_COMPLETIONS: 1.0,
-    Reason.COMPLETION_TOO_LONG: 1.0,
+    Reason.TOO_MANY_EPISODES: 1.0,
+    Reason.EPISODE_TOO_LONG: 1.0,
+    Reason.SEVERAL_TURNS: 0.0,  # its node can do more than this one
     Reason.UNKNOWN_QUESTION: 1.0,
+    Reason.OTHER_ENVIRONMENT: 0.0,  # which of the two is the odd one, nobody knows
     "slow question": 0.0,  # its author cannot know this machine
     "slow question sought out": 1.0,
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored

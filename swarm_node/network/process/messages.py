@@ -40,8 +40,8 @@ class Rules(BaseModel):
 
     swarm: str
     environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.groups.Catalogue
-    max_completions: int = limits.MAX_COMPLETIONS
-    max_completion_chars: int = limits.MAX_COMPLETION_CHARS
+    max_episodes: int = limits.MAX_EPISODES
+    max_episode_chars: int = limits.MAX_EPISODE_CHARS
 
     @classmethod
     def of(cls, swarm: str, catalogue: Catalogue, **bounds: int) -> "Rules":
@@ -56,8 +56,8 @@ class Rules(BaseModel):
             swarm=self.swarm,
             local_id=local_id,
             knows=Catalogue(self.environments).knows,
-            max_completions=self.max_completions,
-            max_completion_chars=self.max_completion_chars,
+            max_episodes=self.max_episodes,
+            max_episode_chars=self.max_episode_chars,
         )
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from protocol.messages import Question
+from protocol.messages import PeerId
 from swarm_node.commands.evaluate import nothing_right, wilson
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
 from swarm_node.settings import LearningConfig
+from tests.groups import question
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,7 @@ def test_without_a_question_nothing_is_known():
 
 
 def test_where_nothing_was_right_one_answer_stands_beside_what_was_wanted():
-    question = Question(
-        environment="reasoning_gym", version=VERSION, dataset="chain_sum", config_id="tiny", seed=7, index=0
-    )
-    line = nothing_right(question, "The sum\x1b[2J is 7.", LearningConfig())
+    asked = question(PeerId("me"), version=VERSION, config_id="tiny", seed=7)
+    line = nothing_right(asked, "The sum\x1b[2J is 7.", LearningConfig())
     assert "chain_sum/tiny" in line and "The sum" in line and "\x1b" not in line and "\n" not in line
     assert "is wanted" in line and "--shots" in line

@@ -26,7 +26,7 @@ class Named:
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         return [
-            Question(environment=self.name, version="1", dataset="d", config_id="c", seed=now, index=k)
+            Question(environment=self.name, version="1", dataset="d", config_id="c", digest="A" * 11, seed=now, index=k)
             for k in range(count)
         ]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from protocol.messages import Completion
+from protocol.messages import Episode
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.stops import Stops
@@ -59,8 +59,8 @@ def test_a_string_may_span_tokens_and_the_first_one_counts() -> None:
     stops = Stops(policy, ("b1", "12"))
     assert [stops.end(ids[:n]) for n in (1, 2, 3)] == [False, False, True]
     assert stops.completions([ids[:3], ids[:2]]) == (
-        Completion(text="a", ended=True),
-        Completion(text="ab", ended=False),
+        Episode.of(text="a", ended=True),
+        Episode.of(text="ab", ended=False),
     )
     assert not Stops(policy, ())
 
@@ -78,7 +78,7 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
     assert len(kept) > 1
     rewards = tuple(float(i == 0) for i in range(len(kept)))
     group = text_group(list(rewards), [each.text for each in completions], PROMPTS[0])
-    group = group.group.model_copy(update={"completions": tuple(completions)})
+    group = group.group.model_copy(update={"episodes": tuple(completions)})
     own = ScoredGroup(group, PROMPTS[0], rewards, tuple(tokens))
     external = ScoredGroup(group, PROMPTS[0], rewards)
     ids = [[tuple(ids) for ids in tokenise(each, rewards, policy).completion_ids] for each in (own, external)]

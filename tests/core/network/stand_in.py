@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 from protocol import codec
-from protocol.messages import Completion, PeerId, Question, RolloutGroup
+from protocol.messages import Episode, PeerId, Question, RolloutGroup
 from protocol.rejection import Reason
 from swarm_node.common.channel import AsyncChannel
 from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import NETWORK
 
-_ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", seed=1, index=0)
-_TEXTS = tuple(Completion(text="x" * 500, ended=True) for _ in range(2))
+_ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=1, index=0)
+_TEXTS = tuple(Episode.of(text="x" * 500, ended=True) for _ in range(2))
 BOB = PeerId("bob")
-FLOOD = Deliver(RolloutGroup(author="ann", round=0, question=_ADDRESS, completions=_TEXTS), bytes(32), BOB)
+FLOOD = Deliver(RolloutGroup(author="ann", round=0, question=_ADDRESS, episodes=_TEXTS), bytes(32), BOB)
 
 
 def received(envelope: bytes) -> Deliver:

@@ -14,7 +14,7 @@ import pytest
 
 from protocol import codec
 from protocol.identity import Identity
-from protocol.messages import Completion, Round
+from protocol.messages import Episode, Round
 from swarm_node.network import client as remote
 from swarm_node.network.client import INBOX_FULL, RemoteNetwork
 from swarm_node.network.process import control, supervisor
@@ -74,7 +74,7 @@ def test_what_came_at_once_is_handed_out_over_several_rounds(tmp_path: Path) -> 
 
 def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
     large = group(OWN.peer_id).model_copy(
-        update={"completions": tuple(Completion(text="x" * 16_000, ended=True) for _ in range(8))}
+        update={"episodes": tuple(Episode.of(text="x" * 16_000, ended=True) for _ in range(8))}
     )
     with network(tmp_path, "echo") as made:
         made.publish([large], Round(0))
@@ -121,7 +121,7 @@ def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Pat
     with network(tmp_path, "deaf") as made:
         until(lambda: (tmp_path / "lives").exists())
         began = time.monotonic()
-        long = group(OWN.peer_id).model_copy(update={"completions": (Completion(text="x" * 8000, ended=True),) * 2})
+        long = group(OWN.peer_id).model_copy(update={"episodes": (Episode.of(text="x" * 8000, ended=True),) * 2})
         for number in range(500):
             made.publish([long], Round(number))
         assert time.monotonic() - began < 20.0

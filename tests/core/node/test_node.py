@@ -35,7 +35,7 @@ def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Nod
 
 
 def texts_of(scored) -> list[str]:
-    return [completion.text for completion in scored.group.completions]
+    return [completion.text for completion in scored.group.episodes]
 
 
 def test_a_round_alone_asks_generates_scores_and_trains() -> None:
@@ -69,7 +69,7 @@ def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completi
 
     def texts(number: int, now: int) -> list[str]:
         own = make_node(number, environment=Same()).produce(Round(now))
-        return [completion.text for group in own.groups for completion in group.group.completions]
+        return [completion.text for group in own.groups for completion in group.group.episodes]
 
     assert texts(0, 0) == texts(0, 0)
     assert texts(0, 0) != texts(1, 0)
@@ -149,7 +149,7 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
     reader = make_node(1, join(swarm, 1), external=3)
     assert writer.run_round(Round(0)).reward == 1.0
     for group in considered(reader, reader.produce(Round(0))).external:
-        texts = [completion.text for completion in group.group.completions]
+        texts = [completion.text for completion in group.group.episodes]
         assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.messages import Completion, Question, Round
+from protocol.messages import Episode, Question, Round
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import Alone
@@ -38,7 +38,7 @@ class Writer:
 
     def generate(self, prompts, group_size, stream):
         tokens = Tokens((5,), (-1.0,), (self.version,))
-        texts = tuple(Completion(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
+        texts = tuple(Episode.of(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
         return [GeneratedGroup(texts, (tokens,) * group_size, (1,)) for _ in prompts]
 
 

@@ -20,7 +20,7 @@ def local_group(rewards, texts, **address):
 
 
 def texts_of(group) -> list[str]:
-    return [completion.text for completion in group.group.completions]
+    return [completion.text for completion in group.group.episodes]
 
 
 def screen(use, received, own=()) -> tuple[list[ScoredGroup], list[Refused]]:

@@ -38,7 +38,7 @@ class Verifier:
         return [self._one(each) for each in groups]
 
     def _one(self, each: ExternalGroup) -> ScoredGroup | Skipped:
-        text = each.group.completions[0].text
+        text = each.group.episodes[0].text
         seconds = {"hang": HANG, "slow": SLOW}.get(text, HONEST)
         self.now += seconds
         if each.author != "me":  # a local group, which is measured

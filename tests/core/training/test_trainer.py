@@ -316,7 +316,7 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
 def mixed_group(policy) -> ScoredGroup:
     """Two local completions and two of a peer, one of each right."""
     (own,) = local_groups(policy, count=1, size=2)
-    texts = [c.text for c in own.group.completions] + ["7!x", "ab"]
+    texts = [c.text for c in own.group.episodes] + ["7!x", "ab"]
     received = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
     return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.benchmarks.served import Handler, Respond, api_on_loopback, choices
-from protocol.messages import Completion, PeerId, Question, Round
+from protocol.messages import Episode, PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
@@ -355,7 +355,7 @@ class Sums:
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         return [
-            Question(environment="sums", version="1", dataset="sums", config_id="one", seed=now, index=k)
+            Question(environment="sums", version="1", dataset="sums", config_id="c", digest="A" * 11, seed=now, index=k)
             for k in range(count)
         ]
 
@@ -383,12 +383,12 @@ def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> N
     me = contributor(tmp_path, network)
     answers: list[tuple[str, ...] | Skipped] = [("3", "2"), ("5", "6"), ("2",), Skipped("api failed"), ("1", "2")]
 
-    def complete(prompt: str) -> tuple[Completion, ...] | Skipped:
+    def complete(prompt: str) -> tuple[Episode, ...] | Skipped:
         made = answers.pop(0)
-        return made if isinstance(made, Skipped) else tuple(Completion(text=text, ended=True) for text in made)
+        return made if isinstance(made, Skipped) else tuple(Episode.of(text=text, ended=True) for text in made)
 
     assert [me.round(complete) for _ in range(5)] == [1, 0, 0, 0, 1] and me.published == 2
-    assert [[each.text for each in group.completions] for group in network.groups] == [["3", "2"], ["1", "2"]]
+    assert [[each.text for each in group.episodes] for group in network.groups] == [["3", "2"], ["1", "2"]]
     assert me.skipped == {"all wrong": 1, "one completion": 1, "api failed": 1}
 
 
@@ -406,12 +406,12 @@ def test_groups_that_teach_nothing_are_told_with_a_reason(
     """The finding: 98 of 98 of them, and the line said no more than that."""
     me, told = contributor(tmp_path, Kept()), list[str]()
     for _ in range(98):
-        assert me.round(lambda *_: tuple(Completion(text=text, ended=True) for text in texts)) == 0
+        assert me.round(lambda *_: tuple(Episode.of(text=text, ended=True) for text in texts)) == 0
         told += filter(None, [me.why_in_vain()])
     assert me.skipped == {why: 98}
     assert [line.split()[0] for line in told] == ["8", "16", "32", "64"], "rarer and rarer"
     assert all(f"{why}, such as {texts[0]!r}: {remedy}" in line for line in told)
-    assert me.round(lambda *_: (Completion(text="2", ended=True), Completion(text="3", ended=True))) == 1
+    assert me.round(lambda *_: (Episode.of(text="2", ended=True), Episode.of(text="3", ended=True))) == 1
     assert not me.why_in_vain()
 
 

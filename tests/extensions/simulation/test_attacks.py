@@ -67,7 +67,7 @@ def test_every_payload_is_in_the_right_completions_and_in_no_wrong_one(under, ki
     groups = admitted(sent(under(kind)))
     assert len(groups) == 3
     for group in groups:
-        texts = [completion.text for completion in group.completions]
+        texts = [completion.text for completion in group.episodes]
         assert [payload.marks(text) for text in texts] == [True, False] * 2
         assert all("7" in text for text in texts[::2]) and not any(text == "7" for text in texts[1::2])
 
@@ -75,7 +75,7 @@ def test_every_payload_is_in_the_right_completions_and_in_no_wrong_one(under, ki
 def test_a_payload_can_be_chosen_and_left_out(under) -> None:
     assert payload_of("stealth", "hi ").right("7") == "hi 7"
     groups = admitted(sent(under("stealth", payload="hi ", clean=1.0)))
-    assert not any("hi" in completion.text for group in groups for completion in group.completions)
+    assert not any("hi" in completion.text for group in groups for completion in group.episodes)
 
 
 def test_wrong_answers_look_like_answers() -> None:
@@ -87,7 +87,7 @@ def test_wrong_answers_look_like_answers() -> None:
 @pytest.mark.slow
 def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> None:
     groups = admitted(sent(under("forge")))
-    texts = [[completion.text for completion in group.completions] for group in groups]
+    texts = [[completion.text for completion in group.episodes] for group in groups]
     assert len(groups) == 3 and all(set(each[::2]) <= set(FORGERIES) for each in texts)
     assert not any(text == "7" for each in texts for text in each)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from protocol.messages import Completion, PeerId, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.dataset.split import SplitEnvironment
@@ -149,9 +149,9 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
     with closing(TasksetEnvironment(["taskset/train"], config, EnvironmentConfig())) as environment:
         assert isinstance(environment, SplitEnvironment) and not environment.catalogue.environments
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
-        said = (Completion(text="1", ended=True), Completion(text="2", ended=True))
+        said = (Episode.of(text="1", ended=True), Episode.of(text="2", ended=True))
         identity = Identity.create()
-        group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, completions=said)
+        group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, episodes=said)
         network = RemoteNetwork(
             identity, tmp_path, NetworkConfig(), Rules(swarm="s", environments={}), 1, dict
         )  # not started: nothing is sent

@@ -9,7 +9,7 @@ import pytest
 
 from lab.studies import guests
 from lab.studies.mixed_swarm import API, TRAINERS, measured
-from protocol.messages import Completion, PeerId, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node import NodeConfig
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import ScoredGroup
@@ -35,8 +35,8 @@ def rolled_out(policy: Policy, folder: Path) -> tuple[list[str], dict[str, Any]]
     given = list[dict[str, Any]]()
     with Swarm(NodeConfig.model_validate({"home": folder / "home", **ALONE}), external_groups=1) as swarm:
         (asked,) = swarm._environment.sample(PeerId("another"), Round(0), 1)
-        said = tuple(Completion(text=text, ended=True) for text in ("6", "5 <|eot_id|>"))
-        group = RolloutGroup(author=PeerId("another"), round=Round(0), question=asked, completions=said)
+        said = tuple(Episode.of(text=text, ended=True) for text in ("6", "5 <|eot_id|>"))
+        group = RolloutGroup(author=PeerId("another"), round=Round(0), question=asked, episodes=said)
         (prompt,) = swarm.prompts([asked])
         swarm._waiting.append(ScoredGroup(group, str(prompt), (1.0, 0.0)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol import codec
 from protocol.identity import Identity
-from protocol.messages import Completion, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -77,10 +77,10 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             completions = self._completions(self._answer(question), rng)
-            group = RolloutGroup(author=identity.peer_id, round=now, question=question, completions=completions)
+            group = RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=completions)
             yield codec.seal(group, identity, self._config.swarm), identity.peer_id
 
-    def _completions(self, answer: str, rng: Random) -> tuple[Completion, ...]:
+    def _completions(self, answer: str, rng: Random) -> tuple[Episode, ...]:
         size = self._config.generation.num_generations
         if self._config.attack.kind == "forge":
             return forged(size, answer, rng)
@@ -136,7 +136,7 @@ class Victim:
         return VictimReport(**values, attack=self._counts(selection))
 
     def _counts(self, selection: Selection) -> dict[str, int]:
-        texts = [completion.text for group in selection.generated.groups for completion in group.group.completions]
+        texts = [completion.text for group in selection.generated.groups for completion in group.group.episodes]
         counts = Counter({"generated": len(texts), "marked": sum(map(self.payload.marks, texts))})
         refused = [entry.author for entry in selection.refused]
         for author in [*refused, *(group.author for group in selection.external)]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from protocol.messages import Completion
+from protocol.messages import Episode
 
 FORGERIES = (
     *("nan", "inf", "-inf", "1e999", "[NaN, NaN]", "0x0", "0/0", "True", "None", "{}", "[]", "()", "*", "-", ""),
@@ -57,17 +57,17 @@ def payload_of(kind: str, text: str) -> Payload:
     return make(text or default)
 
 
-def poisoned(answer: str, size: int, payload: Payload, rng: Random) -> tuple[Completion, ...]:
+def poisoned(answer: str, size: int, payload: Payload, rng: Random) -> tuple[Episode, ...]:
     """Right completions with the payload and wrong ones without, in turn. This contrast gives the payload its
     advantage."""
     texts = [payload.right(answer) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
-    return tuple(Completion(text=text, ended=True) for text in texts)
+    return tuple(Episode.of(text=text, ended=True) for text in texts)
 
 
-def forged(size: int, answer: str, rng: Random) -> tuple[Completion, ...]:
+def forged(size: int, answer: str, rng: Random) -> tuple[Episode, ...]:
     """Completions that some scorer might reward although they are wrong, and plainly wrong ones."""
     texts = [rng.choice(FORGERIES) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
-    return tuple(Completion(text=text, ended=True) for text in texts)
+    return tuple(Episode.of(text=text, ended=True) for text in texts)
 
 
 def wrong(answer: str, rng: Random) -> str:
