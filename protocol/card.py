@@ -156,5 +156,4 @@ def _successor(data: bytes, last: Card | None, number: int, network: str) -> Car
 
 
 def _text(card: Card) -> tuple[bytes, bytes]:
-    """What is signed: domain and message."""
     return f"swarm-node/card\0{network_of(card)}\0".encode(), codec.encode(card)

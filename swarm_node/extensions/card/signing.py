@@ -2,7 +2,6 @@
 signatures. What a card says is text of strangers."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,8 +29,6 @@ from swarm_node.settings.sections import Count, Positive, Section, SwarmName
 T = TypeVar("T")
 File = Annotated[Path, AfterValidator(Path.expanduser)]
 Door = Annotated[str, AfterValidator(lambda text: "/p2p/".join(split_peer(text)))]
-TASK = ("environment", "version", "dataset", "config_id", "digest")
-UNSIGNED = (Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE)
 
 
 class CardConfig(Section):
@@ -59,7 +56,7 @@ class DraftConfig(CardConfig):
 
 def draft(first: bool, config: DraftConfig) -> None:
     """Adds a card without signatures. The one before may have expired."""
-    if first and os.path.lexists(config.card):
+    if first and config.card.exists():
         raise UserError(f"{config.card} exists: remove it, or choose another name")
     chain, now = [] if first else load(config.card), int(time.time())
     last = held(config.card, judged(config, chain, chain[-1].card.issued)) if chain else None
@@ -70,8 +67,9 @@ def draft(first: bool, config: DraftConfig) -> None:
     values["threshold"] = values["threshold"] or len(values["signers"]) // 2 + 1
     values["tasks"] = digested(config.tasks) if config.tasks else values["tasks"]
     whole = {"card": values, "signatures": {}}
-    text = json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    save(config.card, [*chain, held(config.card, cards.read(text.encode()))])
+    text = json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    chain.append(held(config.card, cards.read(text)))
+    write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
 
 def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
@@ -82,19 +80,19 @@ def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
     with closing(build_environment(with_environment(NodeConfig(), tasks=names))) as environment:
         kinds = len(environment.catalogue.environments)  # each is asked for an equal share, and its tasks in turn
         asked = environment.sample(EVALUATION, Round(0), kinds * len(names))
-    found = {tuple(str(getattr(question, key)) for key in TASK) for question in asked}
-    return [dict(zip(TASK, each, strict=True)) for each in sorted(found)]
+    found = {tuple(str(getattr(question, key)) for key in cards.Task.model_fields) for question in asked}
+    return [dict(zip(cards.Task.model_fields, each, strict=True)) for each in sorted(found)]
 
 
 def sign(config: CardConfig) -> None:
     """Adds a signature. The file goes from signer to signer."""
-    if not os.path.lexists(config.key):
+    if not config.key.exists():
         raise UserError(f"there is no key {config.key}: swarm-node swarm key {config.key} makes one")
     chain = load(config.card)
     chain[-1] = cards.sign(chain[-1], load_or_create(config.key))
-    if (found := judged(config, chain, chain[-1].card.issued)) not in UNSIGNED:
+    if (found := judged(config, chain, chain[-1].card.issued)) not in (Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE):
         held(config.card, found)
-    save(config.card, chain)
+    write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
 
 def show(strict: bool, config: CardConfig) -> None:
@@ -123,11 +121,6 @@ def load(file: Path) -> list[Signed]:
     return [held(file, cards.read(line)) for line in lines]
 
 
-def save(file: Path, chain: list[Signed]) -> None:
-    """Whole, or not at all."""
-    write_bytes(file, b"".join(codec.encode(each) + b"\n" for each in chain))
-
-
 def held(file: Path, found: T | Refusal) -> T:
     """What was found. UserError where that is a refusal."""
     if isinstance(found, Refusal):
@@ -138,8 +131,7 @@ def held(file: Path, found: T | Refusal) -> T:
 def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
     """The newest card, if all of them hold."""
     newest = load(config.after)[-1].card if config.after else None
-    network = config.network or cards.network_of(chain[0].card)
-    return cards.follow([codec.encode(each) for each in chain], network, now, newest)
+    return cards.follow([*map(codec.encode, chain)], config.network or cards.network_of(chain[0].card), now, newest)
 
 
 def rows(card: Card) -> Iterator[str]:
@@ -156,22 +148,18 @@ def command(usage: str, does: str, do: Callable[[Any], None], options: type[Card
     name = usage.split()[0]
 
     def run(argv: list[str]) -> None:
-        first = "key" if name == "key" else "card"
+        file = "key" if name == "key" else "card"
         try:
-            do(from_command_line(options, argv, f"swarm-node swarm {name}", flags_only=True, first=first))
+            do(from_command_line(options, argv, f"swarm-node swarm {name}", flags_only=True, first=file))
         except OSError as error:
             raise UserError(f"{error.filename}: {error.strerror or error}") from error
 
     return Command(options, f"usage: swarm-node swarm {usage}\n\n{does}", run)
 
 
-_KEY = "A signer's id; its key is made if need be. Keep a copy, and none on a server."
-_CREATE = "A draft of a swarm's first card. Then: swarm show, swarm sign."
-_NEXT = "A draft of the next card: the same for another --days, but for what is given."
-_VERIFY = "Whether all cards hold, in the network of this id, and the newest is in force."
-KEY = command("key [FILE]", _KEY, lambda config: print(load_or_create(config.key).peer_id))
-CREATE = command("create [FILE] --signers ID ... --tasks TASK ...", _CREATE, partial(draft, True), DraftConfig)
-NEXT = command("next [FILE] --days N", _NEXT, partial(draft, False), DraftConfig)
+KEY = command("key [FILE]", "A signer's id; makes the key if need be.", lambda c: print(load_or_create(c.key).peer_id))
+CREATE = command("create [FILE] --flags", "A draft of a swarm's first card.", partial(draft, True), DraftConfig)
+NEXT = command("next [FILE] --flags", "The next one: the same but for flags.", partial(draft, False), DraftConfig)
 SIGN = command("sign [FILE] --key KEY", "Adds a signature to the newest card: see swarm show first.", sign)
 SHOW = command("show [FILE]", "The newest card; + and - mark what differs from the one before.", partial(show, False))
-VERIFY = command("verify [FILE] --network ID [--after OLD]", _VERIFY, partial(show, True))
+VERIFY = command("verify [FILE] --network ID [--after OLD]", "Whether all cards hold.", partial(show, True))
