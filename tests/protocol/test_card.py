@@ -1,14 +1,10 @@
 """Chains of cards that hold are followed; a thousand hostile ones are refused for their reason, and none raises."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
 from random import Random
 from typing import Any
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from protocol.card import DAY, MAX_BYTES, MAX_LIFE, Card, Refusal, Signed, follow, network_of, sign
 from protocol.codec import encode
@@ -29,8 +25,8 @@ def fields(number: int, holders: Sequence[Identity], **changed: Any) -> dict[str
     return whole | changed
 
 
-def raw(card: object, **signatures: str) -> bytes:
-    whole = {"card": card, "signatures": signatures}
+def raw(card: object, signatures: object = None) -> bytes:
+    whole = {"card": card, "signatures": signatures or {}}
     return json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -57,11 +53,10 @@ def fifth(card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW
 
 
 def forged(r: Random) -> Found:
-    """Another's signature, those of another text and of another network; and one of a stranger beside enough others."""
     good = json.loads(made(5, NEW, (EVE, ANN, DAN)))["signatures"]
     key, other = r.choice([*good]), made(5, NEW, (EVE, ANN, DAN), **r.choice([{"notes": "x"}, {"network": "a" * 26}]))
     false = r.choice([json.loads(other)["signatures"][key], *(good[each] for each in good if each != key), "A" * 86])
-    return fifth(r.choice([raw(fields(5, NEW), **{**good, key: false}), made(5, NEW, (EVE, ANN, CEM))]))
+    return fifth(r.choice([raw(fields(5, NEW), good | {key: false}), made(5, NEW, (EVE, ANN, CEM))]))
 
 
 def over(r: Random) -> Found:
@@ -98,7 +93,6 @@ KINDS: Sequence[tuple[Refusal, Callable[[Random], Found]]] = (
     (Refusal.OVER_LIMITS, over),
     (Refusal.NOT_CANONICAL, misspelt),
     (Refusal.MALFORMED, nonsense),
-    (Refusal.MALFORMED, lambda r: follow([], NETWORK, NOW)),
     (Refusal.TOO_BIG, lambda r: fifth(b"{" + r.randbytes(MAX_BYTES))),
     (Refusal.ROLLED_BACK, lambda r: follow(CHAIN[: r.randrange(1, 4)], NETWORK, NOW, CARDS[-1])),
     (Refusal.EXPIRED, lambda r: fifth(now=NOW + 91 * DAY + 5 + r.randrange(DAY**2))),
@@ -116,17 +110,17 @@ KINDS: Sequence[tuple[Refusal, Callable[[Random], Found]]] = (
 
 
 def test_a_thousand_hostile_cards_are_refused_each_with_its_reason() -> None:
-    r, counted = Random(36), Counter[Refusal]()
+    r = Random(36)
     for number in range(1000):
         reason, make = KINDS[number % len(KINDS)]
-        assert (found := make(r)) is reason, (number, reason, found)
-        counted[reason] += 1
-    assert counted.total() == 1000 and {*counted} == {*Refusal}
+        assert (found := make(r)) is reason, (number, found)
+    assert {reason for reason, _ in KINDS} == {*Refusal}
 
 
-@given(st.integers(0, len(CHAIN) - 1), st.integers(0, 10_000), st.binary(max_size=4), st.integers(0, 4))
-def test_no_changed_byte_is_taken(which: int, place: int, put: bytes, away: int) -> None:
-    whole = CHAIN[which]
-    changed = whole[: place % len(whole)] + put + whole[place % len(whole) + away :]
-    found = follow([*CHAIN[:which], changed, *CHAIN[which + 1 :]], NETWORK, NOW)
-    assert isinstance(found, Refusal) or changed == whole
+def test_no_changed_byte_is_taken() -> None:
+    r = Random(36)
+    for which, whole in [*enumerate(CHAIN)] * 500:
+        at, put = r.randrange(len(whole)), r.randbytes(r.randrange(3))
+        changed = whole[:at] + put + whole[at + r.randrange(4) :]
+        found = follow([*CHAIN[:which], changed, *CHAIN[which + 1 :]], NETWORK, NOW)
+        assert isinstance(found, Refusal) or changed == whole

@@ -1,6 +1,7 @@
 """`swarm-node swarm`: signers found a swarm and change it. tests/data/mistakes/extensions.txt has more mistakes."""
 
 from pathlib import Path
+from shutil import copy
 
 from protocol.card import Signed
 from swarm_node.commands.cli import dispatch
@@ -18,22 +19,18 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     ann, bob, cem, dan = (said("key", name) for name in ("ann", "bob", "cem", "dan"))
     assert said("key", "ann") == ann and Path("ann").stat().st_mode & 0o777 == 0o600
-    door, notes = f"/ip4/203.0.113.7/tcp/31330/p2p/{dan}", "\x1b[2J\u202e\n"
-    asked = ["--tasks", "first/few", "second/few", "--bootstrap", door, "--notes", notes]
-    said("create", "a", "--signers", ann, bob, cem, *asked)
+    asked = ["--bootstrap", f"/ip4/203.0.113.7/tcp/31330/p2p/{dan}", "--tasks", "first/few", "second/few"]
+    said("create", "a", "--signers", ann, bob, cem, *asked, "--notes", "\x1b[2J\u202e\n")
     said("sign", "a", "--key", "ann")
     assert said("verify", "a") == said("next", "a") == "a: too few signers"
     assert said("sign", "a", "--key", "dan") == "a: a signature that none of its signers made"
     said("sign", "a", "--key", "bob")
     shown = said("verify", "a")
     assert shown.endswith("signed by 2: complete, and in force") and "notes       ?[2J??" in shown
-    tasks = Signed.model_validate_json(Path("a").read_bytes()).card.tasks
-    assert [task.dataset for task in tasks] == ["first", "second"] and len({task.digest for task in tasks}) == 2
-
-    Path("old").write_bytes(Path("a").read_bytes())
+    assert len({task.digest for task in Signed.model_validate_json(Path("a").read_bytes()).card.tasks}) == 2
+    copy("a", "old")
     said("next", "a", "--signers", bob, cem, dan, "--days", "5")
-    changed = said("show", "a").splitlines()
-    assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {*changed}
+    assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {*said("show", "a").splitlines()}
     said("sign", "a", "--key", "dan")
     assert said("verify", "a", "--after", "old") == "a: too few signers"
     said("sign", "a", "--key", "cem")
