@@ -23,6 +23,7 @@ class AdmissionRules:
     swarm: str
     local_id: PeerId
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
+    differs: Callable[[Question], bool] = lambda question: False  # whether it is known to do otherwise than its digest
     max_episodes: int = limits.MAX_EPISODES  # per group
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
     version: Version = CURRENT
@@ -69,5 +70,6 @@ def _objection(group: RolloutGroup, rules: AdmissionRules) -> Reason | None:
         (Reason.EPISODE_TOO_LONG, lambda: any(each.chars > rules.max_episode_chars for each in group.episodes)),
         (Reason.SEVERAL_TURNS, lambda: not all(each.single for each in group.episodes)),
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
+        (Reason.OTHER_ENVIRONMENT, lambda: rules.differs(question)),
     )
     return next((reason for reason, objects in checks if objects()), None)

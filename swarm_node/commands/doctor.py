@@ -143,6 +143,12 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
+    for name, count in network["counters"].items():
+        if (task := name.removeprefix("other environment: ")) != name:
+            text = f"{count} groups of {printable(task)} are of another environment of that name and version: it"
+            yield Finding(
+                "environment", Level.NOTE, f"{text} asks or scores otherwise; install the same code and packages"
+            )
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):

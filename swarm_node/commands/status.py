@@ -182,6 +182,7 @@ def _figures(peer: Mapping[str, Any]) -> str:
         f"gave {peer.get('authored', 0)}",
         f"took {peer.get('served', 0)}",
         f"charged for {faults}" if faults else "",
+        f"asks {peer['asks']}" if peer.get("asks") else "",
     )
     return ", ".join(part for part in parts if part)
 

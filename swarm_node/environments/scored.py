@@ -159,6 +159,7 @@ class ScoredEnvironment:
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
         self.swarm = ""  # of no peer
+        self.salt = ""  # of questions that a digest must not give away
         self.notes: Sequence[tuple[bool, str]] = ()
         self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)})
@@ -217,19 +218,23 @@ class ScoredEnvironment:
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
     def digest(self, task: tuple[str, str]) -> str:
-        """What this environment does with a task: see protocol/README.md."""
+        """What this environment does with a task: see protocol/README.md. Made once in a process and never kept, since
+        code may change under its version."""
         if task not in self._digests:
-            places = [(*task, FINGERPRINT_SEED, index) for index in range(FINGERPRINTS)]
-            asked, scores = (self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0")))
-            self._digests[task] = codec.environment_digest(
-                [
-                    [prompt, *(f"{score:.6f}" for score in found)]
-                    if isinstance(prompt, str) and isinstance(found, tuple)
-                    else []
-                    for prompt, found in zip(asked, scores, strict=True)
-                ]
-            )
+            found = self._behaviour(task)
+            # Again where one failed: the first question of a task may take its budget for what is loaded with it.
+            self._digests[task] = codec.environment_digest(found if all(found) else self._behaviour(task), self.salt)
         return self._digests[task]
+
+    def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
+        places = [(*task, FINGERPRINT_SEED, index) for index in range(FINGERPRINTS)]
+        asked, scores = (self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0")))
+        return [
+            [prompt, *(f"{abs(score):.6f}" for score in found)]
+            if isinstance(prompt, str) and isinstance(found, tuple)
+            else []
+            for prompt, found in zip(asked, scores, strict=True)
+        ]
 
     def close(self) -> None:
         self.scoring.close()

@@ -13,6 +13,7 @@ from protocol.messages import PeerId, RolloutGroup
 from protocol.rejection import Reason
 
 SERVE_ROUNDS = 3  # of this node, for which a group stays available
+OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # the trainer finds it, when it has built the digest of a task
 USEFUL, UNINFORMATIVE = "useful", "uninformative"  # what the trainer finds in a group that it could score
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
 GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]

@@ -38,7 +38,8 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
         raise UserError(f"data set {config.file}: no question is left to train on: lower --dataset.held-out")
-    version = questions.version(made, config.held_out, {k: v for k, v in verifier.items() if k != "place"})
+    agreed = {k: v for k, v in verifier.items() if k != "place"}
+    version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
     if out:
         rows = {side: [(each.prompt, each.answer) for each in members] for side, members in sides.items()}
         with Path(out).open("w", encoding="ascii") as file:  # piece by piece: one text would take memory several times

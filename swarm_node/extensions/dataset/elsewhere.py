@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from swarm_node.common.errors import TemporaryError, UserError, exit_code
+from swarm_node.settings.secret import revealed
 
 SECONDS = 600.0  # to read a file, or to load it from the network
 
@@ -21,7 +22,7 @@ Facts = dict[str, Any]
 def ask(module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]) -> str:
     """The facts that this module finds, as JSON. Questions are written to `out`, unless there is none. `what`: such as
     data set FILE. UserError: one line."""
-    command, asked = [sys.executable, "-P", "-m", module], {"config": config.model_dump(), "out": str(out or "")}
+    command, asked = [sys.executable, "-P", "-m", module], {"config": revealed(config), "out": str(out or "")}
     try:
         done = subprocess.run(
             command,

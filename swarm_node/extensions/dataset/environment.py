@@ -81,7 +81,7 @@ class DatasetEnvironment(SplitEnvironment):
         pool = ScoringPool(lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers())
         form = facts.verifier.get("form", "whole")
         super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder, form)
-        self.notes = tuple(facts.notes())
+        self.notes, self.salt = tuple(facts.notes()), config.salt.get_secret_value()
         self._weight = config.form_weight if settings.scoring == "graded" else 0.0
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:

@@ -186,10 +186,11 @@ def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)
 
 
-def version(questions: Questions, held_out: float, verifier: Mapping[str, Any]) -> str:
+def version(questions: Questions, held_out: float, verifier: Mapping[str, Any], salt: str = "") -> str:
     """Of the questions, their split and their verifier, in the letters of an address."""
     rows = hashlib.sha256("".join(question.digest for question in questions.kept).encode()).hexdigest()
-    return "sha256." + _digest({"rows": rows, "held_out": held_out, "verifier": verifier})[:32]
+    beside = {"salt": salt} if salt else {}  # not said where there is none: versions stay as they were
+    return "sha256." + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]
 
 
 def leaking(sides: Mapping[str, Sequence[Question]]) -> int:

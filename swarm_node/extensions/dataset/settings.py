@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from swarm_node.settings import WithQuestions
+from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn, Section
 
 VERIFIERS = ("auto", "exact", "number", "choice", "regex", "json", "math")
@@ -38,5 +39,8 @@ class DatasetConfig(Section):
     form_weight: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
     """With environment.scoring graded: share of a reward for giving an answer where environment.answer says, and for
     being no longer than the longest reference answer, half each; from twice that length there is nothing."""
+    salt: Secret = Secret("")
+    """For private questions: a random text that the members of a swarm tell each other. Without it, who guesses the
+    file can see in messages that it is the one."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""

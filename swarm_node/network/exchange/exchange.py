@@ -17,7 +17,7 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
-from swarm_node.network.actions import UNINFORMATIVE, USEFUL, Action, Remembered
+from swarm_node.network.actions import OTHER_ENVIRONMENT, UNINFORMATIVE, USEFUL, Action, Remembered
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
@@ -83,6 +83,8 @@ class Exchange:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
         knowledge, key = self._knowledge, codec.to_text(envelope_hash)
         knowledge.charge(author, points(outcome), now, outcome)  # nobody else: who served it need not have scored it
+        if outcome == OTHER_ENVIRONMENT:
+            knowledge.estranged(key)
         if outcome not in (USEFUL, UNINFORMATIVE):
             knowledge.store.remove([key])  # not to be passed on
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:

@@ -5,6 +5,7 @@ Each is checked on arrival. Whoever serves wrong bytes is at fault for that, and
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from protocol import codec, limits, wire
 from protocol.admission import authenticate, review
@@ -196,12 +197,11 @@ class Fetching:
         if not knowledge.access.task(group.question):
             knowledge.counters["groups left: task blocked"] += 1
             return []
-        admitted = group if knowledge.rules is None else review(group, knowledge.rules)
+        rules = knowledge.rules
+        admitted = group if rules is None else review(group, replace(rules, differs=knowledge.differs))
         if isinstance(admitted, Rejected):
-            if admitted.reason == Reason.UNKNOWN_QUESTION:
-                asked = group.question
-                what = f"{asked.dataset}/{asked.config_id} of {asked.environment} {asked.version}"
-                knowledge.reputation.authored(group.author, asks=what)
+            if admitted.reason in (Reason.UNKNOWN_QUESTION, Reason.OTHER_ENVIRONMENT):
+                knowledge.not_understood(group, admitted.reason)
             knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)

@@ -4,7 +4,7 @@ That includes what it offers to others: one signed announcement at a time, and t
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -13,10 +13,10 @@ from random import Random
 from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import Announcement, Hello, PeerId, Round
+from protocol.messages import Announcement, Hello, PeerId, Question, RolloutGroup, Round
 from protocol.versions import CURRENT
 from swarm_node.network.access import Access
-from swarm_node.network.actions import SERVE_ROUNDS, Action, Call, Disconnect
+from swarm_node.network.actions import OTHER_ENVIRONMENT, SERVE_ROUNDS, Action, Call, Disconnect
 from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sample
 from swarm_node.network.exchange.view import View, holding
 from swarm_node.network.parties import full, trim
@@ -25,6 +25,7 @@ MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
 TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
+MAX_OTHERS = 1024  # environments of others that are remembered, so that none of their groups is fetched for nothing
 OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
 
 _MAX_REPLIES: Mapping[str, int] = {  # bytes
@@ -32,6 +33,11 @@ _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
     wire.HELLO: limits.MAX_HELLO_BYTES,
 }
+
+
+def binding(question: Question) -> tuple[str, ...]:
+    """A task and what its environment does."""
+    return question.environment, question.dataset, question.config_id, question.digest
 
 
 class LocalAnnouncement:
@@ -176,9 +182,29 @@ class Knowledge:
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
+    others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))  # see `estranged`
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
     asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by the token that their outcome has
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def differs(self, question: Question) -> bool:
+        """Whether the trainer has found that its environment does otherwise."""
+        return binding(question) in self.others
+
+    def estranged(self, key: str) -> None:
+        """The trainer has built the digest of this group's task, and its own is another."""
+        group = codec.peek(self.store.get(key), RolloutGroup)
+        if isinstance(group, RolloutGroup):
+            self.others.append(binding(group.question))
+            self.not_understood(group, OTHER_ENVIRONMENT)
+
+    def not_understood(self, group: RolloutGroup, reason: str) -> None:
+        """The user is told which question this node cannot rebuild, or of which its environment makes another."""
+        asked = group.question
+        task = f"{asked.dataset}/{asked.config_id}"
+        if reason == OTHER_ENVIRONMENT:  # a task of this node: nobody else names counters
+            self.counters[f"{reason}: {task}"] += 1
+        self.reputation.authored(group.author, asks=f"{task} of {asked.environment} {asked.version} ({reason})")
 
     def steady(self) -> frozenset[PeerId]:
         """Peers that others cannot push out: known for longest, or sampled."""
