@@ -117,6 +117,8 @@ def show(strict: bool, config: CardConfig) -> None:
 
 def load(file: Path) -> list[Signed]:
     """The cards in a file, each well formed."""
+    if not file.is_file():
+        raise UserError(f"{file} is no file of cards: correct its name")
     lines = private.read_plain(file, cards.MAX_CARDS * cards.MAX_BYTES).removesuffix(b"\n").split(b"\n")
     return [held(file, cards.read(line)) for line in lines]
 
@@ -145,10 +147,9 @@ def rows(card: Card) -> Iterator[str]:
 
 def command(usage: str, does: str, do: Callable[[Any], None], options: type[CardConfig] = CardConfig) -> Command:
     """One of the group. Its first word is a file."""
-    name = usage.split()[0]
+    name, file = usage.split()[0], "key" if usage.startswith("key") else "card"
 
     def run(argv: list[str]) -> None:
-        file = "key" if name == "key" else "card"
         try:
             do(from_command_line(options, argv, f"swarm-node swarm {name}", flags_only=True, first=file))
         except OSError as error:
