@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from protocol.card import DAY, MAX_BYTES, MAX_LIFE, Card, Refusal, Signed, follow, network_of, sign
-from protocol.codec import encode
+from protocol.codec import content_hash, encode
 from protocol.identity import Identity, peer_id, public_key
 
 NOW = 1_800_000_000
@@ -15,7 +15,6 @@ ALL = ANN, BOB, CEM, DAN, EVE, _ = [Identity.from_seed_bytes(bytes([k]) * 32) fo
 TASK = {"environment": "basics", "version": "1", "dataset": "next", "config_id": "few", "digest": "AAAAAAAAAAA"}
 DOOR = f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer_id}"
 PUBLIC = [public_key(Identity.from_seed_bytes(bytes([k]) * 32).peer_id) for k in range(10)]  # one more than a card has
-Found = Card | Refusal
 
 
 def fields(number: int, holders: Sequence[Identity], **changed: Any) -> dict[str, Any]:
@@ -44,30 +43,30 @@ OLD, NEW = (DAN, EVE, ANN), (EVE, ANN, BOB)  # signers of card 4, and of the car
 def test_a_chain_that_holds_is_followed_while_its_newest_card_is_in_force() -> None:
     for count, newest in enumerate(CARDS, 1):
         assert {follow(CHAIN[:count], NETWORK, NOW, before) == newest for before in (None, *CARDS[:count])} == {True}
+    assert content_hash(b"".join(CHAIN)).hex()[:16] == "63e86bb12951d1da"  # the format is published
     first, last = CARDS[-1].issued - DAY, CARDS[-1].expires + DAY
     assert [isinstance(follow(CHAIN, NETWORK, now), Card) for now in (first - 1, first, last - 1, last)] == [0, 1, 1, 0]
 
 
-def fifth(card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW, **changed: Any) -> Found:
+def fifth(card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW, **changed: Any) -> Card | Refusal:
     return follow([*CHAIN, card or made(5, NEW, by, **changed)], NETWORK, now, CARDS[-1])
 
 
-def forged(r: Random) -> Found:
+def forged(r: Random) -> Card | Refusal:
     good = json.loads(made(5, NEW, (EVE, ANN, DAN)))["signatures"]
     key, other = r.choice([*good]), made(5, NEW, (EVE, ANN, DAN), **r.choice([{"notes": "x"}, {"network": "a" * 26}]))
     false = r.choice([json.loads(other)["signatures"][key], *(good[each] for each in good if each != key), "A" * 86])
     return fifth(r.choice([raw(fields(5, NEW), good | {key: false}), made(5, NEW, (EVE, ANN, CEM))]))
 
 
-def over(r: Random) -> Found:
+def over(r: Random) -> Card | Refusal:
     tasks, wrong = [TASK | {"dataset": f"{k:02}"} for k in range(65)], {"threshold": (0, 4), "notes": ("x" * 1001,)}
     wrong |= {"bootstrap": ([], [DOOR] * 17), "tasks": ([], tasks), "signers": (sorted(map(peer_id, PUBLIC)),)}
     wrong |= {"episodes": (0, 1, 65), "characters": (0, 16385), "expires": (NOW, NOW + DAY, NOW + MAX_LIFE + 6)}
-    field = r.choice([*wrong])
-    return fifth(**{field: r.choice(wrong[field])})
+    return fifth(**{(field := r.choice([*wrong])): r.choice(wrong[field])})
 
 
-def misspelt(r: Random) -> Found:
+def misspelt(r: Random) -> Card | Refusal:
     good, two = made(5, NEW, (EVE, ANN)), [TASK, TASK | {"digest": "BAAAAAAAAAA"}]
     spellings = [
         good + b"\n",
@@ -80,14 +79,14 @@ def misspelt(r: Random) -> Found:
     return fifth(r.choice([*spellings, made(5, NEW, (), tasks=two), backwards, twice]))
 
 
-def nonsense(r: Random) -> Found:
+def nonsense(r: Random) -> Card | Refusal:
     good, wrong = made(5, NEW, (EVE, ANN)), r.choice((None, -1, 1.5, "x", [], {}, True, 10**400, [{}], "\0"))
     field = raw(fields(5, NEW) | {r.choice(("format", "network", "number", "issued", "threshold", "episodes")): wrong})
     return fifth(r.choice([good[: r.randrange(1, len(good))], r.randbytes(300), field, raw(wrong), b"[" * 9000]))
 
 
 WEAK, ODD = peer_id(bytes(32)), "1" * 52  # anybody signs for the first; the second is no key
-KINDS: Sequence[tuple[Refusal, Callable[[Random], Found]]] = (
+KINDS: Sequence[tuple[Refusal, Callable[[Random], Card | Refusal]]] = (
     (Refusal.FORGED, forged),
     (Refusal.GAP, lambda r: follow(CHAIN[: (gone := r.randrange(3))] + CHAIN[gone + 1 :], NETWORK, NOW)),
     (Refusal.OVER_LIMITS, over),
@@ -102,6 +101,7 @@ KINDS: Sequence[tuple[Refusal, Callable[[Random], Found]]] = (
     (Refusal.OTHER_NETWORK, lambda r: follow([made(1, NEW, NEW, network=r.choice(("", NETWORK)))], NETWORK, NOW)),
     (Refusal.OTHER_NETWORK, lambda r: fifth(network=r.choice(("", "a" * 26)))),
     (Refusal.BAD_KEY, lambda r: fifth(raw(fields(5, NEW, signers=[r.choice((WEAK, ODD, "", "\u20ac"))])))),
+    (Refusal.BAD_KEY, lambda r: fifth(bootstrap=[DOOR[:-52] + r.choice((WEAK, ODD))])),
     (
         Refusal.CONFLICT,
         lambda r: follow([*CHAIN[:3], made(4, OLD, OLD, notes=str(r.random()))], NETWORK, NOW, CARDS[-1]),
