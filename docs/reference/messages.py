@@ -16,6 +16,7 @@ ERRORS = {"UserError", "TemporaryError", "UnknownTaskError", "ScoringUnavailable
 SAYING = {*ERRORS, "Warned", "warn", "_warn"}  # calls whose first argument is a message
 SECOND = {"say", "_say"}  # calls whose first argument is one if the second is True: a warning
 HELPERS = {"_reason", "_line", "stalled", "alone"}  # functions that return one
+TABLES = {"Refusal"}  # enumerations of them
 LISTS = {"problems"}  # functions that append them to a list
 VARIABLES = {"failed", "lost", "trouble"}  # that hold one
 CONSTANTS = {"INSTALL"}  # dictionaries of them
@@ -53,6 +54,8 @@ def said(tree: ast.AST) -> Iterator[str]:
                 values = [first] if name in SAYING or warning else []
             case ast.FunctionDef(name=name) if name in HELPERS:
                 values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+            case ast.ClassDef(name=name, body=body) if name in TABLES:
+                values = [each.value for each in body if isinstance(each, ast.Assign)]
             case ast.FunctionDef(name=name) if name in LISTS:
                 calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
                 values = [call.args[0] for call in calls if getattr(call.func, "attr", "") == "append"]

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from swarm_node.commands.command import Entry
 
-USAGE = "usage: swarm-node [COMMAND] [arguments]  (none: run, train with others)"
+USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
 SOON = 0.4  # seconds until somebody who waits at a terminal is told; with what came before, within one
-MORE = f"{HELP}; --version"
 
 
 def main() -> None:
@@ -140,7 +139,7 @@ def usage() -> str:
                 lines[first] = _line(f"{first} {members}", GROUPS.get(first, entry.summary))
             elif entry.purpose is purpose:
                 lines[name] = _line(f"{name} {entry.arguments}", entry.summary)
-    return "\n".join([USAGE, *lines.values(), MORE])
+    return "\n".join([USAGE, *lines.values()])
 
 
 def group_usage(name: str, members: "Mapping[str, Entry]") -> str:

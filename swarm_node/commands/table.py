@@ -20,6 +20,7 @@ ENTRY_POINTS = "commands"  # of the group swarm_node.commands
 GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an extension may have a group of its own
     "home": "a node's identity, and a copy of its home",
     "model": "how good it is; as a folder; to the hub",
+    "swarm": "its signed card",
     "task": "what a file asks; a puzzle's solution",
     "view": "figures of runs, as PNG and SVG",
 }

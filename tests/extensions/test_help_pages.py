@@ -24,7 +24,7 @@ def test_the_list_of_commands_and_the_readme_have_one_order() -> None:
     assert [f"{first} {second}" if group(first) else first for first, second in rows] == list(entries())
 
 
-@pytest.mark.parametrize("command", ["", "home", "model", "task", "view", *entries()])
+@pytest.mark.parametrize("command", ["", "home", "model", "swarm", "task", "view", *entries()])
 def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch([*command.split(), "--help"])
     lines = capsys.readouterr().out.splitlines()

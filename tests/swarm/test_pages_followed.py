@@ -32,7 +32,7 @@ PAGES = sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")])
 # commands of all pages, and what those of the others do has tests of its own: asynchronous and bootstrap nodes, the
 # page, samplers, simulations, `model eval` where they belong; contribute, hub, questions, tasksets in test_how_to.py;
 # two machines in tests/network/test_nodes.py, which joins two nodes by the address of a third.
-SHORT = {"first_run", "live_view", "own_task", "plugins", "python"}
+SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_card"}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",

@@ -2,13 +2,6 @@
 
 from swarm_node.commands.command import Entry, Purpose
 
-INVITE = Entry(
-    "swarm_node.extensions.invite.invite:INVITE", "[--home FOLDER]", "a code with which others join", Purpose.TAKE_PART
-)
-JOIN = Entry(
-    "swarm_node.extensions.invite.join:JOIN",
-    "CODE [--flags]",
-    "run, in the swarm of a code",
-    Purpose.TAKE_PART,
-    lasting=True,
-)
+_AT, _PART = "swarm_node.extensions.invite", Purpose.TAKE_PART
+INVITE = Entry(f"{_AT}.invite:INVITE", "[--home FOLDER]", "a code with which others join", _PART)
+JOIN = Entry(f"{_AT}.join:JOIN", "CODE [--flags]", "run, in the swarm of a code", _PART, lasting=True)

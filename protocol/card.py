@@ -1,0 +1,159 @@
+"""The card of a swarm: a signed text with its tasks, limits and addresses, and with the keys that may change it.
+
+Cards are numbered from 1 without gaps. Card 1 names its network by its own hash. Each later card is signed by the
+threshold of the card before *and* by its own, as roots of TUF are ("Key management and migration"). So whoever knows
+the network id can check the chain, wherever it comes from. Never raises, whatever the bytes; the clock is handed in.
+"""
+
+from base64 import b32encode
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from protocol import codec, limits
+from protocol.codec import to_bytes, to_text
+from protocol.identity import Identity, public_key, verify
+from protocol.messages import Holding, Message, Name, PeerId
+from protocol.rejection import Reason, Rejected
+
+MAX_BYTES, MAX_CARDS = 16 * 1024, 1024  # of a card with its signatures; of a chain: one a week for 19 years
+MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS = 9, 16, 64, 1000
+DAY = 86_400  # seconds: a card is valid for that at least
+MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after its time there is grace: clocks may be wrong, signers late
+
+_ADDRESS = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]{1,120}/p2p/[1-9A-HJ-NP-Za-km-z]{52}$"
+Number = Annotated[int, Field(ge=0, le=2**37)]  # as seconds since 1970, what dates can show
+
+
+class Refusal(StrEnum):
+    """Why a card is not taken: a value to count. In the order of the checks."""
+
+    TOO_BIG = "too big for a card"
+    MALFORMED = "no card, or cut off"
+    NOT_CANONICAL = "not canonical"
+    BAD_KEY = "names a key that is none"
+    OVER_LIMITS = "over the limits of a card"
+    GAP = "a card before it is missing"
+    OTHER_NETWORK = "of another network"
+    FORGED = "a signature that none of its signers made"
+    TOO_FEW = "too few signers"
+    TOO_FEW_BEFORE = "too few signers of the card before"
+    ROLLED_BACK = "older than the card known here"
+    CONFLICT = "other than the card of that number known here"
+    NOT_YET = "not valid yet"
+    EXPIRED = "expired"
+
+
+class Task(Message):
+    """A task of the swarm, and the digest of what it does."""
+
+    environment: Name
+    version: Name
+    dataset: Name
+    config_id: Name
+    digest: Holding
+
+
+class Card(Message):
+    """What the signers of a swarm say."""
+
+    format: Literal[1] = 1
+    name: Name
+    network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, which makes it: `network_of`
+    number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
+    issued: Number  # seconds since 1970
+    expires: Number
+    signers: tuple[PeerId, ...]  # sorted
+    threshold: Number  # how many of them must sign
+    bootstrap: tuple[Annotated[str, Field(pattern=_ADDRESS)], ...]
+    tasks: tuple[Task, ...]  # sorted, each once
+    episodes: Number  # of a group, at most
+    characters: Number  # of an episode, at most
+    notes: str  # for people. Text of strangers: show it escaped
+
+
+class Signed(Message):
+    """What travels: a card, and for each key the signature (64 bytes, base64url) over its canonical form."""
+
+    card: Card
+    signatures: dict[PeerId, Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{85}[AQgw]$")]]
+
+
+def network_of(card: Card) -> str:
+    """The network id: the first 16 bytes of card 1's SHA-256, as 26 characters of base32."""
+    return card.network or b32encode(codec.content_hash(codec.encode(card))[:16]).decode().rstrip("=").lower()
+
+
+def read(data: bytes) -> Signed | Refusal:
+    """A card that is well formed. Nothing says yet who made it."""
+    signed = codec.decode(data, Signed) if len(data) <= MAX_BYTES else Rejected(Reason.TOO_BIG)
+    if isinstance(signed, Rejected):
+        return Refusal[signed.reason.name]
+    card = signed.card
+    names = [(task.environment, task.version, task.dataset, task.config_id) for task in card.tasks]
+    peers = {*card.signers, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
+    sizes = (
+        (1, len(card.signers), MAX_SIGNERS),
+        (1, card.threshold, len(card.signers)),
+        (1, len(card.bootstrap), MAX_ADDRESSES),
+        (1, len(names), MAX_TASKS),
+        (limits.MIN_EPISODES, card.episodes, limits.MAX_EPISODES),
+        (1, card.characters, limits.MAX_EPISODE_CHARS),
+        (0, len(card.notes), MAX_NOTES_CHARS),
+        (DAY, card.expires - card.issued, MAX_LIFE),
+    )
+    if names != sorted({*names}) or list(card.signers) != sorted({*card.signers}):
+        return Refusal.NOT_CANONICAL
+    try:
+        all(map(public_key, peers))
+    except ValueError:
+        return Refusal.BAD_KEY
+    return signed if all(least <= size <= most for least, size, most in sizes) else Refusal.OVER_LIMITS
+
+
+def sign(signed: Signed, identity: Identity) -> Signed:
+    """With this signature, too."""
+    made = to_text(identity.sign(*_text(signed.card)))
+    return Signed(card=signed.card, signatures={**signed.signatures, identity.peer_id: made})
+
+
+def follow(chain: Sequence[bytes], network: str, now: int, newest: Card | None = None) -> Card | Refusal:
+    """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one taken before."""
+    last: Card | None = None
+    for number, data in enumerate(chain, 1):
+        found = _successor(data, last, number, network)
+        if isinstance(found, Refusal):
+            return found
+        if newest and newest.number == number and newest != found:
+            return Refusal.CONFLICT
+        last = found
+    if last is None:
+        return Refusal.MALFORMED
+    if newest and last.number < newest.number:
+        return Refusal.ROLLED_BACK
+    if not last.issued - GRACE <= now < last.expires + GRACE:
+        return Refusal.NOT_YET if now < last.issued else Refusal.EXPIRED
+    return last
+
+
+def _successor(data: bytes, last: Card | None, number: int, network: str) -> Card | Refusal:
+    """The card in these bytes, if it may follow the last one."""
+    signed = read(data)
+    if isinstance(signed, Refusal):
+        return signed
+    card, by, text = signed.card, signed.signatures, _text(signed.card)
+    own, old = set(card.signers), set(last.signers if last else ())
+    checks: tuple[tuple[Refusal, Callable[[], bool]], ...] = (
+        (Refusal.GAP, lambda: card.number != number),
+        (Refusal.OTHER_NETWORK, lambda: network_of(card) != network or (number == 1) != (card.network == "")),
+        (Refusal.FORGED, lambda: not all(key in own | old and verify(key, *text, to_bytes(by[key])) for key in by)),
+        (Refusal.TOO_FEW, lambda: len(by.keys() & own) < card.threshold),
+        (Refusal.TOO_FEW_BEFORE, lambda: last is not None and len(by.keys() & old) < last.threshold),
+    )
+    return next((reason for reason, objects in checks if objects()), card)
+
+
+def _text(card: Card) -> tuple[bytes, bytes]:
+    return f"swarm-node/card\0{network_of(card)}\0".encode(), codec.encode(card)

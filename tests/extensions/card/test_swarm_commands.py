@@ -1,0 +1,42 @@
+"""`swarm-node swarm`: signers found a swarm and change it. tests/data/mistakes/extensions.txt has more mistakes."""
+
+from pathlib import Path
+from shutil import copy
+
+from protocol.card import Signed
+from swarm_node.commands.cli import dispatch
+from swarm_node.common.errors import UserError
+
+
+def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatch, capsys) -> None:
+    def said(*words: str) -> str:
+        try:
+            dispatch(["swarm", *words])
+        except UserError as error:
+            return str(error)
+        return capsys.readouterr().out.strip()
+
+    monkeypatch.chdir(tmp_path)
+    ann, bob, cem, dan = (said("key", name) for name in ("ann", "bob", "cem", "dan"))
+    assert said("key", "ann") == ann and Path("ann").stat().st_mode & 0o777 == 0o600
+    asked = ["--bootstrap", f"/ip4/203.0.113.7/tcp/31330/p2p/{dan}", "--tasks", "first/few", "second/few"]
+    said("create", "a", "--signers", ann, bob, cem, *asked, "--notes", "\x1b[2J\u202e\n")
+    said("sign", "a", "--key", "ann")
+    assert said("verify", "a") == said("next", "a") == "a: too few signers"
+    assert said("sign", "a", "--key", "dan") == "a: a signature that none of its signers made"
+    said("sign", "a", "--key", "bob")
+    assert "notes       ?[2J??" in (shown := said("verify", "a")) and shown.endswith(
+        "signed by 2: complete, and in force"
+    )
+    assert len({task.digest for task in Signed.model_validate_json(Path("a").read_bytes()).card.tasks}) == 2
+    copy("a", "old")
+    said("next", "a", "--signers", bob, cem, dan, "--days", "5")
+    assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {*said("show", "a").splitlines()}
+    said("sign", "a", "--key", "dan")
+    assert said("verify", "a", "--after", "old") == "a: too few signers"
+    said("sign", "a", "--key", "cem")
+    assert said("verify", "a", "--after", "old") == "a: too few signers of the card before"
+    said("sign", "a", "--key", "bob")
+    assert "it ends soon" in said("verify", "a", "--after", "old")
+    assert said("verify", "old", "--after", "a") == "old: older than the card known here"
+    assert said("verify", "a", "--network", "b" * 26) == "a: of another network"
