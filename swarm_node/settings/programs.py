@@ -254,7 +254,7 @@ class ArchiveConfig(Section):
     """A backup of a home."""
 
     file: Path | None = None
-    """The backup: a tar file. It holds the private key of the node."""
+    """The backup. It holds the private key of the node."""
     home: Path = Path("~/.swarm-node")
     """Folder of the node."""
 

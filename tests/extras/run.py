@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "results" / "extras.md"
 LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
+    "gym": ["tests/core/environments/test_reasoning_gym.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
     "docker": ["tests/extensions/simulation/test_docker.py"],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
@@ -30,7 +31,7 @@ HEAD = """# Every extra in an environment of its own
 This table shows that each extra works without the others.
 
 `make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
-`swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that
+it and runs the tests that belong to it. The base install starts and trains, and names the extra that
 `--network.backend libp2p` and `--engine docker` need. A Docker engine is not needed: that lane tests the SDK's side.
 """
 

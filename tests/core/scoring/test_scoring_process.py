@@ -99,12 +99,6 @@ def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(sh
     assert again == [(0.0,), SCORES], "the next child knows nothing of it"
 
 
-@pytest.mark.slow
-def test_two_bad_groups_in_one_batch_cost_two_children(shared: ScoringClient) -> None:
-    batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert shared.ask(batch) == [Skipped("scoring crashed"), SCORES, Skipped("scoring timeout"), SCORES]
-
-
 def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(shared: ScoringClient) -> None:
     assert shared.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), SCORES]
 
