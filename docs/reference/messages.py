@@ -16,7 +16,7 @@ ERRORS = {"UserError", "TemporaryError", "UnknownTaskError", "ScoringUnavailable
 SAYING = {*ERRORS, "Warned", "warn", "_warn"}  # calls whose first argument is a message
 SECOND = {"say", "_say"}  # calls whose first argument is one if the second is True: a warning
 HELPERS = {"_reason", "_line", "stalled", "alone"}  # functions that return one
-TABLES = {"Refusal"}  # enumerations of them
+TABLES = {"Reason", "Refusal"}  # enumerations of them
 LISTS = {"problems"}  # functions that append them to a list
 VARIABLES = {"failed", "lost", "trouble"}  # that hold one
 CONSTANTS = {"INSTALL"}  # dictionaries of them
@@ -59,8 +59,6 @@ def said(tree: ast.AST) -> Iterator[str]:
             case ast.FunctionDef(name=name) if name in LISTS:
                 calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
                 values = [call.args[0] for call in calls if getattr(call.func, "attr", "") == "append"]
-            case ast.ClassDef(name="Reason", body=body):  # why a message of a peer is refused
-                values = [each.value for each in body if isinstance(each, ast.Assign)]
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=several)) if name in CONSTANTS:
                 values = list(several)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in VARIABLES:
