@@ -54,7 +54,8 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
         nonlocal most
         try:
             used = await asyncio.to_thread(usage)
-            used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
+            if used:
+                used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
             writer.write(json.dumps({**await answer(), "used": used}).encode())
             await writer.drain()
         except OSError:  # whoever asked did not wait
@@ -75,9 +76,14 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
 
 
 def usage() -> dict[str, float]:
-    """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that this one holds."""
+    """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that this one holds.
+    Nothing of a confined process, as that of a bootstrap node is: it may look at no process."""
     used = {"cpu_seconds": 0.0, "memory_bytes": 0.0}
-    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+    try:
+        tree = (psutil.Process(), *psutil.Process().children(recursive=True))
+    except (OSError, psutil.Error):
+        return {}
+    for process in tree:
         with suppress(psutil.Error):  # it has ended
             used["cpu_seconds"] += sum(process.cpu_times()[:4])  # with those of its children that have ended
             used["memory_bytes"] += process.memory_info().rss
