@@ -237,7 +237,7 @@ class Policy:
     def _native_forward(self) -> LlamaTraining:
         if self.autocast_dtype is not None:
             raise TypeError("the native forward computes in float32 only")
-        return LlamaTraining(self.model)
+        return LlamaTraining(self.causal)
 
     @cached_property
     def _selects_logits(self) -> bool:

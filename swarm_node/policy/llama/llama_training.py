@@ -4,10 +4,13 @@ What it saves: the weights of a norm go into those of the product behind it, q, 
 up, rotary embedding is one complex product, the last layer goes on with the columns that predict something only, and
 large products go through oneDNN, 1.13 times as fast as torch's own here. Gradients go to the model's parameters.
 
-What it is not: trusted blindly. `Policy.packing` compares its logits with the model's before use; adapters, FP8, other
-devices, types and architectures keep the library's forward.
+Under LoRA the frozen weights are read where they lie, never copied; adapters of layers side by side are one product.
+
+What it is not: trusted blindly. `Policy.packing` compares its logits with the model's before use; other adapters, FP8,
+other devices, types and architectures keep the library's forward.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +21,7 @@ from torch import Tensor, nn
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
 from swarm_node.policy.llama.families import require_known
+from swarm_node.policy.llama.merging import adapters_of, base_of, require_mergeable
 from swarm_node.policy.recompute import recomputed
 from swarm_node.policy.tree_attention import Tree
 
@@ -30,10 +34,15 @@ class LlamaTraining:
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that it does not know."""
         require_known(model)
+        require_mergeable(model)
+        if type(model.lm_head) is not nn.Linear:
+            raise TypeError("an output head with adapters is not known here")
         odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
         linear = [m for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
-        if odd or any(type(m) is not nn.Linear for m in linear):
-            raise TypeError("only plain linear layers in float32 on a CPU are known here")
+        self._adapted = any(hasattr(m, "base_layer") for m in linear)
+        trained = {name for name, p in model.named_parameters() if p.requires_grad and ".lora_" not in name}
+        if odd or (self._adapted and trained) or any(type(base_of(m)) is not nn.Linear for m in linear):
+            raise TypeError("only linear layers in float32 on a CPU are known here, plain or frozen under LoRA")
         config = model.config
         self._model = model
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -64,21 +73,15 @@ class LlamaTraining:
         seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
             x, seen = x[wanted], seen[wanted]
-        x = x + _linear(seen, layer.self_attn.o_proj.weight, layer.self_attn.o_proj.bias)
+        x = x + self._product(seen, None, layer.self_attn.o_proj)
         return x + self._feed_forward(layer, x)
 
     def _attention(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree) -> Tensor:
         """What each column saw, [L, heads * dim]."""
         own, dim = layer.self_attn, self._dim
-        weight, bias = _joined(own.q_proj, own.k_proj, own.v_proj)
         turned = self._heads + self._kv_heads
-        order = torch.arange(weight.shape[0]).view(-1, dim)
-        order[:turned] = order[:turned, self._pairs]
-        weight = (weight * layer.input_layernorm.weight)[order.flatten()]
-        bias = None if bias is None else bias[order.flatten()]
-        normed = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
-        qkv = _linear(normed, weight, bias).view(-1, turned + self._kv_heads, dim)
-        q, k, v = torch.split(qkv, [self._heads, self._kv_heads, self._kv_heads], dim=1)
+        qkv = self._product(x, layer.input_layernorm, own.q_proj, own.k_proj, own.v_proj, pairs=turned)
+        q, k, v = torch.split(qkv.view(-1, turned + self._kv_heads, dim), [self._heads, self._kv_heads, self._kv_heads], 1)
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
             q, k = (
                 _Norm.apply(part, self._eps) * norm.weight[self._pairs]  # type: ignore[no-untyped-call]
@@ -89,10 +92,31 @@ class LlamaTraining:
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         mlp = layer.mlp
-        weight, bias = _joined(mlp.gate_proj, mlp.up_proj)
-        normed = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
-        both = _linear(normed, weight * layer.post_attention_layernorm.weight, bias)
-        return _linear(_Gated.apply(both), mlp.down_proj.weight, mlp.down_proj.bias)  # type: ignore[no-untyped-call]
+        both = self._product(x, layer.post_attention_layernorm, mlp.gate_proj, mlp.up_proj)
+        return self._product(_Gated.apply(both), None, mlp.down_proj)  # type: ignore[no-untyped-call]
+
+    def _product(self, x: Tensor, norm: Any, *linears: Any, pairs: int = 0) -> Tensor:
+        """What layers side by side make of x, normalised first if there is a norm; the first `pairs` heads with their
+        halves side by side."""
+        if norm is not None:
+            x = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
+        if self._adapted:
+            made = _adapted(x if norm is None else x * norm.weight, linears)
+            return self._paired(made, pairs) if pairs else made
+        weight, bias = _joined(linears)
+        if norm is not None:
+            weight = weight * norm.weight
+        if pairs:
+            order = torch.arange(len(weight)).view(-1, self._dim)
+            order[:pairs] = order[:pairs, self._pairs]
+            weight, bias = weight[order.flatten()], None if bias is None else bias[order.flatten()]
+        return _linear(x, weight, bias)
+
+    def _paired(self, x: Tensor, pairs: int) -> Tensor:
+        """The order of `pairs`, of products that are made already."""
+        turned, rest = x[:, : pairs * self._dim], x[:, pairs * self._dim :]
+        halves = turned.view(len(x), pairs, 2, -1)
+        return torch.cat([halves.transpose(2, 3).reshape(turned.shape), rest], dim=1)
 
     def _rotation(self, positions: Tensor) -> Tensor:
         """Complex [L, 1, dim / 2]: what turns each pair of a head at each position."""
@@ -102,11 +126,49 @@ class LlamaTraining:
         return torch.polar(torch.full_like(angles, scale), angles).unsqueeze(1)
 
 
-def _joined(*linears: nn.Linear) -> tuple[Tensor, Tensor | None]:
+def _joined(linears: Sequence[Any]) -> tuple[Tensor, Tensor | None]:
     """Weight and bias of linear layers side by side."""
-    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
     weights: list[Tensor] = [linear.weight for linear in linears]
-    return torch.cat(weights), torch.cat(biases) if len(biases) == len(linears) else None
+    return torch.cat(weights) if len(weights) > 1 else weights[0], _bias(linears)
+
+
+def _bias(linears: Sequence[Any]) -> Tensor | None:
+    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
+    return torch.cat(biases) if len(biases) == len(linears) else None
+
+
+def _adapted(x: Tensor, linears: Sequence[Any]) -> Tensor:
+    """What frozen layers side by side make of x, with what their adapters add."""
+    adapters, bases = [adapters_of(linear) for linear in linears], [base_of(linear) for linear in linears]
+    down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
+    ups = [torch.cat([base.weight.new_empty(len(base.weight), 0), *(up for _, up in own)], dim=1) for base, own in zip(bases, adapters, strict=True)]
+    made: Tensor = _Adapted.apply(x, down, torch.block_diag(*ups), _bias(bases), *(base.weight for base in bases))  # type: ignore[no-untyped-call]
+    return made
+
+
+class _Adapted(torch.autograd.Function):
+    """x W^T + b + (x A^T) B^T, with gradients of x, A and B alone. The rows of W lie in several weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor) -> Tensor:
+        made = x.new_empty(len(x), len(up))
+        for weight, part in zip(weights, made.split([len(weight) for weight in weights], dim=1), strict=True):
+            torch.mm(x, weight.T, out=part)
+        inner = x @ down.T
+        ctx.save_for_backward(x, inner, down, up, *weights)
+        return (made if bias is None else made.add_(bias)).addmm_(inner, up.T)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, inner, down, up, *weights = ctx.saved_tensors
+        g = gradients[0]
+        of_inner = g @ up
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = of_inner @ down
+            for weight, part in zip(weights, g.split([len(weight) for weight in weights], dim=1), strict=True):
+                of_x.addmm_(part, weight)
+        return of_x, of_inner.T @ x, g.T @ inner, None, *(None for _ in weights)
 
 
 class _Norm(torch.autograd.Function):
