@@ -82,6 +82,8 @@ class LlamaTraining:
         turned = self._heads + self._kv_heads
         qkv = self._product(x, layer.input_layernorm, own.q_proj, own.k_proj, own.v_proj, pairs=turned)
         q, k, v = torch.split(qkv.view(-1, turned + self._kv_heads, dim), [self._heads, self._kv_heads, self._kv_heads], 1)
+        if self._adapted:
+            q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
             q, k = (
                 _Norm.apply(part, self._eps) * norm.weight[self._pairs]  # type: ignore[no-untyped-call]
@@ -96,13 +98,12 @@ class LlamaTraining:
         return self._product(_Gated.apply(both), None, mlp.down_proj)  # type: ignore[no-untyped-call]
 
     def _product(self, x: Tensor, norm: Any, *linears: Any, pairs: int = 0) -> Tensor:
-        """What layers side by side make of x, normalised first if there is a norm; the first `pairs` heads with their
-        halves side by side."""
+        """What layers side by side make of x, normalised first if there is a norm; of layers without adapters the first
+        `pairs` heads have their halves side by side."""
         if norm is not None:
             x = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
         if self._adapted:
-            made = _adapted(x if norm is None else x * norm.weight, linears)
-            return self._paired(made, pairs) if pairs else made
+            return _adapted(x if norm is None else x * norm.weight, linears)
         weight, bias = _joined(linears)
         if norm is not None:
             weight = weight * norm.weight
@@ -111,12 +112,6 @@ class LlamaTraining:
             order[:pairs] = order[:pairs, self._pairs]
             weight, bias = weight[order.flatten()], None if bias is None else bias[order.flatten()]
         return _linear(x, weight, bias)
-
-    def _paired(self, x: Tensor, pairs: int) -> Tensor:
-        """The order of `pairs`, of products that are made already."""
-        turned, rest = x[:, : pairs * self._dim], x[:, pairs * self._dim :]
-        halves = turned.view(len(x), pairs, 2, -1)
-        return torch.cat([halves.transpose(2, 3).reshape(turned.shape), rest], dim=1)
 
     def _rotation(self, positions: Tensor) -> Tensor:
         """Complex [L, 1, dim / 2]: what turns each pair of a head at each position."""
