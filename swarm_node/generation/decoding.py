@@ -55,9 +55,9 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
         return self._seen
 
 
-def _joined(caches: Sequence[Any], longest: int) -> Any:
-    """The first of these caches, with the rows of all. Keys and values of short prompts have pads before them; states
-    of recurrent layers have seen none."""
+def _joined(caches: Sequence[Any]) -> Any:
+    """The first of these caches, of the longest prompts, with the rows of all. Keys and values of short prompts have
+    pads before them; states of recurrent layers have seen none."""
     whole = caches[0]
     for first, *others in zip(*(cache.layers for cache in caches), strict=True):
         for name in ("conv_states", "recurrent_states"):
@@ -67,7 +67,8 @@ def _joined(caches: Sequence[Any], longest: int) -> Any:
         for name in ("keys", "values"):
             if getattr(first, name, None) is not None:
                 parts = [getattr(layer, name) for layer in (first, *others)]
-                setattr(first, name, torch.cat([F.pad(x, (0, 0, longest - x.shape[2], 0)) for x in parts]))
+                width = parts[0].shape[2]
+                setattr(first, name, torch.cat([F.pad(x, (0, 0, width - x.shape[2], 0)) for x in parts]))
     return whole
 
 
@@ -98,7 +99,7 @@ class ModelDecoder:
         self._name = "past_key_values" if "past_key_values" in outputs[0] else "cache_params"  # as in Mamba
         place = torch.tensor([index for part in parts for index in part]).argsort()
         rows = to_device(place.repeat_interleave(group_size), self._policy.device)
-        self._cache = _joined([output[self._name] for output in outputs], ids.shape[1])
+        self._cache = _joined([output[self._name] for output in outputs])
         self._attends = any(getattr(layer, "keys", None) is not None for layer in self._cache.layers)
         for k, layer in enumerate(self._cache.layers):
             if type(layer) is DynamicLayer:
@@ -128,10 +129,10 @@ class ModelDecoder:
 
 
 def _by_length(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Numbers of the sequences of each length."""
+    """Numbers of the sequences of each length, the longest first."""
     found: dict[int, list[int]] = {}
-    for index, sequence in enumerate(sequences):
-        found.setdefault(len(sequence), []).append(index)
+    for index in sorted(range(len(sequences)), key=lambda index: -len(sequences[index])):
+        found.setdefault(len(sequences[index]), []).append(index)
     return list(found.values())
 
 

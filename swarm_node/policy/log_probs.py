@@ -5,8 +5,8 @@ means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top
 
 With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So `projected_log_probs` projects
 the hidden states of a few tokens at a time, turns each row of logits into a log-prob and an entropy, drops it, and
-computes it again backwards, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot - probabilities) /
-temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
+computes it again backwards, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot -
+probabilities) / temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
 
 Suffixes of tensors: see policy/batch.py.
 """
@@ -83,7 +83,9 @@ class _Projected(torch.autograd.Function):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
                 entropies_T[part] = _entropies(log_p_TV, p_TV := log_p_TV.exp())
-                if of_hidden_TD is not None:  # a token's own gradient is known but for a factor: no logits a second time
+                if (
+                    of_hidden_TD is not None
+                ):  # a token's own gradient is known but for a factor: no logits a second time
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
         ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))

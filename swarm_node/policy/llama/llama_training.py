@@ -81,7 +81,9 @@ class LlamaTraining:
         own, dim = layer.self_attn, self._dim
         turned = self._heads + self._kv_heads
         qkv = self._product(x, layer.input_layernorm, own.q_proj, own.k_proj, own.v_proj, pairs=turned)
-        q, k, v = torch.split(qkv.view(-1, turned + self._kv_heads, dim), [self._heads, self._kv_heads, self._kv_heads], 1)
+        q, k, v = torch.split(
+            qkv.view(-1, turned + self._kv_heads, dim), [self._heads, self._kv_heads, self._kv_heads], 1
+        )
         if self._adapted:
             q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
@@ -136,7 +138,10 @@ def _adapted(x: Tensor, linears: Sequence[Any]) -> Tensor:
     """What frozen layers side by side make of x, with what their adapters add."""
     adapters, bases = [adapters_of(linear) for linear in linears], [base_of(linear) for linear in linears]
     down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
-    ups = [torch.cat([base.weight.new_empty(len(base.weight), 0), *(up for _, up in own)], dim=1) for base, own in zip(bases, adapters, strict=True)]
+    ups = [
+        torch.cat([base.weight.new_empty(len(base.weight), 0), *(up for _, up in own)], dim=1)
+        for base, own in zip(bases, adapters, strict=True)
+    ]
     made: Tensor = _Adapted.apply(x, down, torch.block_diag(*ups), _bias(bases), *(base.weight for base in bases))  # type: ignore[no-untyped-call]
     return made
 
