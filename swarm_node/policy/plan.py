@@ -21,7 +21,7 @@ USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
 # Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
 KEPT = {
-    "float32, native": (8.0, 16.0, 12.25, 22.0),
+    "float32, native": (16.0, 16.0, 12.25, 22.0),
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
     "adapters": (18.0, 8.0, 10.25, 0.0),
@@ -186,11 +186,7 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
 
 
 def _copied(shape: Shape, how: Arithmetic) -> float:
-    """Bytes of copies that a forward makes of the weights of a block: autocast's, or the native forward's own, which
-    joins queries, keys and values, and gate and up, and scales them."""
-    if how.native:
-        joined = shape.hidden * (shape.queries + 2 * shape.keys + 2 * shape.feed_forward)
-        return 2.0 * 4 * joined
+    """Bytes of the copies that autocast makes of the weights of a block."""
     return float(shape.block * how.product) if how.weight > how.product else 0.0
 
 
