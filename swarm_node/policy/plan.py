@@ -169,30 +169,19 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
     table = shape.vocabulary * shape.hidden
-    copied = _copied(shape, how)  # of one block's weights, kept for the way back
+    copied = (
+        shape.block * how.product if how.weight > how.product else 0.0
+    )  # of a block: autocast's, kept for the way back
     cast = table * how.product if how.weight > how.product else 0.0
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
     logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
+    embedding = 0.0 if lora else 4.0 * table  # its gradient comes last, beside the one it is added to
     if checkpointing:
         inputs: float = shape.layers * residual
-        return max(
-            inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
-        )
+        return max(inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, embedding + residual)
     inputs = shape.layers * (kept + copied)
-    return max(
-        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, _embedding(lora, table) + kept + copied
-    )
-
-
-def _copied(shape: Shape, how: Arithmetic) -> float:
-    """Bytes of the copies that autocast makes of the weights of a block."""
-    return float(shape.block * how.product) if how.weight > how.product else 0.0
-
-
-def _embedding(lora: bool, table: int) -> float:
-    """Bytes of the embedding's gradient, which comes last, beside the one it is added to."""
-    return 0.0 if lora else 4.0 * table
+    return max(inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, embedding + kept + copied)
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:

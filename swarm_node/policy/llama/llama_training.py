@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
-from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import adapters_of, base_of, require_mergeable
 from swarm_node.policy.recompute import recomputed
 from swarm_node.policy.tree_attention import Tree
@@ -29,7 +28,6 @@ class LlamaTraining:
 
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that it does not know."""
-        require_known(model)
         require_mergeable(model)
         odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
         linear = [base_of(m) for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]

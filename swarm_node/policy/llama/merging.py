@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from swarm_node.policy.llama.families import require_known
+
 WRAPPERS = ("base_layer", "modules_to_save")  # what peft calls a module inside another
 
 
 def require_mergeable(model: Any) -> None:
-    """Raises TypeError where adapters are anything but plain LoRA on plain linear layers."""
+    """Raises TypeError for a model of another family, and for adapters but plain LoRA on plain linear layers."""
+    require_known(model)
     for name, _ in model.named_modules():
         if name.endswith(WRAPPERS):
             _require_plain_lora(model.get_submodule(name.rpartition(".")[0]))
