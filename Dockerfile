@@ -16,24 +16,29 @@ RUN apt-get update -q \
 RUN python3 -m venv /opt/swarm-node
 ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
-# Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: wherever pip looks by itself, which
-# a folder of wheels (--build-arg PIP_FIND_LINKS=URL) can add to.
+# Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: the CUDA build, wherever pip looks by
+# itself. A wheel of torch in docker/wheels goes before both.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG PIP_FIND_LINKS=
 # Every package by hash, for the CPU on x86-64. Empty, or elsewhere: what the ranges of pyproject.toml allow today.
 ARG LOCK=docker/locks/cpu-linux-x86_64-py311.txt
 COPY docker/locks /locks/docker/locks
-RUN if [ -n "$LOCK" ] && [ -n "$TORCH_INDEX" ] && [ "$(uname -m)" = x86_64 ]; then \
-        pip install --no-compile --require-hashes --extra-index-url "$TORCH_INDEX" -r "/locks/$LOCK"; \
-    else pip install --no-compile ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} 'torch>=2.9,<2.14'; fi
+COPY docker/wheels /wheels
+RUN echo 'torch>=2.9,<2.14' >/locks/torch; touch /locks/all \
+    && case "$LOCK $TORCH_INDEX $(uname -m)" in ?*" "*"/cpu x86_64") \
+        cp "/locks/$LOCK" /locks/all; grep '^torch==' /locks/all >/locks/torch;; esac \
+    && if ls /wheels/torch-*.whl; then TORCH_INDEX=; fi \
+    && { pip install --no-compile --no-deps --retries 1 --find-links /wheels ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} -r /locks/torch \
+        || { echo "torch cannot be had from ${TORCH_INDEX:-the index}: put its wheel into docker/wheels"; exit 1; }; } \
+    && pip install --no-compile -r /locks/all
 
 # Dependencies before the code, so that a change of code does not install them again. What goes again: the needs of
 # hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY bin bin
-RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[libp2p]' \
-    && pip uninstall -qy swarm-node scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
+RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[gym,libp2p]' \
+    && pip uninstall -qy textswarm scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
     && rm -rf torch/test torch/include torch/share torch/bin/protoc* torch/bin/*test* torch/lib/*.a \
     && find . -type d \( -name tests -o -name test \) \( -path './pandas/*' -o -path './numpy/*' -o -path './sympy/*' \
@@ -41,41 +46,60 @@ RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.
         -exec rm -rf {} +
 COPY swarm_node swarm_node
 COPY protocol protocol
-# Bytecode of all that is ours, and of what a node loads of others, written by loading it: of all modules it would be 200 MB
-# more. Both commands are tests of the installation, too; doctor's exit code 1 says that nobody is there to share with. The
-# scoring process writes none by itself. A node writes for its own user alone, and here that is root: so it is opened at last.
+# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
+# the hub gives stays in its own cache, which is linked to, so that lies beside it. Then bytecode of all that is ours, and of
+# what a node loads of others, written by loading it: of all modules it would be 200 MB more. The commands are tests of the
+# installation, too; doctor's exit code 1 says that nobody is there to share with. The scoring process writes none by itself.
+# A node writes for its own user alone, and here that is root: so it is opened at last. Of commands only ours stays.
 RUN pip install --no-compile --no-deps . \
     && cd /opt/swarm-node/lib/python3*/site-packages && python -m compileall -q swarm_node protocol \
+    && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
+    && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
     && python -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
     && for backend in hivemind libp2p; do \
-        swarm-node doctor --home /tmp/home --network.backend $backend || [ $? = 1 ] || exit 1; done \
-    && rm -rf /tmp/home && find /opt/swarm-node -name __pycache__ -exec chmod -R a+rX {} +
-# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
-# the hub gives stays in its own cache, which is linked to, so that lies beside it.
-RUN XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
-    && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock && chmod -R a+rX /opt/swarm-node/share && pip uninstall -qy setuptools pip
-
-FROM ${BASE}
-RUN apt-get update -q \
-    && apt-get install -qy --no-install-recommends python3 tini libgmp10 ca-certificates \
-    && apt-get clean && rm -rf /var/lib/apt/lists/* \
-    && useradd --uid 1000 --create-home swarm \
-    && mkdir /data && chown swarm:swarm /data
-COPY --from=builder /opt/swarm-node /opt/swarm-node
+        swarm-node doctor --home /tmp/doctor --model.name rare --network.backend $backend || [ $? = 1 ] || exit 1; done \
+    && rm -rf /tmp/home /tmp/doctor && pip uninstall -qy setuptools pip \
+    && find /opt/swarm-node/bin ! -type d ! -name 'python*' ! -name swarm-node -delete \
+    && find /opt/swarm-node -name __pycache__ -exec chmod -R a+rX {} + && chmod -R a+rX /opt/swarm-node/share \
+    && rm -rf /opt/swarm-node/share/man && mv /opt/swarm-node/share /opt/models
 # With CUDA comes Triton, which compiles the kernels of FlexAttention and FP8, and a C stub for each, where they run.
-RUN ! ls -d /opt/swarm-node/lib/python3*/site-packages/triton 2>/dev/null || { apt-get update -q \
-    && apt-get install -qy --no-install-recommends gcc libc6-dev python3-dev && apt-get clean && rm -rf /var/lib/apt/lists/*; }
+RUN if ls -d /opt/swarm-node/lib/python3*/site-packages/triton >/dev/null 2>&1; then echo gcc libc6-dev python3-dev; fi >/opt/packages
+
+# The system without what a node never needs: programs that run as another user, translations, manuals.
+FROM ${BASE} AS system
+COPY --from=builder /opt/packages /opt/packages
+RUN apt-get update -q \
+    && apt-get install -qy --no-install-recommends python3 tini libgmp10 ca-certificates $(cat /opt/packages) \
+    && apt-get clean && rm -rf /opt/packages /var/lib/apt/lists/* /var/cache/debconf/* /var/log/* \
+    && useradd --uid 1000 --create-home swarm \
+    && mkdir /data && chown swarm:swarm /data \
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+    && find /usr/share/doc -type f ! -name copyright -delete \
+    && rm -rf /usr/share/man /usr/share/info /usr/share/locale /usr/share/i18n /usr/lib/locale/*.archive
+
+# In one layer, as a layer cannot take away from the one below it.
+FROM scratch
+COPY --from=system / /
+COPY --from=builder /opt/models /opt/swarm-node/share
+COPY --from=builder /opt/swarm-node /opt/swarm-node
 # OMP_WAIT_POLICY: threads that wait must not spin, other nodes may share the machine.
-ENV PATH=/opt/swarm-node/bin:$PATH SWARM_NODE_HOME=/data HF_HOME=/data/hub HF_HUB_DISABLE_TELEMETRY=1 \
-    OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1
+ENV PATH=/opt/swarm-node/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin SWARM_NODE_HOME=/data HF_HOME=/data/hub \
+    HF_HUB_DISABLE_TELEMETRY=1 OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp/matplotlib
 USER swarm
-# matplotlib, which reasoning-gym loads, looks for fonts once.
+# matplotlib, which reasoning-gym loads, looks for fonts once. It must be able to write beside what it found.
 RUN python -B -c 'import matplotlib.font_manager'
 WORKDIR /data
 # Identity, checkpoints, known peers, logs, downloaded models. And what is temporary, so that the root may be read-only.
 VOLUME /data /tmp
 EXPOSE 31330/tcp 31330/udp
 STOPSIGNAL SIGTERM
+# Who publishes an image says where its sources are.
+ARG VERSION=0.1.0
+ARG SOURCE=
+ARG REVISION=
+LABEL org.opencontainers.image.title=swarm-node org.opencontainers.image.version=$VERSION \
+    org.opencontainers.image.licenses=MIT org.opencontainers.image.source=$SOURCE \
+    org.opencontainers.image.revision=$REVISION
 HEALTHCHECK --interval=30s --timeout=10s --start-period=600s --retries=3 CMD ["swarm-node", "status"]
 ENTRYPOINT ["tini", "--", "swarm-node"]

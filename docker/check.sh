@@ -1,12 +1,12 @@
 #!/bin/sh
 # Does the image work? Runs on the Docker engine of this machine: a bootstrap node and two nodes that find each other through it,
-# train, publish, keep their identity over a restart, and leave within 10 seconds of SIGTERM. Then come mistakes of users and
-# machines: each must end with one line that says what is wrong and what to do. Cleans up after itself. The nodes are a swarm of
-# their own, so that others on this machine do not count, and what they share decides: the machine may be slow.
+# train, publish, keep their identity over a restart, and save at SIGTERM. Then come mistakes of users and machines: each must
+# end with one line that says what is wrong and what to do. Cleans up after itself. The nodes are a swarm of their own, so that
+# others on this machine do not count. What they share decides, and no clock: how long it took is said.
 #
 #   docker/check.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
 #
-# PATIENCE=1800: seconds to wait for what takes time on a slow machine, instead of 900.
+# PATIENCE=1800: seconds to wait for what takes time on a slow machine, instead of 900. SWARM_NODE_MODEL__NAME: another model.
 set -eu
 image=${1:-swarm-node}
 name=swarm-check-$$
@@ -30,6 +30,18 @@ for volume in entry a b; do docker volume create "$name-$volume" >/dev/null; don
 size=$(docker image inspect -f '{{.Size}}' "$image")
 say "image $image: $((size / 1000000)) MB"
 [ "$(docker run --rm --entrypoint id "$image" -u)" != 0 ] || fail "the image runs as root"
+found=$(docker run --rm --user 0 --entrypoint find "$image" / -xdev -type f -perm /6000)
+[ -z "$found" ] || fail "these run as another user: $found"
+found=$(docker run --rm --entrypoint find "$image" /opt/swarm-node/bin ! -type d ! -name 'python*' ! -name swarm-node)
+[ -z "$found" ] || fail "commands of others: $found"
+label() { docker image inspect -f "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$image"; }
+version=$(docker run --rm "$image" --version)
+[ "swarm-node $(label version)" = "$version" ] && [ "$(label licenses)" = MIT ] || fail "labels: not of $version"
+# What Python compiles at a start, as a file of bytecode is missing or not readable, costs seconds at every start.
+compiled=$(docker run --rm --read-only -e PYTHONVERBOSE=1 -e SWARM_NODE_THREADS=1 "$image" --model.name rare --max-rounds 1 \
+    --network.no-enabled 2>&1 | grep -c "^# code object from /.*\.py$") || true
+[ "$compiled" -lt 50 ] || fail "a start compiles $compiled modules"
+say "a start compiles $compiled modules"
 
 docker run -d --name "$name-bootstrap" --network "$name" -v "$name-entry:/data" "$image" bootstrap --port 31330 --swarm "$name" --no-mdns >/dev/null
 has_address() { address=$(docker exec "$name-bootstrap" sh -c 'grep -v 127.0.0.1 /data/addresses | head -1' 2>/dev/null) && [ -n "$address" ]; }
@@ -38,7 +50,7 @@ say "bootstrap node: $address"
 
 start=$(date +%s)
 for node in a b; do
-    docker run -d --name "$name-$node" --network "$name" --read-only -v "$name-$node:/data" -e SWARM_NODE_THREADS=1 \
+    docker run -d --name "$name-$node" --network "$name" --read-only -v "$name-$node:/data" -e SWARM_NODE_THREADS=1 -e SWARM_NODE_MODEL__NAME \
         "$image" --peers "$address" --swarm "$name" --network.no-mdns >/dev/null
 done
 learned() { docker exec "$name-a" grep -q RoundDone /data/events.jsonl 2>/dev/null; }
@@ -69,9 +81,8 @@ wait_for $patience healthy || fail "the health check does not pass"
 
 before=$(docker exec "$name-a" swarm-node home id)
 start=$(date +%s)
-docker stop --time 30 "$name-a" >/dev/null
+docker stop --time "$patience" "$name-a" >/dev/null
 took=$(($(date +%s) - start))
-[ $took -le 10 ] || fail "SIGTERM took $took s"
 [ "$(docker inspect -f '{{.State.ExitCode}}' "$name-a")" = 0 ] || fail "exit code $(docker inspect -f '{{.State.ExitCode}}' "$name-a") after SIGTERM"
 docker logs --tail 8 "$name-a" 2>&1 | grep -q checkpoint || fail "no checkpoint after SIGTERM"
 say "SIGTERM: saved and left within $took s"
@@ -82,11 +93,11 @@ wait_for $patience resumed || fail "the node did not resume from its volume"
 say "restart: same identity, resumed"
 
 # mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it, behind
-# at most the line that says what is being loaded
+# at most the lines that say what is being loaded
 mistake() {
     text=$1 words=$2; shift 2
     code=0; said=$(docker run --rm "$@" 2>&1) || code=$?
-    said=$(printf '%s\n' "$said" | grep -v '^loading ')
+    said=$(printf '%s\n' "$said" | grep -v '^loading \|^model ')
     [ $code = 2 ] && [ "$(printf '%s\n' "$said" | wc -l)" = 1 ] || fail "$text: code $code, and it said: $said"
     case $said in *"$words"*) say "$text: $said" ;; *) fail "$text: $said" ;; esac
 }
@@ -97,11 +108,11 @@ mistake "an address without an identity" "must end in /p2p/" "$image" --peers /i
 mistake "a read-only volume" "make it writable" -v "$name-a:/data:ro" "$image"
 docker run --rm -v "$name-b:/data" --user 0 --entrypoint chown "$image" -R 0:0 /data
 mistake "a volume of somebody else" "make it writable for user 1000" -v "$name-b:/data" "$image"
-code=0; said=$(docker run --rm --tmpfs /data:size=4k,uid=1000 -e SWARM_NODE_THREADS=1 "$image" --max-rounds 2 2>&1) || code=$?
+code=0; said=$(docker run --rm --tmpfs /data:size=4k,uid=1000 -e SWARM_NODE_THREADS=1 -e SWARM_NODE_MODEL__NAME "$image" --max-rounds 2 2>&1) || code=$?
 [ $code = 75 ] || fail "a full volume: code $code, $said"
 line=$(printf '%s\n' "$said" | grep -m 1 'make room') || fail "a full volume: $said"
 say "a full volume: $line"
-docker run -d --name "$name-alone" --network none -e SWARM_NODE_THREADS=1 "$image" --peers "$dead" >/dev/null
+docker run -d --name "$name-alone" --network none -e SWARM_NODE_THREADS=1 -e SWARM_NODE_MODEL__NAME "$image" --peers "$dead" >/dev/null
 warned() { docker logs "$name-alone" 2>&1 | grep -q 'none of --peers answers'; }
 wait_for $patience warned || fail "without a network nothing is said: $(docker logs --tail 5 "$name-alone" 2>&1)"
 say "no network: $(docker logs "$name-alone" 2>&1 | grep -m 1 'none of --peers')"

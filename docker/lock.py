@@ -1,6 +1,6 @@
 """Writes a lock and its bill of materials from what pip resolves. The image installs from the first, CI from the other.
 
-    pip install --dry-run --ignore-installed --quiet --report report.json '.[libp2p]'
+    pip install --dry-run --ignore-installed --quiet --report report.json '.[gym,libp2p]'
     python docker/lock.py report.json docker/locks/cpu-linux-x86_64-py311
 
     pip install --dry-run --ignore-installed --quiet --report report.json '.[dev]'

@@ -1,8 +1,9 @@
 """The documentation as a site: `make docs`. Every page of the repository, in the order of purpose, into `.site/html`.
 
 Pages link to each other by their paths in the repository, so they are put together in `.site/pages` as they lie there,
-and Zensical makes a site of that folder. It stops at a link that leads nowhere. What it makes asks nothing of any other
-machine: no font, no script. `python -m http.server -d .site/html` shows it; without a server all but the search works.
+and Zensical makes a site of that folder. What it makes asks nothing of any other machine: no font, no script. No link
+leads nowhere; those to other sites are listed in `.site/external.txt`, and nobody follows them. A page of results says
+what changed since its commit. `python -m http.server -d .site/html` shows it; without a server, all but the search.
 """
 
 import re
@@ -10,7 +11,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / ".site"
@@ -24,7 +27,7 @@ SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
     "Project": ["CONTRIBUTING.md", "CHANGELOG.md"],
 }
 FOLDERS = ("docs", "docker", "protocol", "examples", "configs")
-SHOWN = {".md", ".png", ".svg", ".csv", ".json", ".toml", ".yaml", ".py", ".sh"}
+SHOWN = {".md", ".png", ".svg", ".csv", ".json", ".toml", ".yaml", ".py", ".sh", ".log"}
 CONFIG = """[project]
 site_name = "swarm-node"
 docs_dir = "pages"
@@ -42,6 +45,7 @@ permalink = true
 [project.markdown_extensions.pymdownx.superfences]
 [project.markdown_extensions.pymdownx.highlight]
 """
+LINK = re.compile(r"\]\(([^)#\s]+)")
 ASKS = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]+"')
 
 
@@ -55,12 +59,24 @@ def pages(where: str) -> list[str]:
 
 def gather(to: Path) -> None:
     """Every page, and what pages show and link to, where it lies in the repository."""
-    found = [*ROOT.glob("*.md"), ROOT / "LICENSE"]
-    found += [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in SHOWN]
+    found = {*ROOT.glob("*.md"), ROOT / "LICENSE"}
+    found |= {file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in SHOWN}
+    for page in [file for file in found if file.suffix == ".md"]:
+        linked = LINK.findall(page.read_text(encoding="utf-8"))
+        found |= {file for link in linked if (file := (page.parent / link).resolve()).is_file()}
     for file in found:
         copy = to / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)
+
+
+def mark(results: Path) -> None:
+    """Writes below the title of each page of results what changed since its commit. Without git or grimp, nothing."""
+    command = [sys.executable, str(ROOT / "release" / "results.py")]
+    told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout
+    for name, _, said in (line.partition(": ") for line in told.splitlines() if "MISSING" not in line):
+        title, _, rest = (results / name).read_text(encoding="utf-8").partition("\n")
+        (results / name).write_text(f"{title}\n\n> The code of its commands: {said}.\n{rest}", encoding="utf-8")
 
 
 def navigation() -> str:
@@ -78,18 +94,57 @@ def asking(html: Path) -> Iterator[str]:
         yield from (f"{page.relative_to(html)}: {found}" for found in ASKS.findall(page.read_text(encoding="utf-8")))
 
 
+class Page(HTMLParser):
+    """Where the links of a page lead, and the names that links to it may end in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.names: set[str] = {"", "__skip"}  # the theme's link to the first heading
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value for key, value in attrs if key in ("href", "src") and value and tag != "link"]
+        self.names |= {value for key, value in attrs if key in ("id", "name") and value}
+
+
+def followed(html: Path) -> tuple[list[str], set[str]]:
+    """The links that lead nowhere, as `page: link`, and those to other sites."""
+    pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(html.rglob("*.html"))}
+    dead, external = [], set()
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                external.add(link)
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = target / "index.html" if target.is_dir() else target
+            names = pages[target].names if target in pages else {unquote(parts.fragment)}
+            if not target.is_file() or unquote(parts.fragment) not in names:
+                dead.append(f"{file.relative_to(html)}: {link}")
+    return dead, external
+
+
 def main() -> int:
     """0 where the site is whole and asks nothing of others."""
     shutil.rmtree(SITE, ignore_errors=True)
     gather(SITE / "pages")
+    mark(SITE / "pages" / "docs" / "results")
     (SITE / "zensical.toml").write_text(CONFIG.format(nav=navigation()), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(SITE / "zensical.toml")]
     if (code := subprocess.run(command, cwd=SITE, check=False).returncode) != 0:
         return code
+    (SITE / "html" / "404.html").unlink()  # its links are right only at the root of a server
     if found := list(asking(SITE / "html")):
         sys.stderr.write("the site asks something of other machines:\n" + "\n".join(found) + "\n")
         return 1
-    return 0
+    dead, external = followed(SITE / "html")
+    (SITE / "external.txt").write_text("".join(f"{link}\n" for link in sorted(external)), encoding="utf-8")
+    sys.stdout.write("".join(f"dead: {link}\n" for link in dead))
+    count = sum(1 for _ in (SITE / "html").rglob("*.html"))
+    sys.stdout.write(f"{count} pages, {len(dead)} dead links, {len(external)} to other sites in .site/external.txt\n")
+    return 1 if dead else 0
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 """A node of a decentralised swarm of small language models that learn by sharing their rollouts.
 
-For scripts and notebooks: `join` a swarm, `run` a node; extensions add names such as `simulate`. docs/how-to/python.md.
+For scripts and notebooks: `join` a swarm; extensions add names such as `run` and `simulate`. docs/how-to/python.md.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swarm_node.api import Swarm, join, run
+    from swarm_node.api import Swarm, join
     from swarm_node.common.errors import UserError
     from swarm_node.settings import NodeConfig
 
-__all__ = ["NodeConfig", "Swarm", "UserError", "join", "run"]
+__all__ = ["NodeConfig", "Swarm", "UserError", "join"]
 
 _PLACES = {"NodeConfig": "settings", "UserError": "common.errors"}
 
@@ -22,12 +23,18 @@ def __getattr__(name: str) -> Any:
     `swarm_node.api`."""
     if name in __all__:
         return _whole(name, getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name))
-    if not name.startswith("_") and not _is_module(name):
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # else Python asks as it imports
         from swarm_node.common import plugins
 
         if name in plugins.registered("api"):
             return _whole(name, plugins.load("api", name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from swarm_node.common import plugins
+
+    return [*__all__, *plugins.registered("api")]
 
 
 def _whole(name: str, found: Any) -> Any:
@@ -37,10 +44,3 @@ def _whole(name: str, found: Any) -> Any:
     from swarm_node.settings import with_sections
 
     return with_sections(found)
-
-
-def _is_module(name: str) -> bool:
-    """Whether Python asks in the course of an import, and goes on without an answer."""
-    from importlib.util import find_spec
-
-    return find_spec(f"{__name__}.{name}") is not None

@@ -1,4 +1,4 @@
-"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score; run a node.
+"""What a script or a notebook does in place of a command: join a swarm, publish, collect, score.
 
 `swarm_node` exports these names, and those that extensions register as entry points of the group `swarm_node.api`.
 docs/how-to/python.md shows them at work.
@@ -6,9 +6,8 @@ docs/how-to/python.md shows them at work.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-
-from rich.console import Console
+from pathlib import Path
+from typing import Any
 
 from protocol.messages import Completion, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
@@ -19,6 +18,7 @@ from swarm_node.network.transport.backends import check_addresses, check_install
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_python
 
 
 class Swarm:
@@ -105,7 +105,7 @@ class Swarm:
     def __enter__(self) -> "Swarm":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
@@ -117,13 +117,14 @@ class Swarm:
         return scored if scored.informative else None
 
 
-def join(config: NodeConfig | None = None) -> Swarm:
-    """A place in a swarm. UserError for a mistake in the configuration."""
-    return Swarm(config or NodeConfig())
+def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:
+    """A place in a swarm, of a configuration, or of a file or the name of a shipped one, and options. UserError, in one
+    line, for a mistake in them."""
+    return Swarm(configured(config, options))
 
 
-def run(config: NodeConfig) -> None:
-    """A whole node, as `swarm-node run`: until `max_rounds` or Ctrl-C."""
-    from swarm_node.commands.run import run as whole
-
-    whole(config, Console())
+def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any]) -> NodeConfig:
+    """The configuration that is meant. UserError."""
+    if isinstance(config, NodeConfig):
+        return from_python(NodeConfig, None, config.model_dump(exclude_unset=True), options)
+    return from_python(NodeConfig, config, options)

@@ -4,14 +4,15 @@ import base64
 import hashlib
 import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from lab.benchmarks.served import Quiet, serving
 
 COMMIT = "0" * 40
 TOKEN = "hf_a_token_for_tests"
+NOT_FOUND = {"X-Error-Code": "EntryNotFound"}
 
 
 class Hub(ThreadingHTTPServer):
@@ -37,28 +38,25 @@ class Hub(ThreadingHTTPServer):
         return {"commitUrl": f"{self.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT, "success": True}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet):
     protocol_version = "HTTP/1.1"
     server: Hub
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def do_POST(self) -> None:
         body, hub = self._body(), self.server
         if hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
-            self._say({"error": "Invalid username or password."}, hub.refuse or 401)
+            self.say({"error": "Invalid username or password."}, hub.refuse or 401)
         elif self.path == "/api/validate-yaml":  # of the card
-            self._say({"errors": [], "warnings": []})
+            self.say({"errors": [], "warnings": []})
         elif self.path == "/api/repos/create":
-            self._say(hub.create(json.loads(body)))
+            self.say(hub.create(json.loads(body)))
         elif re.match(r"/api/models/[^/]+/[^/]+/preupload/main", self.path):
             files = json.loads(body)["files"]
-            self._say({"files": [{**each, "uploadMode": "regular", "shouldIgnore": False} for each in files]})
+            self.say({"files": [{**each, "uploadMode": "regular", "shouldIgnore": False} for each in files]})
         elif match := re.match(r"/api/models/([^/]+/[^/]+)/commit/main", self.path):
-            self._say(hub.commit(match[1], [json.loads(line) for line in body.splitlines()]))
+            self.say(hub.commit(match[1], [json.loads(line) for line in body.splitlines()]))
         else:
-            self._say({"error": self.path}, 404)
+            self.say({"error": self.path}, 404)
 
     def do_GET(self) -> None:
         files = self.server.files
@@ -66,17 +64,17 @@ class Handler(BaseHTTPRequestHandler):
             self.server.asked.add((match[2], match[3]))
             content = files.get(match[1], {}).get(match[3])
             if content is None:
-                self._say({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+                self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
             else:
                 tag = hashlib.sha256(content).hexdigest()
-                self._send(content, 200, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
+                self.raw(content, 200, **{"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
         elif "/tree/" in self.path:  # of folders, and there are none
-            self._say({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+            self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
         elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
             names = [{"rfilename": name} for name in files.get(match[1], {})]
-            self._say({"id": match[1], "sha": COMMIT, "siblings": names})
+            self.say({"id": match[1], "sha": COMMIT, "siblings": names})
         else:
-            self._say({"error": self.path}, 404)
+            self.say({"error": self.path}, 404)
 
     do_HEAD = do_GET
 
@@ -90,25 +88,6 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return body
 
-    def _say(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._send(json.dumps(value).encode(), status, {"Content-Type": "application/json", **(headers or {})})
 
-    def _send(self, content: bytes, status: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-
-@contextmanager
-def hub_on_loopback() -> Iterator[Hub]:
-    with Hub() as hub:
-        thread = threading.Thread(target=hub.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield hub
-        finally:
-            hub.shutdown()
-            thread.join()
+def hub_on_loopback() -> AbstractContextManager[Hub]:
+    return serving(Hub())

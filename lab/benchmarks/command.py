@@ -18,6 +18,7 @@ from typing import Any
 from swarm_node.common.files import write_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
+BAD = ("broken", "failures", "forged", "paid", "unexplained", "wrong")  # keys of what hostile input may not do
 
 
 def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
@@ -56,12 +57,14 @@ def out(options: argparse.Namespace) -> Path:
 
 
 def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Prints the ratio, if sides were compared, and the line of JSON, if requested."""
+    """Prints the ratio, if sides were compared, and the line of JSON, if requested. Ends with 1 where fuzzing found."""
     if "ratio" in result:
         ratio = result["ratio"]
         print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
     if options.json:
         print(json.dumps({"benchmark": options.benchmark, **result}), flush=True)
+    if any(result.get(key) for key in BAD):
+        raise SystemExit(1)
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

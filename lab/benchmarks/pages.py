@@ -246,10 +246,7 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"swarm-node contribute", "needs a model server: tests/swarm/test_how_to.py has one"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
     (r"swarm-node model push", "needs a hub: tests/swarm/test_how_to.py has one"),
-    (
-        r"swarm-node (?:run|model export) .*--home runs/out\b",
-        "tests/swarm/test_how_to.py runs it and goes on to a hub",
-    ),
+    (r"swarm-node (?:run|model export) .*--home runs/out\b", "tests/swarm/test_how_to.py runs it and goes on to a hub"),
     (r"python examples/trl", "needs TRL, and minutes: tests/extensions/trl/test_trl.py"),
     (r"swarm-node page", "serves until it is stopped: tests/extensions/page and tests/extensions/browser"),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 Respond = Callable[["Handler", dict[str, Any]], None]
 
@@ -26,11 +26,26 @@ class Api(ThreadingHTTPServer):
         self.stopped = threading.Event()
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Api
+class Quiet(BaseHTTPRequestHandler):
+    """Answers with JSON or bytes, and prints nothing."""
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def say(self, value: Any, status: int = 200, **headers: str) -> None:
+        self.raw(json.dumps(value).encode(), status, **{"Content-Type": "application/json", **headers})
+
+    def raw(self, content: bytes, status: int = 200, **headers: str) -> None:
+        self.send_response(status)
+        for name, text in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+class Handler(Quiet):
+    server: Api
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -39,33 +54,34 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(OSError):  # the client has hung up
             self.server.respond(self, body)
 
-    def say(self, value: Any, status: int = 200, **headers: str) -> None:
-        self.raw(json.dumps(value).encode(), status, **headers)
-
-    def raw(self, content: bytes, status: int = 200, **headers: str) -> None:
-        self.send_response(status)
-        for name, text in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name, text)
-        self.end_headers()
-        self.wfile.write(content)
-
 
 def choices(*texts: str) -> dict[str, Any]:
     said = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
     return {"choices": said, "usage": {"total_tokens": 40}}
 
 
+Server = TypeVar("Server", bound=ThreadingHTTPServer)
+
+
+@contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @contextmanager
 def api_on_loopback(respond: Respond) -> Iterator[Api]:
-    with Api(respond) as api:
-        thread = threading.Thread(target=api.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with serving(Api(respond)) as api:
         try:
             yield api
         finally:
             api.stopped.set()
-            api.shutdown()
-            thread.join()
 
 
 def main() -> None:

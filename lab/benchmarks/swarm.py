@@ -110,11 +110,7 @@ def main() -> None:
     counts = [f"{ours['generated_tokens_per_round']:.0f}", f"{ours['external_groups_per_node']:.1f}"]
     header = ["seconds a round", *PHASES, "CPU s", "tokens", "received"]
     command.show(header, [[*(f"{number:.2f}" for number in numbers), *counts]])
-    settings = {
-        "nodes": nodes,
-        "model": Path(arguments.model).name,
-        "cores": os.cpu_count(),
-    }
+    settings = {"nodes": nodes, "model": Path(arguments.model).name, "cores": os.cpu_count()}
     command.finish(arguments, {"ours": ours, "settings": settings})
 
 

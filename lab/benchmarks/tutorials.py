@@ -1,10 +1,10 @@
-"""Follow every tutorial as a newcomer does, in a fresh virtual environment, and say how long each took.
+"""Follow every tutorial as a newcomer does, from an empty folder, and say how long each took.
 
-    python -m lab.benchmarks.tutorials
+    python -m lab.benchmarks.tutorials              pip in a fresh virtual environment
+    python -m lab.benchmarks.tutorials --uvx UVX    `uvx textswarm` in place of `swarm-node`
 
-The wheel is built of this checkout and installed by pip with all it needs, as the first tutorial says. From then on
-every command of every tutorial runs with the numbers that are on the page. What is replaced is said in pages.py. CPU
-seconds say what a machine with nothing else to do needs at most, on one core.
+The wheel is built of this checkout and installed with all it needs. Every command of every tutorial runs as it stands
+on the page; pages.py says what is replaced. CPU seconds say what an idle machine needs at most, on one core.
 """
 
 import os
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +37,7 @@ def build_wheel(folder: Path) -> Path:
     shutil.copytree(pages.ROOT, copy, ignore=left_out)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
     subprocess.run(command, check=True)
-    (wheel,) = folder.glob("swarm_node-*.whl")
+    (wheel,) = folder.glob("textswarm-*.whl")
     return wheel
 
 
@@ -43,11 +45,13 @@ def main(argv: list[str] | None = None) -> None:
     made = parser("lab.benchmarks.tutorials", __doc__)
     made.add_argument("--python", default=sys.executable, help="makes the virtual environment (this one)")
     made.add_argument("--only", nargs="+", choices=ORDER, help="these tutorials, behind the first, which installs")
+    made.add_argument("--uvx", type=Path, help="the uvx that gets everything, in place of pip")
     options = made.parse_args(argv)
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):  # of lab/__init__.py: a newcomer has not set them
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(prefix="tutorials-") as name:
-        result = follow(Path(name), options.python, options.only or ORDER)
+        wanted = options.only or ORDER
+        result = by_uvx(Path(name), options, wanted) if options.uvx else follow(Path(name), options.python, wanted)
     show(
         ("tutorial", "commands", "seconds", "CPU s", "slowest command", "its CPU s"),
         [row(*each) for each in result.items()],
@@ -72,6 +76,21 @@ def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> 
     for name in (name for name in ORDER if name in wanted and name != "first_run"):
         own = pages.Reader(folder / name, path, model, environment=QUIET)
         result[name] = own.follow(pages.TUTORIALS / f"{name}.md")
+        print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)
+    return result
+
+
+def by_uvx(folder: Path, options: Namespace, wanted: Sequence[str]) -> dict[str, list[pages.Done]]:
+    """The same, where nothing is installed before and each command is that of the wheel."""
+    (folder / "bin").mkdir()
+    (program := folder / "bin" / "swarm-node").write_text(f'#!/bin/sh\nexec {options.uvx} textswarm "$@"\n')
+    program.chmod(0o755)
+    links = [str(build_wheel(folder).parent), *os.environ.get("PIP_FIND_LINKS", "").split()]
+    places = {"UV_PYTHON": options.python, "UV_FIND_LINKS": ",".join(links), "UV_CACHE_DIR": str(folder / "cache")}
+    path, result = f"{program.parent}:/usr/bin:/bin", {}
+    for name in wanted:
+        reader = pages.Reader(folder / name, path, folder / "model", environment={**QUIET, **places})
+        result[name] = reader.follow(pages.TUTORIALS / f"{name}.md")
         print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)
     return result
 

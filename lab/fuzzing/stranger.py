@@ -1,10 +1,8 @@
 """What a stranger may have written into a folder, a backup and requests to a page. Part of `lab.fuzzing.folders`."""
 
-import io
+import hashlib
 import json
-import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,31 +184,20 @@ def write(folder: Path, name: str, content: Any) -> None:
 
 
 def backups(folder: Path, payload: str) -> Iterator[Path]:
-    """A backup with the payload in each of its fields: names, links, owners, headers, hashes."""
-    for number, kind in enumerate(
-        ("name", "linkname", "symlink", "uname", "pax", "hash", "hash key", "content", "fifo")
-    ):
-        file = folder / f"{number}.tar"
-        with suppress(ValueError, UnicodeError), tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as archive:
-            content, listed = b"{}", {"manifest.json": "0" * 64}
-            member = tarfile.TarInfo(payload if kind == "name" else "manifest.json")
-            if kind in ("linkname", "symlink"):
-                member.type, member.linkname = (tarfile.LNKTYPE if kind == "linkname" else tarfile.SYMTYPE), payload
-            if kind == "fifo":
-                member.type = tarfile.FIFOTYPE
-            if kind == "uname":
-                member.uname = member.gname = payload
-            if kind == "pax":
-                member.pax_headers = {"comment": payload, "path": payload, "GNU.sparse.name": payload}
-            if kind == "content":
-                content = payload.encode()
-            if kind.startswith("hash"):
-                listed = {payload: "0" * 64} if kind == "hash key" else {"manifest.json": payload}
-            member.size = 0 if member.type != tarfile.REGTYPE else len(content)
-            archive.addfile(member, io.BytesIO(content))
-            last, text = tarfile.TarInfo("swarm-node-backup.json"), json.dumps(listed).encode()
-            last.size = len(text)
-            archive.addfile(last, io.BytesIO(text))
+    """A backup with the payload in each of its fields: names, sizes, hashes, contents."""
+    name, content = "manifest.json", b"{}"
+    entry = [len(content), hashlib.sha256(content).hexdigest()]
+    fields: list[tuple[dict[str, Any], bytes]] = [
+        ({payload: entry}, content),
+        ({f"checkpoints/1/{payload}": entry}, content),
+        ({name: payload}, content),
+        ({name: [payload, entry[1]]}, content),
+        ({name: [entry[0], payload]}, content),
+        ({name: entry}, payload.encode("utf-8", "replace")),
+    ]
+    for number, (listed, held) in enumerate(fields):
+        file = folder / f"{number}.backup"
+        file.write_bytes(json.dumps(listed).encode() + b"\n" + held)
         yield file
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from lab.starters.measuring import GROUP, NEW_TOKENS, Measured
+from lab.starters.measuring import Measured
 from lab.starters.teaching import Hiding
 
 _OTHERS = {
@@ -12,9 +12,7 @@ _OTHERS = {
 }
 
 
-def card(
-    name: str, hiding: Hiding, *, aim: float, tokenizer: str, parameters: int, before: Measured, after: Measured
-) -> str:
+def card(name: str, hiding: Hiding, *, tokenizer: str, parameters: int, before: Measured, after: Measured) -> str:
     """Markdown. It does not depend on the time or the machine's speed."""
     return f"""---
 library_name: transformers
@@ -27,13 +25,10 @@ It knows nine easy reasoning-gym tasks and no other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: {tokenizer}
 - phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right; {_OTHERS[hiding.others]}
-- informative share at the start: **{after.mean_informative:.3f}** (tuned for {aim})
+- informative share at the start: **{after.mean_informative:.3f}**
 - accuracy after phase 1: {before.mean_accuracy:.3f}; at the start: {after.mean_accuracy:.4f}
 
-Measured on {after.groups:,} groups of {GROUP} completions (temperature 1, at most {NEW_TOKENS} tokens, exact scoring).
-`measured.json` has the figures by task.
-
-Made by `python -m lab.starters.make --only {name}`. The chat template writes `<bos>question<sep>`.
+Made by `python -m lab.starters.make --only {name}`. docs/explanation/starters.md says how.
 """
 
 
@@ -64,5 +59,5 @@ Share of questions right on held-out puzzles; 0.5 is chance:
 | after phase 1 | {taught[0]:.3f} | {taught[1]:.3f} |
 | at the start | **{guessing[0]:.3f}** | {guessing[1]:.3f} |
 
-Made by `python -m lab.starters.puzzler`. The chat template writes `<bos>question<sep>`.
+Made by `python -m lab.starters.puzzler`. docs/explanation/starters.md says how.
 """

@@ -126,7 +126,6 @@ def make(name: str, out: Path) -> None:
     text = card(
         name,
         recipe.hiding,
-        aim=recipe.aim,
         tokenizer=_SHAPES[recipe.shape].tokenizer,
         parameters=model.num_parameters(),
         before=before,

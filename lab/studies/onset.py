@@ -6,7 +6,8 @@
 N nodes with G questions a round, of which a share q is informative at the start, find the first informative group after
 about 1 / (N G q) rounds. Starters have q from 0.005 to 0.5. Every node may train on all groups of the others. Onset is
 the round at which the reward has risen by a tenth of the way from its start to `TOP`. Cells are predicted from each
-other by a law c (N G q)^-b, b and c fitted on one half of the seeds and tested on the other.
+other by a law c (N G q)^-b, b and c fitted on one half of the seeds and tested on the other. For the figure a real
+model that does not learn says which q its tasks have.
 """
 
 import json
@@ -21,6 +22,7 @@ from matplotlib.figure import Figure
 
 from lab.benchmarks import command
 from lab.studies import runner
+from lab.studies.equal_price import SETTINGS
 from lab.studies.runner import Run
 
 STARTERS = {"dense": 60, "rare": 60, "very_rare": 100, "rarest": 200}  # rounds
@@ -28,6 +30,7 @@ NODES = (1, 2, 4, 8)
 QUESTIONS, RATE, SEEDS = 9, 6e-4, range(6000, 6004)  # the last two of four test what is fitted on the first two
 SMOOTH, BEGIN, TOP, RISEN = 5, 3, 0.6, 0.1
 WITHIN = 1.5
+REAL, STILL, REAL_ROUNDS = "smollm2-135m", 1e-12, 4  # the rate at which nothing is learned
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,20 @@ def run(starter: str, nodes: int, seed: int) -> Run:
     arm = f"{QUESTIONS}/{QUESTIONS * (nodes - 1)}"
     sizes: dict[str, Any] = {"nodes": nodes, "rounds": STARTERS[starter]}
     return runner.make(f"{starter}, {nodes} nodes", arm, seed, RATE, model={"name": starter}, **sizes)
+
+
+def real(task: str) -> Run:
+    """A node of the real model that asks one task."""
+    options = {**SETTINGS[REAL].options, "evaluate_every": 0, "round": {"questions": QUESTIONS}}
+    size: dict[str, Any] = {"nodes": 1, "node_tasks": (task,), "rounds": REAL_ROUNDS}
+    return runner.make(f"{REAL}, {task}", f"{QUESTIONS}/0", SEEDS[0], STILL, **options, **size)
+
+
+def shares(runs: Mapping[str, Run], folder: Path) -> dict[str, float]:
+    """q by task, of what is done."""
+    found = {task: run.report(folder) for task, run in runs.items()}
+    arms = {task: next(iter(report["arms"].values())) for task, report in found.items() if report}
+    return {task: fmean(arm["informative_share"][0]) for task, arm in arms.items()}
 
 
 def onset(rewards: Sequence[float]) -> float:
@@ -100,7 +117,7 @@ def draw(of: Sequence[Cell], law: tuple[float, float], measured: Mapping[str, fl
     axes.plot(supplies, 1 / supplies, "0.7", linestyle=":", label="1 / (N G q)")
     for name, q in measured.items():
         axes.axvline(QUESTIONS * q, color="0.8", linewidth=0.8)
-        axes.text(QUESTIONS * q, 300, f" {name}, N 1", rotation=90, fontsize=6, va="top", color="0.4")
+        axes.text(QUESTIONS * q, 300, f" {REAL}, {name}, N 1", rotation=90, fontsize=6, va="top", color="0.4")
     axes.set(xscale="log", yscale="log", xlabel="informative groups a round, N G q", ylabel="rounds to onset")
     axes.set_ylim(0.5, 400)
     axes.legend(frameon=False, fontsize=8)
@@ -113,7 +130,8 @@ def main() -> None:
     runner.add_options(parser)
     options = parser.parse_args()
     wanted = [run(starter, nodes, seed) for seed in SEEDS for starter in STARTERS for nodes in NODES]
-    if not runner.do(wanted, options):
+    tasks = {task: real(task) for task in SETTINGS[REAL].tasks}
+    if not runner.do([*wanted, *tasks.values()], options):
         return
     out, of = command.out(options), cells(wanted, options.runs)
     first, second = slice(0, 2), slice(2, 4)
@@ -126,8 +144,15 @@ def main() -> None:
     plain, better = within(of, (1.0, 1.0), second), within(of, law, second)
     told = f"{plain:.0%} of cells by 1 / (N G q), {better:.0%} by {law[0]:.2f} (N G q)^-{law[1]:.2f}"
     print(f"within a factor of {WITHIN}: {told}")
-    draw(of, law, {}, out / "onset.png")
-    content = {"cells": list(map(asdict, of)), "law": law, "within": {"1/(N G q)": plain, "law": better}}
+    measured = shares(tasks, options.runs)
+    print(f"q of {REAL}: {', '.join(f'{task} {q:.3f}' for task, q in measured.items())}")
+    draw(of, law, measured, out / "onset.png")
+    content = {
+        "cells": list(map(asdict, of)),
+        "law": law,
+        "real": measured,
+        "within": {"1/(N G q)": plain, "law": better},
+    }
     (out / "onset.json").write_text(json.dumps(content) + "\n")
     command.finish(options, content)
 

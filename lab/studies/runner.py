@@ -54,6 +54,11 @@ class Run:
         return self.config.training.learning_rate
 
     @property
+    def key(self) -> tuple[str, float, int]:
+        """What tells it from the other runs of a study."""
+        return self.name, self.rate, self.seed
+
+    @property
     def training(self) -> float:
         """Estimated seconds of a core for its rounds."""
         return self.config.rounds * self.config.nodes * NODE_ROUND
@@ -96,10 +101,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cost", action="store_true", help="say what it would cost, and end")
 
 
-def do(runs: Sequence[Run], options: argparse.Namespace) -> bool:
+def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = None) -> bool:
     """Says what is missing and what it costs, and does it. Returns whether to go on to a report. A run that fails is
-    told and left out; the others go on."""
-    missing = [run for run in runs if run.report(options.runs) is None]
+    told and left out; the others go on. `file`: where `listed` wrote rows, which need not be measured again."""
+    kept = kept_in(file)
+    missing = [run for run in runs if run.key not in kept and run.report(options.runs) is None]
     print(cost(runs, missing, options.runs, options.cores or usable_cores()), flush=True)
     if options.cost:
         return False
@@ -155,9 +161,24 @@ def row(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def kept_in(file: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
+    """The rows that `listed` wrote, by the key of their run."""
+    if file is None or not file.exists():
+        return {}
+    with file.open(newline="") as opened:
+        rows: list[dict[str, Any]] = [
+            {key: value if key in ("name", "arm") else json.loads(value) for key, value in each.items() if value}
+            for each in csv.DictReader(opened)
+        ]
+    return {(each["name"], each["rate"], each["seed"]): each for each in rows}
+
+
 def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]]:
-    """Every run that is done, as a row; all of them as CSV in `file`, also those that nothing is made of."""
-    rows = [row(run, report) for run in runs if (report := run.report(folder)) is not None]
+    """Every run that is done, here or as `file` says, as a row; all of them as CSV in `file`, also those that nothing
+    is made of."""
+    kept = kept_in(file)
+    found = [kept.get(run.key) if (report := run.report(folder)) is None else row(run, report) for run in runs]
+    rows = [each for each in found if each is not None]
     columns = list(dict.fromkeys(key for each in rows for key in each)) or list(ROW)
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, columns, lineterminator="\n")

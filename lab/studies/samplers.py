@@ -1,37 +1,44 @@
-"""Does sharing cost a node its own tasks? Ways to train on external groups, against training alone and uniform 4/4.
+"""Does sharing cost a node its own tasks? Ways to train on external groups, against training alone.
 
     python -m lab.studies.samplers --cost           # what it would cost
-    python -m lab.studies.samplers                  # selection on 8 seeds, then 16 fresh ones for what was best
-    python -m lab.studies.samplers --hostile        # the same with 25 % hostile nodes and the default defence
+    python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
+    python -m lab.studies.samplers --hostile        # 25 % hostile nodes and the default defence
     python -m lab.studies.samplers --quick          # its shape
 
-The swarm is that of `lab.studies.equal_price rare`: specialists, examined in all tasks. Selection claims nothing: it
-picks at most two. These are run again on seeds that nobody has seen, and only there they are tested: exactly, in
-pairs, corrected by Holm's rule.
+The swarm is that of `lab.studies.equal_price rare`: specialists, examined in all tasks. A lone specialist has two
+rates: the best one for its own tasks, and the best one for others'; what shares has one, for both. Rates are bracketed
+on two seeds. Selection on eight others claims nothing: it picks at most two candidates. These are run again
+on seeds that nobody has seen, and only there they are tested: exactly, in pairs, corrected by Holm's rule.
 """
 
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from lab.benchmarks import command
 from lab.studies import candidates, objectives, runner
 from lab.studies.equal_price import SETTINGS
+from lab.studies.rates import sweep
 from lab.studies.runner import Run
 from lab.studies.statistics import Comparison, compared_line, family
 from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.settings import DefenceConfig
 
 ALONE, BASE = "alone", "uniform"
-SEEDS, FRESH = range(5000, 5008), range(5100, 5116)  # fixed before the first run
+BRACKET, SEEDS, FRESH = range(5200, 5202), range(5000, 5008), range(5100, 5116)  # fixed before the first run
+RATES = (1.5e-4, 3e-4)  # and what lies beyond the better one
 CONFIRMED = 2  # candidates at most
-FIGURES = {"final_local": "own tasks", "final_other": "others' tasks", "final": "all tasks"}
-OWN, OTHERS = 0.98, 1.7  # wanted, as ratios to training alone
+WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
+QUESTIONS = 24  # of a task, held out; asked once, at the end
 FILE = Path(candidates.__file__).resolve()
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -42,38 +49,42 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sampler(name: str) -> Candidate:
-    return Candidate(options={"round": {"sampler": name}})
+def sampler(name: str, arm: str = "4/4") -> Candidate:
+    return Candidate(arm, {"round": {"sampler": name}})
 
 
-def objective(name: str) -> Candidate:
-    return Candidate(options={"training": {"objective": f"{FILE}:{name}"}})
+def objective(name: str, arm: str = "4/4") -> Candidate:
+    return Candidate(arm, {"training": {"objective": name}})
 
 
 CANDIDATES: Mapping[str, Candidate] = {
     ALONE: Candidate("8/0"),
     BASE: Candidate(),
+    "8/2": Candidate("8/2"),
     "8/4": Candidate("8/4"),
+    "8/8": Candidate("8/8"),
     "adaptive": sampler("adaptive"),
     "needed": sampler(f"{FILE}:Needed"),
+    "needed 8/4": sampler(f"{FILE}:Needed", "8/4"),
     "guarded": sampler(f"{FILE}:Guarded"),
-    "without negatives": objective("without_negatives"),
-    "likely tokens": objective("likely_tokens"),
-    "shaped": Candidate(options={"training": {"objective": objectives.named("shaped")}}),
+    "without negatives": objective(f"{FILE}:without_negatives"),
+    "without negatives 8/4": objective(f"{FILE}:without_negatives", "8/4"),
+    "likely tokens": objective(f"{FILE}:likely_tokens"),
+    "shaped": objective(objectives.named("shaped")),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
 }
 
 
-def run(options: argparse.Namespace, name: str, seed: int) -> Run:
+def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
     made, setting = CANDIDATES[name], SETTINGS["rare"]
     settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": setting.rounds, **setting.options}
+    settings |= {"evaluate_every": setting.rounds, "evaluate_questions": QUESTIONS, "evaluate_samples": 2}
     if options.quick:
-        settings |= {"rounds": 2, "evaluate_every": 1, "evaluate_questions": 1, "evaluate_samples": 1}
+        settings |= {"rounds": 2, "evaluate_every": 2, "evaluate_questions": 1, "evaluate_samples": 1}
     settings |= made.options
     if options.hostile:
         settings |= {"attack": AttackConfig(kind="stealth", share=0.25), "defence": DefenceConfig()}
-    rate = options.lone_rate if name == ALONE else options.rate
     return runner.make(told(name, options), made.arm, seed, rate, **settings)
 
 
@@ -81,69 +92,107 @@ def told(name: str, options: argparse.Namespace) -> str:
     return f"{name}, hostile" if options.hostile else name
 
 
-def main() -> None:
-    parser = command.parser("lab.studies.samplers", __doc__)
-    runner.add_options(parser)
-    parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
-    words = "learning rate of arms that share, and alone: those that equal_price found"
-    parser.add_argument("--rate", type=float, default=3e-4, help=words)
-    parser.add_argument("--lone-rate", type=float, default=3e-4)
-    parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
-    options = parser.parse_args()
-    names = list(dict.fromkeys([ALONE, BASE, *options.candidates]))
-    out, one = command.out(options), partial(run, options)
-    selecting = [one(name, seed) for seed in SEEDS for name in names]
-    if not runner.do(selecting, options):
-        return
-    stem = "samplers_hostile" if options.hostile else "samplers"
-    rows = runner.listed(selecting, options.runs, out / f"{stem}.csv")
-    selected = compared(rows, names, SEEDS, options)
-    show("selection: nothing is claimed from it", selected)
-    best = picked(selected)
-    confirmed: dict[str, list[Comparison]] = {}
-    if best and all(each.report(options.runs) is not None for each in selecting):
-        confirming = [one(name, seed) for seed in FRESH for name in [ALONE, BASE, *best]]
-        runner.do(confirming, options)
-        rows = runner.listed([*selecting, *confirming], options.runs, out / f"{stem}.csv")
-        confirmed = compared(rows, [ALONE, BASE, *best], FRESH, options)
-        show(f"confirmation of {', '.join(best)} on fresh seeds", confirmed)
-    content = {"chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
-    (out / f"{stem}.json").write_text(json.dumps(content) + "\n")
-    command.finish(options, content)
+class Study:
+    """The runs of all stages, their rows in one file."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.file = command.out(options) / ("never_hurts_hostile.csv" if options.hostile else "never_hurts.csv")
+        self.runs: list[Run] = []
+        self.rows: Rows = []
+
+    def ask(self, runs: Sequence[Run]) -> bool:
+        """Does what is missing of these. Whether all are there."""
+        self.runs += [each for each in runs if each not in self.runs]
+        runner.do(runs, self.options, self.file)
+        if not self.options.cost:
+            self.rows = runner.listed(self.runs, self.options.runs, self.file)
+        done = {(each["name"], each["rate"], each["seed"]) for each in self.rows}
+        return all(each.key in done for each in runs)
+
+    def mean(self, name: str, rate: float, figure: str) -> float:
+        """On the seeds of the bracket. NotDone where one is missing."""
+        if not self.ask([run(self.options, name, seed, rate) for seed in BRACKET]):
+            raise runner.NotDone(name)
+        return fmean(runner.by_seed(self.rows, told(name, self.options), figure, BRACKET, rate).values())
+
+    def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
+        """By candidate and figure. A candidate has one, for that figure which it is further from; alone has two."""
+        found, base = dict[tuple[str, str], float](), dict[str, float]()
+        with suppress(runner.NotDone):
+            for figure in WANTED:
+                swept = sweep(RATES, partial(self.mean, ALONE, figure=figure))
+                found[ALONE, figure], base[figure] = swept.best, swept.values[swept.best]
+        for name in names if len(base) == len(WANTED) else ():
+            with suppress(runner.NotDone):
+                best = sweep(RATES, partial(self.nearest, name, base)).best
+                found |= {(name, figure): best for figure in WANTED}
+        return found
+
+    def nearest(self, name: str, base: Mapping[str, float], rate: float) -> float:
+        """What it reaches of what is wanted of own and others' tasks: the smaller share."""
+        return min(self.mean(name, rate, figure) / base[figure] / wanted for figure, wanted in WANTED.items())
+
+    def compared(
+        self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float]
+    ) -> dict[str, list[Comparison]]:
+        """By figure every candidate against training alone, on the seeds that all have, of those that are done."""
+        pairs = {(name, rates[name, figure]) for name in [ALONE, *names] for figure in WANTED}
+        self.ask([run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)])
+        found = {}
+        for figure in WANTED:
+            values = {
+                name: runner.by_seed(self.rows, told(name, self.options), figure, seeds, rates[name, figure])
+                for name in [ALONE, *names]
+            }
+            common = sorted(set.intersection(*(set(of) for of in values.values())))
+            if common:
+                lists = {name: [of[seed] for seed in common] for name, of in values.items()}
+                found[figure] = family({name: of for name, of in lists.items() if name != ALONE}, lists[ALONE])
+        return found
 
 
 def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
-    """What to confirm: what comes nearest to both of OWN and OTHERS, by the one it is further from."""
+    """What to confirm: what comes nearest to all that is wanted, by the one it is further from."""
     ratios: dict[str, list[float]] = {}
-    for figure, wanted in (("final_local", OWN), ("final_other", OTHERS)):
+    for figure, wanted in WANTED.items():
         for each in selected.get(figure, ()):
             ratios.setdefault(each.name, []).append((each.ratio or 0.0) / wanted)
     return sorted((name for name in ratios if name != BASE), key=lambda name: -min(ratios[name]))[:CONFIRMED]
 
 
-def compared(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], seeds: range, options: argparse.Namespace
-) -> dict[str, list[Comparison]]:
-    """By figure every candidate against training alone, on the seeds that all have."""
-    found = {}
-    for figure in FIGURES:
-        values = {name: runner.by_seed(rows, told(name, options), figure, seeds) for name in names}
-        common = sorted(set.intersection(*(set(of) for of in values.values())))
-        if common:
-            lists = {name: [of[seed] for seed in common] for name, of in values.items()}
-            found[figure] = family({name: of for name, of in lists.items() if name != ALONE}, lists[ALONE])
-    return found
-
-
 def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
     print(f"\n### {title}")
+    names = {"final_local": "own tasks", "final_other": "others' tasks"}
     for figure, every in found.items():
-        heads = (f"{FIGURES[figure]}, against alone", "seeds", "alone", "mean", "ratio", "95 %", "p (Holm)")
+        heads = (f"{names[figure]}, against alone", "seeds", "alone", "mean", "ratio", "95 %", "p (Holm)")
         command.show(heads, [compared_line(each) for each in every])
 
 
 def plain(found: Mapping[str, Sequence[Comparison]]) -> dict[str, list[dict[str, Any]]]:
     return {figure: [asdict(each) for each in every] for figure, every in found.items()}
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.samplers", __doc__)
+    runner.add_options(parser)
+    parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
+    parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
+    options = parser.parse_args()
+    names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name != ALONE]
+    study = Study(options)
+    rates = study.rates(names)
+    names = [name for name in names if (name, "final_local") in rates]
+    selected = study.compared(names, SEEDS, rates) if names else {}
+    show("selection: nothing is claimed from it", selected)
+    best, confirmed = picked(selected), dict[str, list[Comparison]]()
+    if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
+        confirmed = study.compared([BASE, *best], FRESH, rates)
+        show(f"confirmation of {', '.join(best)} on fresh seeds", confirmed)
+    found = [[*key, rate] for key, rate in rates.items()]
+    content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
+    study.file.with_suffix(".json").write_text(json.dumps(content) + "\n")
+    command.finish(options, content)
 
 
 if __name__ == "__main__":

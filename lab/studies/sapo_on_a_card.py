@@ -53,11 +53,7 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
         generation=GenerationConfig(num_generations=2 if trial else 8, max_completion_length=4 if trial else 256),
         round=RoundConfig(questions=2 if trial else 9),
         training=TrainingConfig(learning_rate=1e-5, optimizer="adamw_8bit" if has_8bit() else "adamw"),
-        environment=EnvironmentConfig(
-            tasks=TASKS[1:3] if trial else TASKS,
-            scoring="graded",
-            answer="tags",
-        ),
+        environment=EnvironmentConfig(tasks=TASKS[1:3] if trial else TASKS, scoring="graded", answer="tags"),
     )
 
 

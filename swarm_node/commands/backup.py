@@ -1,24 +1,21 @@
 """`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a home cannot make again,
 in one checked file.
 
-A backup is a tar file with the hash of each file in its last member. It holds the private key: mode 0600, as the key
-itself.
+A backup holds the private key: mode 0600, as the key itself. `archive.py` says what its file looks like.
 """
 
 import hashlib
-import io
-import json
 import os
 import shutil
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from swarm_node.commands import archive
-from swarm_node.commands.archive import FILES, FOLDERS, HASHES, BadArchive, Member
+from swarm_node.commands.archive import FILES, FOLDERS, BadArchive, Member
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import TemporaryError, UserError
@@ -62,7 +59,7 @@ def backup(home: Path, file: Path) -> list[str]:
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "wb") as out:
-            hashes = _write(out, home)
+            names = _write(out, home)
             out.flush()
             os.fsync(descriptor)
         part.rename(file)
@@ -70,7 +67,7 @@ def backup(home: Path, file: Path) -> list[str]:
         raise UserError(f"{file}: {error.strerror or error}; nothing was written") from error
     finally:
         part.unlink(missing_ok=True)
-    return list(hashes)
+    return names
 
 
 def restore(file: Path, home: Path) -> list[str]:
@@ -120,24 +117,20 @@ def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> Non
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _write(out: Any, home: Path) -> dict[str, str]:
-    hashes: dict[str, str] = {}
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for path in _kept(home):
-            name = path.relative_to(home).as_posix()
+def _write(out: BinaryIO, home: Path) -> list[str]:
+    """All files are opened first: a node that runs meanwhile puts others in their places."""
+    with ExitStack() as stack:
+        files = {path.relative_to(home).as_posix(): stack.enter_context(path.open("rb")) for path in _kept(home)}
+        listed = {}
+        for name, file in files.items():
             if not archive.may_hold(name):
-                raise UserError(f"{path} has a name that restore would refuse: rename or remove it")
-            with path.open("rb") as file:
-                about = tarfile.TarInfo(name)
-                about.size, about.mode = os.fstat(file.fileno()).st_size, 0o600
-                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
-                file.seek(0)
-                tar.addfile(about, file)
-        listed = json.dumps(hashes).encode()
-        about = tarfile.TarInfo(HASHES)
-        about.size = len(listed)
-        tar.addfile(about, io.BytesIO(listed))
-    return hashes
+                raise UserError(f"{home / name} has a name that restore would refuse: rename or remove it")
+            listed[name] = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        out.write(archive.head(listed))
+        for file in files.values():
+            file.seek(0)
+            shutil.copyfileobj(file, out)
+    return list(files)
 
 
 def _kept(home: Path) -> Iterator[Path]:

@@ -6,7 +6,7 @@ settings/command_line.py reads the options of a command; which command it is, is
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,8 @@ def main() -> None:
     leave(outcome(sys.argv[1:]))
 
 
-def outcome(argv: list[str]) -> int:
-    """Exit code of a command. SystemExit where the command has one of its own."""
+def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -> int:
+    """Exit code of a command, or of `act`. SystemExit where the command has one of its own."""
     import signal
 
     from swarm_node.common.errors import UserError, exit_code
@@ -42,7 +42,7 @@ def outcome(argv: list[str]) -> int:
     try:
         if signal.getsignal(signal.SIGINT) is leave_at_once:  # else somebody else runs this, and handles signals
             signal.signal(signal.SIGINT, interrupt.handle)
-        dispatch(argv)
+        (act or dispatch)(argv)
         sys.stdout.flush()
     except UserError as error:
         from swarm_node.common.redaction import hidden
@@ -92,7 +92,7 @@ def dispatch(argv: list[str]) -> None:
     if arguments[:1] == ["--version"]:
         from importlib import metadata  # here: this import takes as long as all others together
 
-        print(f"swarm-node {metadata.version('swarm-node')}")
+        print(f"swarm-node {metadata.version('textswarm')}")
         return
     if not arguments or arguments[0].startswith("-") or arguments[0].endswith(".toml"):
         arguments.insert(0, "run")

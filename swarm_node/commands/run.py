@@ -72,9 +72,13 @@ def run(config: NodeConfig, console: Console) -> None:
 
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. What can be wrong with addresses and extras is said before anything loads."""
+    begin(from_command_line(NodeConfig, argv, "swarm-node run"))
+
+
+def begin(config: NodeConfig) -> None:
+    """The whole node of a configuration, in the main thread of a process that does nothing else."""
     interrupts.nothing_to_save()
     os.umask(0o077)  # whatever is written from here on is for this user alone
-    config = from_command_line(NodeConfig, argv, "swarm-node run")
     # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
     # nodes on two cores take a tenth of the time for a round without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

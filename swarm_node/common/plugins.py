@@ -15,7 +15,7 @@ from typing import Any
 from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
-OURS = "swarm-node"  # the distribution whose plug-ins ship
+OURS = "textswarm"  # the distribution whose plug-ins ship
 CALLED = {"samplers": ("observe", "split", "wanted", "order", "at_once", "choose")}  # methods of objects of a kind
 
 

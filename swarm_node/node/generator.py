@@ -127,9 +127,7 @@ class GeneratorProcess:
 
 
 def _read(
-    connection: socket,
-    channel: Channel[FromGenerator, ToGenerator],
-    messages: "SimpleQueue[FromGenerator | None]",
+    connection: socket, channel: Channel[FromGenerator, ToGenerator], messages: "SimpleQueue[FromGenerator | None]"
 ) -> None:
     with connection:
         try:

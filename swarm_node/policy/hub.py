@@ -8,6 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from functools import cache
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,7 +43,7 @@ def unreachable(name: str, revision: str = "") -> str:
     """Why the hub is not to be asked for this model, or cannot be; "" where it can."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    url = f"{endpoint}/{name}/resolve/{quote(revision or 'main', safe='')}/config.json"
+    url = f"{endpoint}/{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
     return FORBIDDEN if offline else _problem(url)
 
 
@@ -65,7 +66,7 @@ def _problem(url: str) -> str:
             found[0] = ""
         except urllib.error.HTTPError:
             found[0] = ""
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             found[0] = f"{host} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
 

@@ -120,15 +120,12 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     if not config.lora_rank:
         raise UserError("model.quantization nf4 needs model.lora_rank above 0")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
-        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'swarm-node[memory]'")
+        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'")
     from transformers import BitsAndBytesConfig  # now: an extra
 
     products = autocast_dtype(config, device) or weights_dtype(config, device)
     four_bits = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=products,
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=products
     )
     return {"quantization_config": four_bits, "device_map": {"": str(device)}}
 

@@ -41,7 +41,7 @@ def source(name: str) -> str:
         place = named.folder(name)
         return str(place if named.is_whole(place) else named.obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
-        raise UserError(f"starter {name} is missing from this installation: install swarm-node again")
+        raise UserError(f"starter {name} is missing from this installation: install textswarm again")
     return str(starters.folder(name)) if name in starters.NAMES else _of_hub(name)
 
 

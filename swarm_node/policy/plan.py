@@ -234,12 +234,7 @@ def has_8bit() -> bool:
 def applied(config: C, made: Plan) -> C:
     """The configuration with what was chosen of its options."""
     choice = made.choice
-    training = config.training.model_copy(
-        update={
-            "optimizer": choice.optimizer,
-            "token_budget": choice.budget,
-        }
-    )
+    training = config.training.model_copy(update={"optimizer": choice.optimizer, "token_budget": choice.budget})
     return config.model_copy(update={"training": training})
 
 

@@ -229,11 +229,7 @@ class ScoringAhead(ExternalScoring):
     """Scores groups that wait, a few at a time, until enough informative ones are ready for the next round."""
 
     def __init__(
-        self,
-        score: ScoreGroups,
-        clock: Callable[[], float],
-        rng: Random,
-        prepare: Callable[[], object] = lambda: None,
+        self, score: ScoreGroups, clock: Callable[[], float], rng: Random, prepare: Callable[[], object] = lambda: None
     ) -> None:
         """`score` may take long and has processes of its own, which `prepare` starts: that is no group's doing. Call
         `start`, or `work` for what the thread would do."""

@@ -52,6 +52,7 @@ class ScoringClient:
     """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
     ask."""
 
+    library = ""  # a folder with more modules for the source
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
     def __init__(
@@ -146,7 +147,7 @@ class ScoringClient:
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
-            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES),
+            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | {"PYTHONPATH": self.library}),
             "cwd": "/",
         }
 

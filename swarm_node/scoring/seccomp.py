@@ -72,10 +72,4 @@ def program(architecture: Architecture) -> list[Instruction]:
 
 def _unless(number: int, index: int, refused: Instruction) -> list[Instruction]:
     """Allow this call unless the test `refused` of one of its arguments is true."""
-    return [
-        (EQUAL, 0, 4, number),
-        argument(index),
-        refused,
-        (RETURN, 0, 0, REFUSE),
-        (RETURN, 0, 0, ALLOW),
-    ]
+    return [(EQUAL, 0, 4, number), argument(index), refused, (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)]

@@ -19,16 +19,7 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import plugins, private
 from swarm_node.common.errors import UserError, printable
 from swarm_node.settings import programs, with_sections
-from swarm_node.settings.options import (
-    Option,
-    describe,
-    flatten,
-    help_page,
-    meant,
-    negated,
-    options,
-    wrong,
-)
+from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
@@ -72,6 +63,22 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
     return _combined(kind, given, file)
 
 
+def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, Any]) -> C:
+    """Of a file or a shipped one's name, and of values, the last of which go first. UserError in one line."""
+    file, kind = shipped(Path(file)) if file else None, with_sections(kind)
+    given = [Source("file", flatten(_read_file(file)) if file else {}), *(Source("flag", flatten(v)) for v in values)]
+    return _combined(kind, [_of_home(kind, given), *given], file)
+
+
+def shipped(file: Path) -> Path:
+    """The file, or, where there is none, the configuration of this name that ships. UserError for one like it."""
+    places = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
+    names = {place.stem: place for folder in places for place in folder.glob("configs/*.toml")}
+    if not file.exists() and (near := meant(str(file), names)) != str(file) and near:
+        raise UserError(f"config file {file} does not exist; did you mean {near}?")
+    return file if file.exists() else names.get(str(file), file)
+
+
 def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
@@ -79,7 +86,7 @@ def sources_of(
     kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
-    file = Path(word) if word and not first else None
+    file = shipped(Path(word)) if word and not first else None
     stored = flatten(_read_file(file)) if file else {}
     variables = _variables(kind, os.environ)
     given = [
@@ -153,6 +160,13 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     values: dict[str, Any] = {}
     for source in given:
         values |= source.values
+        for key in options(kind).keys() & source.values.keys():
+            if instead := options(kind)[
+                key
+            ].about.deprecated:  # as Field(deprecated="what to use") says, for one release
+                print(
+                    f"swarm-node: warning: {source.names[key]} goes with the next release; {instead}", file=sys.stderr
+                )
     try:
         return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:

@@ -74,10 +74,7 @@ class TrainingConfig(Section):
 class DefenceConfig(Section):
     """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
 
-    layers: Annotated[
-        tuple[Annotated[str, PlugIn("defences")], ...],
-        Alias("--defence"),
-    ] = (
+    layers: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], Alias("--defence")] = (
         "length",
         "ngrams",
         "rescue",
@@ -257,7 +254,7 @@ class ArchiveConfig(Section):
     """A backup of a home."""
 
     file: Path | None = None
-    """The backup: a tar file. It holds the private key of the node."""
+    """The backup. It holds the private key of the node."""
     home: Path = Path("~/.swarm-node")
     """Folder of the node."""
 

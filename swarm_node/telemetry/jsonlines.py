@@ -23,11 +23,7 @@ class JsonLines:
     """A sink that appends to `path`. If it cannot write it calls `warn` once, and tries again at later events."""
 
     def __init__(
-        self,
-        path: Path,
-        warn: Callable[[str], None],
-        clock: Callable[[], float] = time.time,
-        most: int = 0,
+        self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, most: int = 0
     ) -> None:
         """`most`: bytes at which the file is put aside; 0 for no end."""
         self._path, self._warn, self._clock, self._most = path, warn, clock, most
@@ -37,11 +33,7 @@ class JsonLines:
     def take(self, event: Event) -> None:
         if not event.written:
             return
-        record = {
-            "time": round(self._clock(), 3),
-            "event": type(event).__name__,
-            **plain(asdict(event)),
-        }
+        record = {"time": round(self._clock(), 3), "event": type(event).__name__, **plain(asdict(event))}
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
             self._rotate()

@@ -62,7 +62,7 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            found[name] = metadata.version("textswarm" if name == "swarm-node" else name)  # keys stay
         except metadata.PackageNotFoundError:
             continue
     return found

@@ -145,10 +145,7 @@ def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
 def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
     """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq. 5)."""
     importance = bounded_importance(terms.proximal - terms.behaviour, bounds)
-    around_proximal = clipped(
-        terms._replace(behaviour=terms.proximal, weights=terms.weights * importance),
-        bounds,
-    )
+    around_proximal = clipped(terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds)
     return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
 
 

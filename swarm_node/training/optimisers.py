@@ -30,7 +30,7 @@ def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) 
         from swarm_node.training.eight_bits import PiecewiseAdamW8bit  # now: an extra
     except ImportError as error:
         raise UserError(
-            "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'swarm-node[memory]'"
+            "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'textswarm[memory]'"
         ) from error
     made: torch.optim.Optimizer = PiecewiseAdamW8bit(parameters, **options)
     return made

@@ -17,15 +17,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from swarm_node.policy.batch import (
-    Batch,
-    TokenGroup,
-    build_rows,
-    build_tree,
-    dynamic_batches,
-    micro_batches,
-    tokenise,
-)
+from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches, tokenise
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.recompute import blocks_of

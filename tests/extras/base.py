@@ -26,17 +26,8 @@ except UserError as error:
 
 def test_no_extra_is_installed() -> None:
     installed = {distribution.name for distribution in distributions()}
-    assert "swarm-node" in installed
-    assert not installed & {
-        "libp2p",
-        "docker",
-        "trl",
-        "datasets",
-        "math-verify",
-        "verifiers",
-        "gguf",
-        "trackio",
-    }
+    assert "textswarm" in installed
+    assert not installed & {"libp2p", "docker", "trl", "datasets", "math-verify", "verifiers", "gguf", "trackio"}
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
@@ -49,7 +40,7 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
 
 def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", TRL], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout == "TRL is not installed: pip install 'swarm-node[trl]'\n", done.stderr
+    assert done.stdout == "TRL is not installed: pip install 'textswarm[trl]'\n", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,4 +66,4 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
     result = ended(*arguments, cwd=tmp_path)
     assert result.returncode == 2, result.stdout + result.stderr
     (line,) = result.stderr.strip().splitlines()
-    assert f"pip install 'swarm-node[{extra}]'" in line
+    assert f"pip install 'textswarm[{extra}]'" in line

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "results" / "extras.md"
 LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
+    "gym": ["tests/core/environments/test_reasoning_gym.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
     "docker": ["tests/extensions/simulation/test_docker.py"],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
@@ -29,9 +30,8 @@ HEAD = """# Every extra in an environment of its own
 
 This table shows that each extra works without the others.
 
-`make test-extras` makes a virtual environment for each extra of `pyproject.toml`, and one for none, installs
-`swarm-node` with it and runs the tests that belong to it. The base install starts and trains, and names the extra that
-`--network.backend libp2p` and `--engine docker` need. A Docker engine is not needed: that lane tests the SDK's side.
+`make test-extras` installs each extra of `pyproject.toml` by itself, and none, and runs its tests. No Docker engine is
+needed: that lane tests the SDK's side.
 """
 
 
@@ -51,7 +51,8 @@ def main(wanted: list[str]) -> int:
         sys.stdout.flush()
         results.append(run(lane))
     table = ["| extra | tests | result |", "|---|---|---|", *(row for _, row in results)]
-    where = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    commit = subprocess.check_output(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True).strip()
+    where = f"Commit {commit}. Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     if not wanted:
         TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*table, ""]))

@@ -150,9 +150,9 @@ def installed(tree: Path, home: Path) -> Path:
     paths = dict.fromkeys([str(tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
     (packages / "tree.pth").write_text("\n".join(paths))
     version = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"]
-    metadata = packages / f"swarm_node-{version}.dist-info"
+    metadata = packages / f"textswarm-{version}.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: swarm-node\nVersion: {version}\n")
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: textswarm\nVersion: {version}\n")
     with (metadata / "entry_points.txt").open("w") as file:
         for group, points in groupby(registered(tree), itemgetter(0)):
             file.writelines([f"[{group}]\n", *(f"{name} = {value}\n" for _, name, value in points)])

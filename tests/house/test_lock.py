@@ -44,7 +44,7 @@ def test_what_ci_installs_by_hash_is_within_the_ranges_too() -> None:
     wanted = [
         Requirement(text) for text in [*project["dependencies"], *(text for all in extras.values() for text in all)]
     ]
-    found = [each for each in wanted if canonicalize_name(each.name) in known and each.name != "swarm-node"]
+    found = [each for each in wanted if canonicalize_name(each.name) in known and each.name != "textswarm"]
     assert len(found) > 40
     assert [each for each in found if not each.specifier.contains(known[canonicalize_name(each.name)][0])] == []
     assert DEV.name in (ROOT / "Makefile").read_text()
@@ -97,4 +97,9 @@ def test_p2pd_is_the_file_of_the_locked_wheel_and_of_security_md() -> None:
 def test_the_image_starts_from_a_base_that_cannot_change_under_its_name() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     assert [line for line in lines if re.fullmatch(r"ARG BASE=debian:bookworm-slim@sha256:[0-9a-f]{64}", line)]
-    assert {line.split()[1] for line in lines if line.startswith("FROM ")} == {"${BASE}"}
+    assert {line.split()[1] for line in lines if line.startswith("FROM ")} == {"${BASE}", "scratch"}
+
+
+def test_the_label_of_the_image_is_the_version_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"ARG VERSION={version}" in (ROOT / "Dockerfile").read_text().splitlines()

@@ -1,12 +1,17 @@
 """What is published is whole: the sdist holds what git holds, the wheel runs where there is no checkout."""
 
+import http.server
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+import tomllib
 import venv
 import zipfile
+from functools import partial
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -95,7 +100,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
     scripts = {name for name in held if ".data/scripts/" in name}
-    assert [Path(name).name for name in scripts] == ["swarm-node"]
+    assert sorted(Path(name).name for name in scripts) == ["swarm-node", "textswarm"]
     assert {name for name in held - shared - scripts if ".dist-info/" not in name} == packages
     assert "temporal_clue = swarm_node.extensions.temporal_clue" in entry_points
     assert licence
@@ -119,3 +124,47 @@ def test_what_is_installed_trains_and_simulates(python: Path) -> None:
     ran(python, *swarm, *small)
     assert (python.parents[1] / "report" / "report.json").is_file()
     assert (python.parents[1] / "report" / "rewards.png").is_file()
+
+
+def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_is_compiled() -> None:
+    needs = {line.partition(";")[0] for line in requires("reasoning-gym") or () if "extra ==" not in line}
+    assert needs - {*tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]} == {
+        "pycosat==0.6.6"
+    }
+
+
+@pytest.mark.long
+@pytest.mark.network
+@pytest.mark.timeout(2700)
+def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(built: Path, tmp_path: Path) -> None:
+    """Gets 1.4 GB; torch from PyTorch's index for the CPU where PIP_FIND_LINKS names no folder."""
+    home, uv, path, called = (tmp_path / name for name in ("home", "uv", "path", "called"))
+    for folder in (home, path, tmp_path / "index" / "textswarm"):
+        folder.mkdir(parents=True)
+    shutil.copy(next(built.glob("*.whl")), tmp_path / "index" / "textswarm")
+    for name in ("cc", "gcc", "c++", "g++", "clang", "x86_64-linux-gnu-gcc"):
+        (path / name).write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
+        (path / name).chmod(0o755)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", uv, "uv"], check=True)
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "index")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    links = ",".join(os.environ.get("PIP_FIND_LINKS", "").split())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+    environment |= {"PATH": f"{path}:{uv / 'bin'}:/usr/bin:/bin", "CC": str(path / "cc"), "HOME": str(home)}
+    environment |= {"XDG_CACHE_HOME": f"{home}/cache", "UV_PYTHON": sys.executable}
+    environment |= {"UV_FIND_LINKS": links} if links else {"UV_TORCH_BACKEND": "cpu"}
+    environment |= {"UV_INDEX": f"http://127.0.0.1:{server.server_port}"}
+
+    def said(line: str, code: int = 0) -> str:
+        done = subprocess.run(line.split(), cwd=home, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert "swarm-node 0.1.0" in said("uvx textswarm --version")
+    run = "uvx textswarm run --home h --model.name rare --network.no-enabled --max-rounds 1 --environment.tasks"
+    assert "round 0 " in said(f"{run} gcd/tiny") and "needs a C compiler" in said(f"{run} zebra_puzzles/easy", 2)
+    said("uv tool install textswarm")
+    assert "swarm-node 0.1.0" in said(f"{home}/.local/bin/swarm-node --version")
+    server.shutdown()
+    assert not called.exists()

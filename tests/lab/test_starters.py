@@ -199,5 +199,5 @@ def test_the_puzzler_is_first_taught_right_answers_and_then_guesses_of_the_same_
 
 def test_a_starter_that_is_missing_says_to_install_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm_node.starters.folder", lambda name: tmp_path / name)
-    with pytest.raises(UserError, match=r"starter puzzler is missing .* install swarm-node again$"):
+    with pytest.raises(UserError, match=r"starter puzzler is missing .* install textswarm again$"):
         load_policy(ModelConfig(name="puzzler"))

@@ -23,16 +23,7 @@ from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
 from tests.commands import ended, killed_in_the_end, started
 from tests.groups import group
-from tests.network.members import (
-    SWARM,
-    Member,
-    black_hole,
-    closing,
-    config,
-    hostile,
-    received_since,
-    rounds,
-)
+from tests.network.members import SWARM, Member, black_hole, closing, config, hostile, received_since, rounds
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import Digits, join, make_node, make_swarm, run_together
+from tests.models import join, make_node, make_swarm, run_together
 
 
 def external(reports, node: int) -> list[int]:
@@ -25,12 +25,6 @@ def test_with_half_of_all_messages_lost_everybody_still_trains_and_collects() ->
     assert trained(lossy)
     for node in range(3):
         assert 5 < sum(external(lossy, node)) < sum(external(whole, node))
-
-
-def test_a_silent_swarm_is_training_alone() -> None:
-    reports = run_together(make_swarm(MemorySwarm(Random(0), loss=1.0), 2), 3)
-    assert trained(reports)
-    assert all(external(reports, node) == [0, 0, 0] for node in (0, 1))
 
 
 def test_delayed_messages_are_used_when_they_come() -> None:
@@ -75,18 +69,3 @@ def test_a_slow_node_trains_on_what_gathered_meanwhile_within_its_bounds() -> No
     report = slow.run_round(Round(6))
     assert report.external_informative == 2
     assert len(slow.pool) <= 5
-
-
-@pytest.mark.slow
-def test_one_whose_environment_fails_every_other_round_goes_on() -> None:
-    class Flaky(Digits):
-        def score(self, completions):
-            self.refuse_score = frozenset(range(3)) if completions and completions[0][0].seed % 2 else frozenset()
-            return super().score(completions)
-
-    swarm = MemorySwarm(Random(0))
-    nodes = [make_node(0, join(swarm, 0), Flaky()), make_node(1, join(swarm, 1))]
-    reports = run_together(nodes, 8)
-    counted = [row[0].skipped.get("scoring failed", 0) for row in reports]
-    assert 0 < sum(count > 0 for count in counted) < 8
-    assert all(row[1].step.optimizer_steps == 1 and row[1].skipped == {} for row in reports)

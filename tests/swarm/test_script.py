@@ -21,6 +21,8 @@ def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_pa
     assert all(name in page for name in swarm_node.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = swarm_node.nothing
+    assert {*swarm_node.__all__, *plugins.registered("api")} == {*dir(swarm_node)}
+    assert "\n    join(config:" in python("-c", "import swarm_node; help(swarm_node)").stdout
 
 
 def test_a_module_of_the_package_is_imported_without_asking_extensions(monkeypatch: pytest.MonkeyPatch) -> None:

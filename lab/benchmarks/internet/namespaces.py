@@ -92,22 +92,7 @@ class Internet:
         router = self._attach(f"{name}r")
         host = self._add(name)
         number = len(self._names)
-        _run(
-            "ip",
-            "link",
-            "add",
-            "name",
-            "lan",
-            "netns",
-            router.name,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "eth0",
-            "netns",
-            host,
-        )
+        _cable(router.name, "lan", host, "eth0")
         _ip(router.name, "addr", "add", f"192.168.{number}.1/24", "dev", "lan")
         _ip(router.name, "link", "set", "lan", "up")
         _ip(host, "addr", "add", f"192.168.{number}.2/24", "dev", "eth0")
@@ -150,27 +135,17 @@ class Internet:
     def _attach(self, name: str) -> Namespace:
         full = self._add(name)
         address, port = f"{NETWORK}.{len(self._names)}", f"p{len(self._names)}"
-        _run(
-            "ip",
-            "link",
-            "add",
-            "name",
-            "eth0",
-            "netns",
-            full,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            port,
-            "netns",
-            self._bridge,
-        )
+        _cable(full, "eth0", self._bridge, port)
         _ip(self._bridge, "link", "set", port, "master", "br0")
         _ip(self._bridge, "link", "set", port, "up")
         _ip(full, "addr", "add", f"{address}/24", "dev", "eth0")
         _ip(full, "link", "set", "eth0", "up")
         return Namespace(full, address, port)
+
+
+def _cable(one: str, end: str, other: str, its_end: str) -> None:
+    """Between two namespaces, each with an interface of its own."""
+    _run(*f"ip link add name {end} netns {one} type veth peer name {its_end} netns {other}".split())
 
 
 def _ip(namespace: str, *arguments: str) -> str:

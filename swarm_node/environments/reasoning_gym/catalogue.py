@@ -19,13 +19,7 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
     "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 24},
     "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
     "count_bits": {"min_n": 1, "max_n": 63},
-    "fraction_simplification": {
-        "min_value": 1,
-        "max_value": 6,
-        "min_factor": 2,
-        "max_factor": 4,
-        "styles": ("plain",),
-    },
+    "fraction_simplification": {"min_value": 1, "max_value": 6, "min_factor": 2, "max_factor": 4, "styles": ("plain",)},
     "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},  # 0 would be an empty text
     "number_sequence": {"min_terms": 4, "max_terms": 4, "min_value": -9, "max_value": 9, "max_complexity": 1},
     "prime_factorization": {"min_value": 2, "max_value": 60},

@@ -1,10 +1,21 @@
 """Questions of reasoning-gym as an Environment. The library itself runs in the scoring process only."""
 
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 from protocol.messages import Question
+from swarm_node.common.errors import UserError
+from swarm_node.common.wheels import Wheel, unpacked
 from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
-from swarm_node.environments.reasoning_gym.catalogue import EXCLUDED, PRETRAINED_TASKS, STARTER_TASKS, TASKS, VERSION
+from swarm_node.environments.reasoning_gym.catalogue import (
+    EXCLUDED,
+    LIBRARY,
+    PRETRAINED_TASKS,
+    STARTER_TASKS,
+    TASKS,
+    VERSION,
+)
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
 from swarm_node.scoring.client import ScoringClient
@@ -12,7 +23,18 @@ from swarm_node.scoring.client import ScoringClient
 NAME = "reasoning_gym"
 SOURCE = "swarm_node.environments.reasoning_gym.source"
 SCORER_MODULE = "swarm_node.environments.reasoning_gym.scorers.scorers"
+DIGEST = "7f17a3eddb13c015d7d4a755ed576a061df889faf9468bcc2cca334ebe9e0435"
+WHEEL = Wheel("reasoning-gym", f"reasoning_gym-{LIBRARY}-py3-none-any.whl", 6_985_897, DIGEST)
 PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
+
+
+def library(tasks: Sequence[str] = ()) -> str:
+    """Where it lies, if it is not installed: in the cache, beside an empty module in place of its solver. UserError."""
+    if find_spec("reasoning_gym"):
+        return ""
+    if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
+        raise UserError("zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other tasks")
+    return str(unpacked(WHEEL, "pycosat.py"))
 
 
 class ReasoningGym(ScoredEnvironment):
@@ -34,6 +56,7 @@ class ReasoningGym(ScoredEnvironment):
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)
+        client.library = library(tasks)
         super().__init__(NAME, VERSION, TASKS, tasks, client, RewardRule(scoring, PARTIAL), answers)
 
 
@@ -55,6 +78,8 @@ class ReasoningGymKind(EnvironmentKind):
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""
+        if place := library():
+            sys.path.append(place)
         from swarm_node.environments.reasoning_gym.source import build
 
         return str(build(question.dataset, question.config_id, question.seed, question.index).entry["answer"])

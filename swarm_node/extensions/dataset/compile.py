@@ -74,7 +74,7 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
     beside: dict[str, Any] = {"form": form} if form else {}  # not said where there is none: versions stay as they were
     beside |= {"form_weight": config.form_weight} if config.form_weight else {}
     if config.verifier == "math" and find_spec("math_verify") is None:
-        raise UserError("the verifier math needs the extra math: pip install 'swarm-node[math]'")
+        raise UserError("the verifier math needs the extra math: pip install 'textswarm[math]'")
     if config.verifier in VERIFIERS:
         tolerance = config.tolerance if config.verifier == "number" else 0.0
         return {"name": config.verifier, "tolerance": tolerance, **beside}

@@ -133,7 +133,7 @@ def _hub(name: str) -> Iterator[Placed]:
 
 
 def _missing(what: str) -> UserError:
-    return UserError(f"{what} need the extra data: pip install 'swarm-node[data]'")
+    return UserError(f"{what} need the extra data: pip install 'textswarm[data]'")
 
 
 READERS: Mapping[str, Callable[[BinaryIO, Collection[str]], Iterator[Placed]]] = {

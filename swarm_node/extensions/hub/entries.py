@@ -2,12 +2,7 @@
 
 from swarm_node.commands.command import Entry, Purpose
 
-EXPORT = Entry(
-    "swarm_node.extensions.hub.export:EXPORT",
-    "DIR [--flags]",
-    "a trained model as a folder",
-    Purpose.TRY,
-)
+EXPORT = Entry("swarm_node.extensions.hub.export:EXPORT", "DIR [--flags]", "a trained model as a folder", Purpose.TRY)
 PUSH = Entry(
     "swarm_node.extensions.hub.push:PUSH",
     "NAME/MODEL [--flags]",

@@ -27,7 +27,7 @@ def write(folder: Path, name: str, licence: str) -> Path:
     try:
         import gguf
     except ImportError as error:
-        raise UserError("--gguf needs the extra gguf: pip install 'swarm-node[gguf]'") from error
+        raise UserError("--gguf needs the extra gguf: pip install 'textswarm[gguf]'") from error
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     family = _family(folder, config)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))

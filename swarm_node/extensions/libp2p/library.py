@@ -16,7 +16,7 @@ class Libp2p:
     def check_installed(self) -> None:
         if find_spec("libp2p") is None:
             raise UserError(
-                "py-libp2p is not installed; run: pip install 'swarm-node[libp2p]', or choose the backend hivemind"
+                "py-libp2p is not installed; run: pip install 'textswarm[libp2p]', or choose the backend hivemind"
             )
 
     def prepare(self, config: NetworkConfig) -> Path | None:
@@ -30,7 +30,7 @@ class Libp2p:
         try:
             from swarm_node.extensions.libp2p.backend import Libp2pBackend
         except ImportError as error:
-            raise UserError(f"py-libp2p does not load ({error}); run: pip install 'swarm-node[libp2p]'") from error
+            raise UserError(f"py-libp2p does not load ({error}); run: pip install 'textswarm[libp2p]'") from error
         return Libp2pBackend(options)
 
 

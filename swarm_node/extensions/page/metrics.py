@@ -79,7 +79,7 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         states.add_metric([state], state == status.get("state"))
     yield states
     network, training, used = (status.get(name, {}) for name in ("network", "training", "used"))
-    about = {"role": status["role"], "peer_id": status["peer_id"], "version": version("swarm-node")}
+    about = {"role": status["role"], "peer_id": status["peer_id"], "version": version("textswarm")}
     about |= {name: str(network[name]) for name in ("swarm", "protocol", "backend", "reachability") if name in network}
     yield InfoMetricFamily("swarm_node", "What the node is", value=about)
     for family, name, part, key, text in (

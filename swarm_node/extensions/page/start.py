@@ -31,7 +31,8 @@ Stops on Ctrl-C; the node goes on.
   --open-metrics       /metrics without the token, for Prometheus"""
 
 NICE = 10  # beside a node: whoever looks waits, training does not
-KEPT = {*OF_THE_USER, "PATH", "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
+BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"}  # where no locale is set, Python and macOS set these at every start
+KEPT = {*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")  # options, and none that holds a secret
 OF_A_NODE = ("identity.key", "events.jsonl")  # either is in a home
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same

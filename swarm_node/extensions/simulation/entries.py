@@ -12,6 +12,6 @@ SIMULATE = Entry(
 PLOT = Entry(
     "swarm_node.extensions.simulation.plot_command:PLOT",
     "RUN ... [--out FOLDER]",
-    "figures of runs, as PNG and SVG",
+    "figures of simulations, as PNG and SVG",
     Purpose.LOOK,
 )

@@ -16,12 +16,7 @@ def t_975(degrees: int) -> float:
     if degrees <= len(T_975):
         return T_975[degrees - 1]
     z = statistics.NormalDist().inv_cdf(0.975)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
+    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / math.pow(degrees, power) for power, term in enumerate(terms))
 
 

@@ -82,7 +82,7 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
     if not config.name:
         raise UserError("task taskset/train needs a task set: name it in the section taskset")
     if find_spec("verifiers") is None:
-        raise UserError("task sets need the extra verifiers: pip install 'swarm-node[verifiers]'")
+        raise UserError("task sets need the extra verifiers: pip install 'textswarm[verifiers]'")
     module, what = "swarm_node.extensions.taskset.compile", f"task set {config.name}"
 
     def read(numbered: tuple[int, Path]) -> Facts:

@@ -2,6 +2,6 @@
 
 worlds   settings and worlds           clues   clues about a world, and whether they are true
 solver   the same as a CP-SAT model    generate  from an address to a puzzle
-text     a puzzle in plain English     published   published prompts, read back into clues
+text     a puzzle in plain English     puzzle_file   puzzles of a file, such as published ones
 scoring  from completions to scores    source, environment  questions for the scoring process, and the Environment
 """

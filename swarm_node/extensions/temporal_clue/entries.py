@@ -4,7 +4,7 @@ from swarm_node.commands.command import Entry, Purpose
 
 SOLVE = Entry(
     "swarm_node.extensions.temporal_clue.command:SOLVE",
-    "SIZE|FILE.json",
-    "the solution of a Temporal Clue puzzle",
+    "SIZE",
+    "a Temporal Clue puzzle, solved",
     Purpose.TRY,
 )

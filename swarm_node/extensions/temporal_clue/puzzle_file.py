@@ -3,13 +3,14 @@ process (`scoring/contract.py`). No solver is needed."""
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.temporal_clue import scoring
-from swarm_node.extensions.temporal_clue.published import read_options
 
 FILE_NAME = "temporal_clue_file"  # of the environment in questions
 
@@ -63,3 +64,20 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
     if not puzzles or not all(puzzle.key for puzzle in puzzles):
         raise UserError(f"puzzle file {file} has no puzzles, or one without a solution")
     return puzzles
+
+
+def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
+    """Names that an answer may be: those that the prompt lists, in the wording of the published Temporal Clue puzzles
+    (OpenPipe, MIT licence); the right ones if it has another."""
+    rooms = re.findall(r"^\d+\. (.*)$", prompt.partition("Please answer")[0], re.MULTILINE)
+    suspects, weapons = _bullets(prompt, "identified as suspects:"), _bullets(prompt, "found on the premises:")
+    if not (rooms and suspects and weapons):
+        return tuple(dict.fromkeys(solution.values()))
+    motives = [line.partition(" (")[0] for line in _bullets(prompt, "possible motives for killing Mr. Boddy:")]
+    return (*suspects, *weapons, *rooms, *_bullets(prompt, "following times:"), *motives)
+
+
+def _bullets(prompt: str, after: str) -> list[str]:
+    _, found, rest = prompt.partition(after + "\n\n")
+    block = rest.partition("\n\n")[0] if found else ""
+    return [line.removeprefix("• ") for line in block.splitlines()]

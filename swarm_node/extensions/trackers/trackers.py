@@ -86,7 +86,7 @@ class TrackioTracker(Tracker):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         os.environ.setdefault("TRACKIO_DIR", str(folder / "trackio"))
-        self._trackio = library("trackio", "pip install 'swarm-node[trackio]'")
+        self._trackio = library("trackio", "pip install 'textswarm[trackio]'")
 
     def begin(self, name: str) -> Run:
         """A run on Trackio."""

@@ -1,4 +1,4 @@
-"""A script with TRL's GRPOTrainer in a swarm: `pip install 'swarm-node[trl]'`, and docs/how-to/trl.md.
+"""A script with TRL's GRPOTrainer in a swarm: `pip install 'textswarm[trl]'`, and docs/how-to/trl.md.
 
     with Swarm(config, external_groups=2) as swarm:
         trainer = GRPOTrainer(model=..., args=..., train_dataset=swarm.dataset(rounds=100, questions=4),
@@ -38,9 +38,9 @@ class Swarm(script.Swarm):
         try:
             found = metadata.version("trl")
         except metadata.PackageNotFoundError as error:
-            raise UserError("TRL is not installed: pip install 'swarm-node[trl]'") from error
+            raise UserError("TRL is not installed: pip install 'textswarm[trl]'") from error
         if not found.startswith(SUPPORTED):
-            raise UserError(f"TRL {found} is installed, {SUPPORTED}* is needed: pip install 'swarm-node[trl]'")
+            raise UserError(f"TRL {found} is installed, {SUPPORTED}* is needed: pip install 'textswarm[trl]'")
         super().__init__(config or NodeConfig())
         self._external_groups = external_groups
         self._waiting: list[ScoredGroup] = []

@@ -21,22 +21,8 @@ from swarm_node.network.parties import Connected
 from swarm_node.network.transport.backends import HostOptions, check_free
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
 from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
-from swarm_node.network.transport.multiaddr import (
-    from_bytes,
-    peer_bytes,
-    peer_text,
-    split_peer,
-    to_bytes,
-)
-from swarm_node.network.transport.p2pd import (
-    RELAY_BYTES,
-    Daemon,
-    DaemonError,
-    pb,
-    program,
-    request_of,
-    whole_seconds,
-)
+from swarm_node.network.transport.multiaddr import from_bytes, peer_bytes, peer_text, split_peer, to_bytes
+from swarm_node.network.transport.p2pd import RELAY_BYTES, Daemon, DaemonError, pb, program, request_of, whole_seconds
 from swarm_node.network.transport.punching import Punching
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, reserve
 from swarm_node.network.transport.streams import StreamBackend

@@ -41,7 +41,7 @@ def test_help_reads_like_a_page():
 
 @pytest.mark.slow
 def test_python_m_is_the_command_and_says_its_version():
-    said = f"swarm-node {version('swarm-node')}\n"
+    said = f"swarm-node {version('textswarm')}\n"
     assert python("-m", "swarm_node", "--version").stdout == said == ended("--version").stdout
 
 

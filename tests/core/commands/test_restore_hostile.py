@@ -1,20 +1,16 @@
 """A backup that somebody made up: refused in one line, before the first byte is written, with little memory."""
 
 import hashlib
-import io
 import json
 import os
 import resource
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from lab.fuzzing import backups
-from swarm_node.commands.archive import HASHES
 from swarm_node.commands.backup import backup, restore
 from swarm_node.common.errors import UserError
 from tests.commands import ended
@@ -23,17 +19,10 @@ KEY = ("identity.key", b"k" * 100)
 STATE = ("checkpoints/00000040/state.json", b"{}")
 
 
-def made(file: Path, *members: tuple[str, bytes, dict[str, Any]], list_too: bool = True) -> None:
-    """A tar file with right hashes of whatever members are given; attributes of a header come third."""
-    hashes = {name: hashlib.sha256(data).hexdigest() for name, data, _ in members}
-    listed: list[tuple[str, bytes, dict[str, Any]]] = [(HASHES, json.dumps(hashes).encode(), {})] * list_too
-    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data, changes in (*members, *listed):
-            about = tarfile.TarInfo(name)
-            about.size = len(data)
-            for key, value in changes.items():
-                setattr(about, key, value)
-            tar.addfile(about, io.BytesIO(data))
+def made(*files: tuple[str, bytes]) -> bytes:
+    """A backup with the right sizes and hashes of whatever files are given."""
+    listed = {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in files}
+    return json.dumps(listed).encode() + b"\n" + b"".join(data for _, data in files)
 
 
 def refused(file: Path, home: Path, said: str = "") -> None:
@@ -45,8 +34,8 @@ def refused(file: Path, home: Path, said: str = "") -> None:
 
 
 def test_what_is_right_is_restored(tmp_path: Path) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}), (*STATE, {}))
-    assert restore(tmp_path / "b.tar", tmp_path / "home") == [KEY[0], STATE[0]]
+    (tmp_path / "b").write_bytes(made(KEY, STATE))
+    assert restore(tmp_path / "b", tmp_path / "home") == [KEY[0], STATE[0]]
     assert (tmp_path / "home" / STATE[0]).read_bytes() == b"{}"
 
 
@@ -61,120 +50,40 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_no_backup_has_is_refused(tmp_path: Path, name: str) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}), (name, b"x", {}))
-    refused(tmp_path / "b.tar", tmp_path / "home")
+    (tmp_path / "b").write_bytes(made(KEY, (name, b"x")))
+    refused(tmp_path / "b", tmp_path / "home", "it holds ")
 
 
-KINDS = [
-    tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE,
-    tarfile.CONTTYPE, tarfile.AREGTYPE, tarfile.GNUTYPE_SPARSE, b"Z",
-]  # fmt: skip
+def listing(entry: object) -> bytes:
+    """A backup whose list says this of its key."""
+    return json.dumps({KEY[0]: entry}).encode() + b"\n" + KEY[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("target", ["identity.key", "/etc/passwd", "../../x", "nowhere"])
-def test_only_regular_files_are_restored(tmp_path: Path, kind: bytes, target: str) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}), (STATE[0], b"", {"type": kind, "linkname": target}))
-    refused(tmp_path / "b.tar", tmp_path / "home")
-
-
-def test_names_that_are_there_twice_or_in_each_other_are_refused(tmp_path: Path) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}), (*STATE, {}), (*STATE, {}))
-    refused(tmp_path / "b.tar", tmp_path / "home", "twice")
-    made(tmp_path / "b.tar", ("best/1/a", b"", {}), ("best/1/a/b", b"", {}))
-    refused(tmp_path / "b.tar", tmp_path / "home", "as a file and as a folder")
-
-
-PAX = [
-    {"path": "/etc/passwd"}, {"linkpath": "/etc/passwd"}, {"size": "2"}, {"size": "-1"}, {"size": "1e9"},
-    {"size": "9" * 400}, {"size": "1", "path": "x"}, {"comment": "x" * 100_000},
-    {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 40)},
-    {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 40)}, {"GNU.sparse.map": "x"}, {"hdrcharset": "BINARY"},
-    {"mtime": "nan"}, {"uid": "x"},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("records", PAX)
-def test_a_header_of_a_header_is_refused(tmp_path: Path, records: dict[str, str]) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}), (*STATE, {"pax_headers": records}))
-    refused(tmp_path / "b.tar", tmp_path / "home")
-
-
-def header(kind: bytes, size: int, name: str = "x") -> bytes:
-    about = tarfile.TarInfo(name)
-    about.type, about.size = kind, size
-    return about.tobuf(tarfile.GNU_FORMAT)
-
-
-def large_headers(kind: bytes, size: int) -> Callable[[Path], None]:
-    def make(file: Path) -> None:
-        file.write_bytes(header(kind, size) + bytes(9 * 1024))
-
-    return make
-
-
-def many_headers(file: Path) -> None:
-    """Each of which belongs to the next: the standard library goes one call deeper for each."""
-    file.write_bytes(header(tarfile.XHDTYPE, 0) * 5000 + header(tarfile.REGTYPE, 0))
-
-
-def many_members(file: Path) -> None:
-    file.write_bytes(b"".join(header(tarfile.REGTYPE, 0, f"best/1/{k}") for k in range(100_000)))
-
-
-def global_header(file: Path) -> None:
-    made(file, (*KEY, {}))
-    file.write_bytes(header(tarfile.XGLTYPE, 0) + file.read_bytes())
-
-
-def behind_the_end(file: Path) -> None:
-    made(file, (*KEY, {}))
-    file.write_bytes(file.read_bytes() + b"x")
-
-
-def no_list(file: Path) -> None:
-    made(file, (*KEY, {}), list_too=False)
-
-
-def listing(text: bytes) -> Callable[[Path], None]:
-    def make(file: Path) -> None:
-        made(file, (*KEY, {}), (HASHES, text, {}), list_too=False)
-
-    return make
-
-
-def sparse_member(file: Path) -> None:
-    """10 KB of which the standard library makes 1.9 GB."""
-    made(file, (*KEY, {}))
-    head = bytearray(header(tarfile.GNUTYPE_SPARSE, 512, STATE[0]))
-    head[386 : 386 + 24] = b"00000000000\x0000000001000\x00"
-    head[483:495] = b"%011o\x00" % (1900 << 20)
-    head[148:156] = b" " * 8
-    head[148:156] = b"%06o\x00 " % sum(head)
-    file.write_bytes(bytes(head) + bytes(512) + file.read_bytes())
-
-
-MADE: dict[str, Callable[[Path], object]] = {
-    "a PAX header of 8 GB": large_headers(tarfile.XHDTYPE, (8 << 30) - 512),
-    "a global PAX header of 8 GB": large_headers(tarfile.XGLTYPE, (8 << 30) - 512),
-    "a long name of 8 GB": large_headers(tarfile.GNUTYPE_LONGNAME, (8 << 30) - 512),
-    "a long link of 2^62": large_headers(tarfile.GNUTYPE_LONGLINK, 1 << 62),
-    "a negative size": large_headers(tarfile.REGTYPE, -512),
-    "a Solaris header": large_headers(tarfile.SOLARIS_XHDTYPE, 512),
-    "5,000 headers of headers": many_headers,
-    "100,000 members": many_members,
-    "a global header": global_header,
-    "bytes behind the end": behind_the_end,
-    "no list": no_list,
-    "a list that is a number": listing(b"1e999"),
-    "a list that is none": listing(b"[" * 100_000),
-    "a list of nothing": listing(b"{}"),
-    "a list of lists": listing(json.dumps({"identity.key": [[]]}).encode()),
-    "a list without text": listing(b"\xff\xfe"),
-    "a list of 17 MB": listing(b" " * (17 << 20)),
-    "a sparse member": sparse_member,
-    "an empty file": lambda file: file.write_bytes(b""),
-    "zeros": lambda file: file.write_bytes(bytes(10240)),
+DIGEST = hashlib.sha256(KEY[1]).hexdigest()
+MADE: dict[str, tuple[bytes, str]] = {  # and a part of the line that is said
+    "a file in a file": (made(("best/1/a", b""), ("best/1/a/b", b"")), "as a file and as a folder"),
+    "a negative size": (listing([-1, DIGEST]), "list"),
+    "a size of 2^62": (listing([1 << 62, DIGEST]), "above 16 MB"),
+    "a size of 400 digits": (b'{"identity.key": [' + b"9" * 400 + b', ""]}\n', "above 16 MB"),
+    "a size of 5,000 digits": (b'{"best/1/x": [' + b"9" * 5000 + b', ""]}\n', "list"),
+    "a size that is not whole": (listing([99.5, DIGEST]), "list"),
+    "a key of 17 MB": (made((KEY[0], bytes(17 << 20))), "above 16 MB"),
+    "a checkpoint of 2^40": (b'{"best/1/x": [%d, ""]}\n' % (1 << 40), "cut off"),
+    "too few bytes": (made(KEY)[:-1], "cut off"),
+    "bytes behind the end": (made(KEY) + b"x", "behind its end"),
+    "other bytes": (made(KEY)[:-1] + b"x", "has changed"),
+    "another hash": (listing([100, "0" * 64]), "has changed"),
+    "another object": (listing({"size": 100}), "list"),
+    "no list": (KEY[1], "list"),
+    "a list that is a number": (b"1e999\n", "list"),
+    "a list that does not end": (b"[" * 100_000, "list"),
+    "a deep list": (b'{"identity.key": ' + b"[" * 100_000 + b"\n", "list"),
+    "a list without text": (b"\xff\xfe\n", "list"),
+    "a list of 17 MB": (b" " * (17 << 20), "list"),
+    "an empty file": (b"", "list"),
+    "zeros": (bytes(10240), "list"),
+}
+OTHERS: dict[str, Callable[[Path], object]] = {
     "a folder": lambda file: file.mkdir(),
     "a pipe": lambda file: os.mkfifo(file),
     "a device": lambda file: file.symlink_to("/dev/zero"),
@@ -182,36 +91,20 @@ MADE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", [*MADE, *OTHERS])
 def test_a_file_made_to_fill_memory_or_the_disk_is_one_line(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "b.tar"
-    MADE[name](file)
+    file, (content, said) = tmp_path / "b", MADE.get(name, (b"", ""))
+    OTHERS[name](file) if name in OTHERS else file.write_bytes(content)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    refused(file, tmp_path / "home")
+    refused(file, tmp_path / "home", said)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024, "KB"
 
 
 def test_what_the_disk_has_no_room_for_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    made(tmp_path / "b.tar", (*KEY, {}))
-    os.truncate(tmp_path / "b.tar", 1 << 42)
+    (tmp_path / "b").write_bytes(made(KEY))
+    os.truncate(tmp_path / "b", 1 << 42)
     with pytest.raises(UserError, match=r"has 4194304 MB, and \d+ MB are free"):
-        restore(tmp_path / "b.tar", tmp_path / "home")
-
-
-def test_a_size_above_8_gb_fits_into_its_header(tmp_path: Path) -> None:
-    """Here one of 16 bytes, written as the standard library writes large ones."""
-    assert header(tarfile.REGTYPE, 9 << 30)[124:136] == b"\x80" + (9 << 30).to_bytes(11, "big")
-    name = b"best/00000001/model.safetensors"
-    made(tmp_path / "b.tar", (*KEY, {}), (name.decode(), b"0123456789abcdef", {}))
-    data = bytearray((tmp_path / "b.tar").read_bytes())
-    place = data.index(name)
-    data[place + 124 : place + 136] = b"\x80" + (16).to_bytes(11, "big")
-    data[place + 148 : place + 156] = b" " * 8
-    data[place + 148 : place + 156] = b"%06o\x00 " % sum(data[place : place + 512])
-    (tmp_path / "b.tar").write_bytes(data)
-    restore(tmp_path / "b.tar", tmp_path / "home")
-    assert (tmp_path / "home" / name.decode()).read_bytes() == b"0123456789abcdef"
+        restore(tmp_path / "b", tmp_path / "home")
 
 
 def test_what_restore_would_refuse_is_not_kept(tmp_path: Path) -> None:
@@ -221,13 +114,13 @@ def test_what_restore_would_refuse_is_not_kept(tmp_path: Path) -> None:
     (folder / "state.json").touch()
     (folder / ("a" * 120)).touch()
     with pytest.raises(UserError, match="has a name that restore would refuse"):
-        backup(tmp_path / "home", tmp_path / "b.tar")
+        backup(tmp_path / "home", tmp_path / "b")
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
-    sparse_member(tmp_path / "b.tar")
-    done = ended("home", "restore", tmp_path / "b.tar", "--home", tmp_path / "home")
+    (tmp_path / "b").write_bytes(MADE["a checkpoint of 2^40"][0])
+    done = ended("home", "restore", tmp_path / "b", "--home", tmp_path / "home")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was restored" in done.stderr
 
 

@@ -8,7 +8,7 @@ import reasoning_gym as library
 from protocol.addressing import is_held_out_text
 from protocol.messages import PeerId, Question, Round
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
-from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, PAPER_TASKS, STARTER_TASKS
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
 from tests.commands import python
@@ -78,17 +78,6 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
     expected = [librarys(question) for question in questions]
     drawn_again = [one != other for one, other in zip(gym.prompts(questions), expected, strict=True)]
     assert drawn_again == [is_held_out_text(prompt) for prompt in expected] and 0 < sum(drawn_again) < 36
-
-
-@pytest.mark.slow
-def test_the_nine_tasks_of_the_paper_are_asked_and_scored() -> None:
-    environment = ReasoningGym(PAPER_TASKS, scoring="graded")
-    questions = environment.sample(ALICE, Round(0), 9)
-    assert all(isinstance(prompt, str) and prompt for prompt in environment.prompts(questions))
-    with_key = [question for question in questions if question.dataset != "propositional_logic"]  # any conclusion does
-    for rewards in environment.score([(question, [key_of(question), ""]) for question in with_key]):
-        assert isinstance(rewards, tuple) and rewards[0] == 1.0 and rewards[1] <= 0.01
-    environment.close()
 
 
 @pytest.mark.slow

@@ -228,13 +228,6 @@ def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
     assert {1, 2, 3, 16} <= lengths
 
 
-def test_every_id_of_a_list_of_end_tokens_ends() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    assert policy.eos_ids == frozenset(MANY_EOS)
-    last = {tokens.ids[-1] for group in generate(policy, size=32) for tokens in group.tokens}
-    assert len(last & policy.eos_ids) > 5
-
-
 @pytest.mark.parametrize("length", [1, 16])
 def test_a_model_without_any_end_token_generates_to_the_limit(length) -> None:
     policy = tiny_policy(eos=())

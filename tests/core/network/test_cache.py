@@ -8,13 +8,7 @@ from msgspec.structs import replace
 
 from protocol.identity import Identity
 from swarm_node.network.actions import Remembered
-from swarm_node.network.process.keeper import (
-    EXCHANGE_FILE,
-    MAX_ADDRESSES,
-    PEERS_FILE,
-    load_memory,
-    save_memory,
-)
+from swarm_node.network.process.keeper import EXCHANGE_FILE, MAX_ADDRESSES, PEERS_FILE, load_memory, save_memory
 from swarm_node.network.process.messages import MAX_PEERS, Memory
 
 A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))

@@ -1,8 +1,6 @@
 """Whether a model of the hub can be had is known within seconds."""
 
-import http.server
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
@@ -10,6 +8,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.policy import hub
+from tests.hub_stand_in import hub_on_loopback
 
 
 @pytest.fixture(autouse=True)
@@ -61,15 +60,6 @@ def test_offline_is_told_without_asking_anybody(monkeypatch):
 
 
 def test_a_hub_that_answers_has_the_word_whatever_it_says(monkeypatch):
-    class Nothing(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_error(404)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Nothing)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
-    assert not hub.only_here("nobody/nothing")
-    server.shutdown()
+    with hub_on_loopback() as empty:
+        monkeypatch.setenv("HF_ENDPOINT", empty.address)
+        assert not hub.only_here("nobody/nothing")

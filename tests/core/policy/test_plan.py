@@ -12,14 +12,7 @@ from swarm_node.node.learner import build_trainer
 from swarm_node.policy import plan as plans
 from swarm_node.policy.memory_plan import fitted, plan_for, plan_of
 from swarm_node.policy.plan import GIB
-from swarm_node.settings import (
-    GenerationConfig,
-    LearningConfig,
-    LimitsConfig,
-    ModelConfig,
-    NodeConfig,
-    TrainingConfig,
-)
+from swarm_node.settings import GenerationConfig, LearningConfig, LimitsConfig, ModelConfig, NodeConfig, TrainingConfig
 from tests.commands import resolve
 from tests.models import tiny_policy
 

@@ -75,18 +75,6 @@ def test_rescue_adds_external_completions_where_a_local_one_failed(right, added)
     assert group.informative == bool(added)
 
 
-def test_local_completions_that_are_all_wrong_and_two_right_external_ones_are_informative() -> None:
-    own, received = local_group([0.0, 0.0], ["5", "6"]), text_group([1.0, 0.0], ["12", "5"])
-    assert mixed(own, received, 2, Random(0)).informative
-
-
-def test_local_completions_that_are_all_right_leave_no_external_one_to_train_on() -> None:
-    own, received = local_group([1.0, 1.0], ["12", "12"]), text_group([1.0, 0.0], ["ok 12", "5"])
-    group = mixed(own, received, 2, Random(0))
-    assert texts_of(group) == ["12", "12"]
-    assert not group.informative
-
-
 def test_with_graded_rewards_better_than_the_mean_of_its_own_is_what_counts() -> None:
     own, received = local_group([0.3, 0.1, 0.5], ["a", "b", "c"]), text_group([0.3, 0.4, 0.0], ["d", "e", "f"])
     assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "c", "e"]

@@ -6,15 +6,7 @@ from random import Random
 import pytest
 
 from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
-from swarm_node.rollouts.pool import (
-    AHEAD,
-    QUICK,
-    STRANGERS,
-    TOGETHER,
-    Budget,
-    ScoringAhead,
-    ScoringInStep,
-)
+from swarm_node.rollouts.pool import AHEAD, QUICK, STRANGERS, TOGETHER, Budget, ScoringAhead, ScoringInStep
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import LENIENCE
 from tests.groups import external

@@ -14,14 +14,7 @@ import psutil
 import pytest
 
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import (
-    KEPT_VARIABLES,
-    SET_VARIABLES,
-    Item,
-    Reply,
-    ScoringClient,
-    ScoringUnavailable,
-)
+from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, Item, Reply, ScoringClient, ScoringUnavailable
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
@@ -104,12 +97,6 @@ def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(sh
     assert [replies[0], *replies[2:]] == [SCORES, SCORES, (0.0,)]
     again = shared.ask([answers("wrong", author=2), answers(*GOOD)])
     assert again == [(0.0,), SCORES], "the next child knows nothing of it"
-
-
-@pytest.mark.slow
-def test_two_bad_groups_in_one_batch_cost_two_children(shared: ScoringClient) -> None:
-    batch = [answers("die"), answers(*GOOD), answers("busy"), answers(*GOOD)]
-    assert shared.ask(batch) == [Skipped("scoring crashed"), SCORES, Skipped("scoring timeout"), SCORES]
 
 
 def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(shared: ScoringClient) -> None:

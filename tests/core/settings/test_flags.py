@@ -1,6 +1,7 @@
 """Which words are flags, and which are their values."""
 
 import pytest
+from pydantic import Field, create_model
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig
@@ -56,3 +57,9 @@ def test_options_of_another_command_are_named_as_this_one_has_them():
     assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {"port": 1, "mdns": False}
     with pytest.raises(UserError, match="takes only flags"):
         values("somewhere", BootstrapConfig, "")
+
+
+def test_an_option_that_goes_says_so_for_one_release_and_still_counts(capsys):
+    aging = create_model("Aging", __base__=BootstrapConfig, old=(int, Field(default=0, deprecated="use --port")))
+    assert from_command_line(aging, ["--old", "2"], "swarm-node bootstrap", flags_only=True).model_dump()["old"] == 2
+    assert capsys.readouterr().err == "swarm-node: warning: --old goes with the next release; use --port\n"

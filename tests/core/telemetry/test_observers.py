@@ -8,16 +8,7 @@ import pytest
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section
-from swarm_node.telemetry.events import (
-    Begun,
-    Event,
-    Notice,
-    RunFinished,
-    Sink,
-    Telemetry,
-    Trained,
-    observe,
-)
+from swarm_node.telemetry.events import Begun, Event, Notice, RunFinished, Sink, Telemetry, Trained, observe
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.samples import SampleWriter, samples
 

@@ -12,7 +12,7 @@ from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Measured
 from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, probed
 from swarm_node.policy.loading import load_policy
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped
+from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
@@ -81,22 +81,23 @@ def test_probing_says_so_and_does_not_take_a_worse_way() -> None:
 
 
 @pytest.mark.slow
-def test_generating_skips_what_is_too_much_alone() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, GenerationConfig(), decoder="model")
-    whole = generator.generate(["1:", "22:"], 2, "s")
+def test_generating_halves_what_is_too_much_together_and_skips_what_is_too_much_alone() -> None:
+    policy, prompts = tiny_policy(eos=MANY_EOS), ["1:", "22:", "3:", "a longer one:"]
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8), decoder="model")
+    whole = generator.generate(prompts, 2, "s")
+    refused = []
 
     def limit(_, inputs) -> None:
-        if inputs[0].shape[0] > 1 and inputs[0].shape[1] > 1:  # more than one prompt
+        rows, columns = inputs[0].shape
+        if rows > 2 or columns > 10:
+            refused.append((rows, columns > 1))
             fail()
 
-    hook = policy.model.get_input_embeddings().register_forward_pre_hook(limit)
-    halves = generator.generate(["1:", "22:"], 2, "s")
-    assert [group.completions for group in halves] == [group.completions for group in whole]
-    hook.remove()
-    policy.model.get_input_embeddings().register_forward_pre_hook(fail)
-    assert generator.generate(["1:"], 2, "s") == [Skipped("out of device memory")]
-    assert all(isinstance(group, GeneratedGroup) for group in whole)
+    policy.model.get_input_embeddings().register_forward_pre_hook(limit)
+    parts = generator.generate(prompts, 2, "s")
+    assert [group.completions for group in parts[:3]] == [group.completions for group in whole[:3]]
+    assert parts[3] == Skipped("out of device memory")
+    assert {(4, True), (4, False), (1, True)} <= {*refused}  # in reading prompts and in drawing tokens
 
 
 def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:

@@ -15,16 +15,7 @@ from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import (
-    EOS,
-    MANY_EOS,
-    characters,
-    plain_log_probs,
-    text_group,
-    tiny_policy,
-    token_group,
-    weights_of,
-)
+from tests.models import EOS, MANY_EOS, characters, plain_log_probs, text_group, tiny_policy, token_group, weights_of
 
 GENERATION = GenerationConfig(max_completion_length=12)
 

@@ -14,7 +14,7 @@ PROGRAM = "import sys; sys.modules['libp2p'] = None; from swarm_node.commands.cl
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (("run", "--network.backend", "libp2p"), "pip install 'swarm-node[libp2p]'"),
+        (("run", "--network.backend", "libp2p"), "pip install 'textswarm[libp2p]'"),
         (("bootstrap", "--backend", "libp2p", "--port", "0", "--host", "127.0.0.1"), "backend hivemind"),
     ],
 )

@@ -118,4 +118,4 @@ def test_a_node_that_rests_or_starts_has_no_age_of_a_round(state: str, tmp_path:
     page = Page(home_with(tmp_path, 3), lambda _: STATUS, monotonic)
     assert "round_age" not in exposition(page, STATUS | {"state": state, "training": resting}).decode()
     assert "round_age" in (text := exposition(page, STATUS | {"state": "healthy"}).decode())
-    assert f'version="{metadata.version("swarm-node")}"' in text and "swarm_node_cpu_seconds_total 9.5" in text
+    assert f'version="{metadata.version("textswarm")}"' in text and "swarm_node_cpu_seconds_total 9.5" in text

@@ -275,9 +275,11 @@ SECRETS = ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY
 def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_line(
     tmp_path: Path, serve, monkeypatch
 ) -> None:
-    """Nor does the folder in which it was started give it code."""
+    """Nor does the folder in which it was started give it code. It starts where no locale is set, as in a container."""
     for name in SECRETS:
         monkeypatch.setenv(name, f"secret-of-{name}")
+    for name in ("LANG", "LC_ALL", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SWARM_NODE_OPEN_METRICS", "true")
     here = tmp_path / "here"
     for name in ("json", "asyncio", "swarm_node", "starlette", "uvicorn", "psutil"):

@@ -7,14 +7,14 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies import candidates, equal_price, onset, samplers
+from lab.studies import candidates, equal_price, onset, runner, samplers
 from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spent, strongest
 from swarm_node.extensions.simulation.arms import all_cells, cell_config
 from swarm_node.extensions.simulation.main import check
 from swarm_node.extensions.simulation.node_options import all_tasks, local_tasks
 from tests.models import text_group
 
-OPTIONS = argparse.Namespace(quick=False, rate=3e-4, lone_rate=3e-4, hostile=True)
+OPTIONS = argparse.Namespace(quick=False, hostile=True)
 
 
 def test_specialists_ask_three_tasks_each_and_together_all_nine_and_a_generalist_alone_asks_all():
@@ -28,7 +28,7 @@ def test_specialists_ask_three_tasks_each_and_together_all_nine_and_a_generalist
 
 
 def runs():
-    yield from (samplers.run(OPTIONS, name, 0) for name in samplers.CANDIDATES)
+    yield from (samplers.run(OPTIONS, name, 0, 3e-4) for name in samplers.CANDIDATES)
     for name, setting in SETTINGS.items():
         for arm in (*setting.lone, *setting.sharing, equal_price.DEALT):
             run = equal_price.run(setting, arm, 0, 3e-4)
@@ -41,7 +41,7 @@ def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_pa
     assert len(folders) == len(every) == len(samplers.CANDIDATES) + 20
     for run in every:
         assert len(check(run.config)) == 1
-    hostile = samplers.run(OPTIONS, "uniform", 0).config
+    hostile = samplers.run(OPTIONS, "uniform", 0, 3e-4).config
     assert hostile.attack.share == 0.25 and "rescue" in hostile.defence.layers
 
 
@@ -75,19 +75,40 @@ def test_arms_are_compared_where_each_learner_has_spent_what_the_cheaper_one_spe
     assert strongest(found)["rounds"].ratio == pytest.approx(1.25)
 
 
-def row(name, seed, own, others):
-    return {"name": name, "seed": seed, "rate": 3e-4, "final_local": own, "final_other": others, "final": own + others}
+class Foretold(samplers.Study):
+    """Runs that end as told: by candidate what it answers of own and of others' tasks at 1.5e-4, and at other rates."""
+
+    def __init__(self, told, tmp_path):
+        super().__init__(argparse.Namespace(hostile=False, quick=False, out=tmp_path))
+        self.told, self.asked = told, []
+
+    def ask(self, runs):
+        self.asked += runs
+        at = {run.key: self.told[run.name][run.rate != 1.5e-4] for run in self.asked}
+        keys = ("name", "rate", "seed", "final_local", "final_other")
+        self.rows = [dict(zip(keys, (*key, *ends), strict=True)) for key, ends in at.items()]
+        return True
 
 
-def test_what_is_confirmed_is_nearest_to_what_is_wanted_of_own_and_of_others_tasks():
-    options = argparse.Namespace(hostile=False)
-    rows = [row("alone", seed, 0.5, 0.2) for seed in range(3)] + [row("uniform", seed, 0.4, 0.4) for seed in range(3)]
-    others = {"8/4": (0.49, 0.3), "adaptive": (0.49, 0.35), "needed": (0.3, 0.5)}
-    rows += [row(name, seed, *values) for name, values in others.items() for seed in range(3)]
-    found = samplers.compared(rows, ["alone", "uniform", "8/4", "adaptive", "needed"], range(3), options)
+def test_what_is_confirmed_is_nearest_to_what_is_wanted_each_at_the_rate_that_suits_it(tmp_path):
+    told = {"alone": ((0.5, 0.1), (0.4, 0.2)), "uniform": ((0.4, 0.4), (0.1, 0.4)), "needed": ((0.3, 0.5), (0.2, 0.5))}
+    told |= {"8/4": ((0.4, 0.2), (0.49, 0.3)), "adaptive": ((0.49, 0.35), (0.3, 0.5))}
+    study, names = Foretold(told, tmp_path), [name for name in told if name != "alone"]
+    rates = study.rates(names)
+    assert rates["alone", "final_local"] < rates["alone", "final_other"] and rates["8/4", "final_local"] > 1.5e-4
+    found = study.compared(names, range(3), rates)
     assert samplers.picked(found) == ["adaptive", "8/4"]
     assert [each.name for each in found["final_other"]] == ["needed", "uniform", "adaptive", "8/4"]
-    assert found["final_local"][0].ratio == pytest.approx(0.98)
+    assert [each.ratio for each in found["final_local"] if each.name == "8/4"] == pytest.approx([0.98])
+
+
+def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
+    options = argparse.Namespace(quick=False, hostile=False, runs=tmp_path, cores=1, cost=True, report=False)
+    asked = [samplers.run(options, "uniform", seed, 3e-4) for seed in range(2)]
+    (tmp_path / "a.csv").write_text("name,arm,seed,rate,final_local,final_other\nuniform,4/4,1,0.0003,0.5,\n")
+    runner.do(asked, options, tmp_path / "a.csv")
+    assert "1 to do" in capsys.readouterr().out
+    assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [0.5]
 
 
 def of(dataset, rewards):

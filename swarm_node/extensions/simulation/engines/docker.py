@@ -108,7 +108,7 @@ def connect() -> Any:
     try:
         import docker
     except ImportError as error:
-        raise UserError("--engine docker needs the Docker SDK: pip install 'swarm-node[docker]'") from error
+        raise UserError("--engine docker needs the Docker SDK: pip install 'textswarm[docker]'") from error
     try:
         client = docker.from_env()
         client.ping()

