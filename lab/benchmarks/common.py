@@ -40,7 +40,12 @@ FULL = Workload(("1M", "10M"), (60, 68, 78, 88, 96, 104, 114, 124, 132), 64, 5) 
 QUICK = Workload(("tiny",), (10, 14, 18), 8, 1)
 FEW = Workload((), (60, 132), 16, 1)  # of real shapes on a CPU
 ON_A_CARD = Workload((), FULL.prompt_lengths, 256, 3)
-REAL = {"SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B-Instruct"}
+REAL = {
+    "SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B-Instruct",
+    "Qwen3-0.6B": "Qwen/Qwen3-0.6B",
+    "Llama-3.2-1B": "meta-llama/Llama-3.2-1B-Instruct",
+}
 
 # hidden, layers, feed-forward, heads, key-value heads
 _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
@@ -102,7 +107,11 @@ def _endless(made: Any, never: int) -> Any:
 def prompts(lengths: Sequence[int]) -> list[str]:
     """Different texts with these numbers of characters."""
     line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
-    return [(f"({number}) " + line * 4)[:length] for number, length in enumerate(lengths)]
+    text = line * (max(lengths) // len(line) + 1)
+    if len(set(lengths)) > 1:
+        return [(f"({number}) " + text)[:length] for number, length in enumerate(lengths)]
+    shared = text[: lengths[0] * 3 // 4]
+    return [(f"{shared}({number}) " + text)[:length] for number, length in enumerate(lengths)]
 
 
 def settle() -> None:
@@ -178,7 +187,7 @@ def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict
     return sides
 
 
-def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]], demands: Mapping[str, float]) -> list[list[str]]:
+def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """Table lines for `SIDE_HEADER`."""
     return [
         [
@@ -187,13 +196,12 @@ def side_lines(size: str, sides: Mapping[str, Mapping[str, Any]], demands: Mappi
             f"{side['tokens_per_cpu_second']:.0f}",
             f"{side['ratio']['median']:.2f}x",
             f"{side['ratio']['min']:.2f}-{side['ratio']['max']:.2f}",
-            f"{demands[name]:g}x" if name in demands else "",
         ]
         for name, side in sides.items()
     ]
 
 
-SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range", "demand"]
+SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range"]
 
 
 def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser:
@@ -201,6 +209,8 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
     made = command.parser(module, doc)
     command.add_quick(made)
     command.add_repetitions(made)
+    made.add_argument("--prompt", type=int, help="tokens of every prompt, of which three quarters are shared")
+    made.add_argument("--new", type=int, help="tokens of every completion")
     if sizes:
         choices = [*sizes, *REAL]
         made.add_argument(
@@ -214,8 +224,16 @@ def workload(arguments: argparse.Namespace) -> Workload:
     sizes = tuple(arguments.sizes or ())
     real = bool(set(sizes) & REAL.keys())
     base = ON_A_CARD if getattr(arguments, "gpu", False) else QUICK if arguments.quick else FEW if real else FULL
-    sizes = sizes or base.sizes or tuple(REAL)
-    return Workload(sizes, base.prompt_lengths, base.new_tokens, arguments.repetitions or base.repetitions)
+    sizes = sizes or base.sizes or tuple(REAL)[:2]
+    lengths = (arguments.prompt,) * len(base.prompt_lengths) if arguments.prompt else base.prompt_lengths
+    return Workload(sizes, lengths, arguments.new or base.new_tokens, arguments.repetitions or base.repetitions)
+
+
+def limits() -> dict[str, float]:
+    """What one thread can do here: FLOP/s of a plain product in float32, and bytes/s of a plain copy, both ways."""
+    x, large = torch.randn(1024, 1024), torch.empty(2**26)
+    product, copied = (Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone))
+    return {"flops": 2 * 1024**3 / product.median, "bytes": 2 * 4 * 2**26 / copied.median}
 
 
 def settings(load: Workload) -> dict[str, Any]:
@@ -225,5 +243,6 @@ def settings(load: Workload) -> dict[str, Any]:
         "mean_prompt_tokens": sum(load.prompt_lengths) / len(load.prompt_lengths),
         "completions_per_prompt": GROUP_SIZE,
         "new_tokens": load.new_tokens,
+        "limits": limits(),
         **command.versions("torch", "transformers"),
     }

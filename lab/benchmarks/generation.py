@@ -31,7 +31,6 @@ from swarm_node.settings import GenerationConfig
 from swarm_node.settings.secret import SecretUrl
 
 Work = Callable[[], object]
-DEMANDS = {"HF's forward": 2.0, "ours in float32": 3.0, "ours in bfloat16": 5.0}
 HEADLINE = "ours in float32"
 
 
@@ -198,7 +197,7 @@ def main() -> None:
             served = with_vllm(size, load, arguments.vllm_python, "cuda" if arguments.gpu else "cpu")
             results[size]["vLLM"] = served
             print(f"{size} vLLM, bfloat16, wall clock: {served['tokens_per_second']:.0f} tokens/s", flush=True)
-    lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"], DEMANDS)]
+    lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"])]
     command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]
     name = "ours in bfloat16" if arguments.gpu else HEADLINE
@@ -208,7 +207,6 @@ def main() -> None:
         "ours": {"name": name, **headline},
         "theirs": {"name": last["reference"], **last["sides"][last["reference"]]},
         "sizes": results,
-        "demands": DEMANDS,
         "settings": common.settings(load),
     }
     command.finish(arguments, result)

@@ -3,8 +3,8 @@
 A round is generation and one update. TRL's defaults compute blocks again on the way back, as ours do here; nothing is
 turned off on either side. Weights are random, in float32 on a CPU. Each side runs in a process of its own: one round
 that is not measured, then one that is. Memory is what the measured round adds to what rested after the first, weights,
-gradients and Adam's state apart. `--gpu` measures whole models on CUDA; run it with lab.benchmarks.fp8_gpu and
-lab.benchmarks.packing --gpu, all in ten minutes.
+gradients and Adam's state apart. `--gpu` measures whole models on CUDA; run it with lab.benchmarks.fp8_gpu, both in ten
+minutes.
 """
 
 import contextlib

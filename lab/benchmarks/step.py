@@ -12,10 +12,12 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from itertools import count
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from datasets import Dataset
+from torch.profiler import ProfilerActivity, profile
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -31,7 +33,6 @@ Work = Callable[[], object]
 Layout = Literal["auto", "packed", "padded"]
 
 RATE = 1e-6
-DEMANDS = {"padded float32": 1.35, "packed float32": 3.5, "packed bfloat16": 5.0}
 SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
     "padded float32": ("padded", None),
     "packed float32": ("packed", None),
@@ -152,15 +153,33 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
     return {"reference": REFERENCE, "sides": sides, "against_trl_bfloat16": in_bfloat16}
 
 
+def traced(load: common.Workload, file: Path) -> dict[str, Any]:
+    """One step, its second, as a trace that ui.perfetto.dev opens, and a table of its operators."""
+    step = our_step(load.sizes[-1], load, "auto", None)
+    step()
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        step()
+    found.export_chrome_trace(str(file))
+    rows = sorted(found.key_averages(), key=lambda row: -row.self_cpu_time_total)
+    total = sum(row.self_cpu_time_total for row in rows)
+    share = {row.key: row.self_cpu_time_total / total for row in rows[:20]}
+    command.show(["operator", "share"], [[name, f"{part:.1%}"] for name, part in share.items()])
+    return {"trace": str(file), "share": share}
+
+
 def main() -> None:
-    arguments = common.parser("lab.benchmarks.step", __doc__, "tiny", "1M", "10M").parse_args()
+    parser = common.parser("lab.benchmarks.step", __doc__, "tiny", "1M", "10M")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="only one step of ours: a trace for Perfetto")
+    arguments = parser.parse_args()
     common.settle()
     load = common.workload(arguments)
+    if arguments.trace:
+        return command.finish(arguments, traced(load, arguments.trace))
     results = {size: measure(size, load) for size in load.sizes}
     lines = []
     for size, result in results.items():
-        lines += common.side_lines(size, result["sides"], DEMANDS)
-        lines += common.side_lines(f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"], {})
+        lines += common.side_lines(size, result["sides"])
+        lines += common.side_lines(f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"])
     command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]["sides"]
     result = {
@@ -168,7 +187,6 @@ def main() -> None:
         "ours": {"name": HEADLINE, **last[HEADLINE]},
         "theirs": {"name": REFERENCE, **last[REFERENCE]},
         "sizes": results,
-        "demands": DEMANDS,
         "settings": {**common.settings(load), **command.versions("trl")},
     }
     command.finish(arguments, result)

@@ -1,11 +1,12 @@
-"""Decoders over a model's own forward: with its key-value cache, or without one for models that have none to share."""
+"""Decoders over a model's own forward: with its cache, or without one for models whose cache cannot be shared."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttentionLayer
 
 from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import Policy, agreement
@@ -26,22 +27,22 @@ def _forward(policy: Policy, **inputs: Any) -> Any:
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no types
-    """A layer's keys and values, repeated for the group, with room for all new tokens.
+    """A layer's keys and values of some rows, with room for all new tokens.
 
     The library's layer concatenates, which copies the whole cache for every token.
     """
 
-    def __init__(self, layer: Any, group_size: int, room: int) -> None:
+    def __init__(self, layer: Any, rows: Tensor, room: int) -> None:
         super().__init__()
         self.lazy_initialization(layer.keys, layer.values)
         self._seen: int = layer.keys.shape[-2]
-        self.keys, self.values = (self._repeated(x, group_size, room) for x in (layer.keys, layer.values))
+        self.keys, self.values = (self._roomy(x, rows, room) for x in (layer.keys, layer.values))
 
-    def _repeated(self, x: Tensor, group_size: int, room: int) -> Tensor:
-        rows, heads, seen, dim = x.shape
-        buffer = x.new_empty(rows, group_size, heads, seen + room, dim)
-        buffer[:, :, :, :seen] = x.unsqueeze(1)
-        return buffer.flatten(0, 1)
+    def _roomy(self, x: Tensor, rows: Tensor, room: int) -> Tensor:
+        _, heads, seen, dim = x.shape
+        buffer = x.new_empty(len(rows), heads, seen + room, dim)
+        buffer[:, :, :seen] = x[rows]
+        return buffer
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         start, self._seen = self._seen, self._seen + key_states.shape[-2]
@@ -54,53 +55,85 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
         return self._seen
 
 
+def _joined(caches: Sequence[Any]) -> Any:
+    """The first of these caches, of the longest prompts, with the rows of all. Keys and values of short prompts have
+    pads before them; states of recurrent layers have seen none."""
+    whole = caches[0]
+    for first, *others in zip(*(cache.layers for cache in caches), strict=True):
+        for name in ("conv_states", "recurrent_states"):
+            states = getattr(first, name, {})
+            for k, state in states.items():
+                states[k] = None if state is None else torch.cat([state, *(getattr(x, name)[k] for x in others)])
+        for name in ("keys", "values"):
+            if getattr(first, name, None) is not None:
+                parts = [getattr(layer, name) for layer in (first, *others)]
+                width = parts[0].shape[2]
+                setattr(first, name, torch.cat([F.pad(x, (0, 0, width - x.shape[2], 0)) for x in parts]))
+    return whole
+
+
 class ModelDecoder:
     """The model's forward and cache: prompts prefilled once, the cache repeated for the group.
 
-    transformers looks at its mask for every token, which a device is waited for.
+    Recurrent layers see pads. So a model that has some is fed prompts of one length at a time, and goes on with all of
+    them. transformers looks at its mask for every token, which a device is waited for.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        layers = DynamicCache(config=policy.causal.config).layers
+        self._recurrent = any(isinstance(layer, LinearAttentionLayer) for layer in layers)
+        self._attends = True
+        self._name = "past_key_values"
         self._cache: Any = None
         self._mask = self._position = torch.empty(0)
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
         ids, mask, positions = pad_left(prompts, self._policy.pad_id, self._policy.device)
-        output = _forward(
-            self._policy, input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
-        )
-        self._cache = output.past_key_values
-        if all(type(layer) is DynamicLayer for layer in self._cache.layers):
-            self._cache.layers = [RoomyLayer(layer, group_size, max_new) for layer in self._cache.layers]
-        else:  # windows, recurrent states: the library knows how to repeat them
-            self._cache.batch_repeat_interleave(group_size)
+        parts = _by_length(prompts) if self._recurrent else [list(range(len(prompts)))]
+        outputs = []
+        for part in parts:
+            fed = {"input_ids": ids[part, -max(len(prompts[index]) for index in part) :]}
+            padded = {} if self._recurrent else {"attention_mask": mask, "position_ids": positions}
+            outputs.append(_forward(self._policy, **fed, **padded, use_cache=True, logits_to_keep=1))
+        self._name = "past_key_values" if "past_key_values" in outputs[0] else "cache_params"  # as in Mamba
+        place = torch.tensor([index for part in parts for index in part]).argsort()
+        rows = to_device(place.repeat_interleave(group_size), self._policy.device)
+        self._cache = _joined([output[self._name] for output in outputs])
+        self._attends = any(getattr(layer, "keys", None) is not None for layer in self._cache.layers)
+        for k, layer in enumerate(self._cache.layers):
+            if type(layer) is DynamicLayer:
+                self._cache.layers[k] = RoomyLayer(layer, rows, max_new)
+            else:  # windows, recurrent states: the library knows how to repeat them
+                layer.reorder_cache(rows)
         self._mask = mask.repeat_interleave(group_size, 0)
         self._position = positions[:, -1:].repeat_interleave(group_size, 0) + 1
-        logits: Tensor = output.logits[:, -1]
-        return logits.repeat_interleave(group_size, 0)
+        return torch.cat([output.logits[:, -1] for output in outputs])[rows]
 
     def reserve(self, tokens: int) -> None:
         """Nothing to do: `prefill` has made room for all."""
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        output = _forward(
-            self._policy,
-            input_ids=tokens[:, None],
-            attention_mask=self._mask,
-            position_ids=self._position,
-            past_key_values=self._cache,
-            use_cache=True,
-        )
+        seen = {"attention_mask": self._mask, "position_ids": self._position} if self._attends else {}
+        cache = {self._name: self._cache}
+        output = _forward(self._policy, input_ids=tokens[:, None], use_cache=True, **cache, **seen)
         self._position = self._position + 1
         logits: Tensor = output.logits[:, -1]
         return logits
 
     def keep(self, slots: Tensor) -> None:
         rows = slots.flatten().clamp_min(0)
-        self._cache.batch_select_indices(rows)
+        self._cache.reorder_cache(rows)
         self._mask, self._position = self._mask[rows], self._position[rows]
+
+
+def _by_length(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Numbers of the sequences of each length, the longest first."""
+    found: dict[int, list[int]] = {}
+    for index in sorted(range(len(sequences)), key=lambda index: -len(sequences[index])):
+        found.setdefault(len(sequences[index]), []).append(index)
+    return list(found.values())
 
 
 class RecomputeDecoder:
@@ -129,11 +162,8 @@ class RecomputeDecoder:
         self._sequences = [self._sequences[slot].copy() for slot in on_host(slots.flatten()).tolist()]
 
     def _forward(self) -> Tensor:
-        by_length: dict[int, list[int]] = {}
-        for index, sequence in enumerate(self._sequences):
-            by_length.setdefault(len(sequence), []).append(index)
         parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)
-        for indices in by_length.values():
+        for indices in _by_length(self._sequences):
             ids = to_device([self._sequences[i] for i in indices], self._policy.device)
             for index, row in zip(
                 indices, _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True

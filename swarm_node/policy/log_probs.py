@@ -5,8 +5,8 @@ means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top
 
 With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So `projected_log_probs` projects
 the hidden states of a few tokens at a time, turns each row of logits into a log-prob and an entropy, drops it, and
-computes it again backwards. The log-prob of a token taken has the gradient (one-hot - probabilities) /
-temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
+computes it again backwards, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot -
+probabilities) / temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
 
 Suffixes of tensors: see policy/batch.py.
 """
@@ -74,30 +74,40 @@ class _Projected(torch.autograd.Function):
         kind = hidden_TD.device.type
         ctx.temperature, ctx.rows = temperature, rows
         ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_TD.dtype
-        ctx.save_for_backward(hidden_TD, weight_VD, bias_V, taken_T)
+        ctx.frozen = not any(ctx.needs_input_grad[1:3])
+        of_hidden_TD = torch.empty_like(hidden_TD) if ctx.frozen and ctx.needs_input_grad[0] else None
         log_probs_T, entropies_T = torch.empty(2, len(taken_T), dtype=torch.float32, device=hidden_TD.device)
         with torch.autocast(kind, enabled=False):
             used = _Head(weight_VD, bias_V, ctx.dtype)
             for part in _parts(len(taken_T), rows):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
-                entropies_T[part] = _entropies(log_p_TV)
+                entropies_T[part] = _entropies(log_p_TV, p_TV := log_p_TV.exp())
+                if (
+                    of_hidden_TD is not None
+                ):  # a token's own gradient is known but for a factor: no logits a second time
+                    of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
+                    of_hidden_TD[part] = of_logits_TV @ used.weight
+        ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))
         ctx.mark_non_differentiable(entropies_T)
         return log_probs_T, entropies_T
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scale_T = gradients[0] / ctx.temperature
+        if ctx.frozen:
+            (of_hidden_TD,) = ctx.saved_tensors
+            return of_hidden_TD * scale_T[:, None].to(of_hidden_TD.dtype), *[None] * 5
         hidden_TD, weight_VD, bias_V, taken_T = ctx.saved_tensors
         of_hidden_TD = torch.empty_like(hidden_TD) if ctx.needs_input_grad[0] else None
         of_weight_VD = _total(weight_VD) if ctx.needs_input_grad[1] else None
         of_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
-        scale_T = gradients[0] / ctx.temperature
         with torch.autocast(hidden_TD.device.type, enabled=False):
             used = _Head(weight_VD, bias_V, ctx.dtype)
             for part in _parts(len(taken_T), ctx.rows):
                 rows = hidden_TD[part].to(ctx.dtype)
-                of_logits_TV = _of_logits(log_distribution(used(rows), ctx.temperature), taken_T[part], scale_T[part])
-                of_logits_TV = of_logits_TV.to(ctx.dtype)
+                p_TV = log_distribution(used(rows), ctx.temperature).exp_()
+                of_logits_TV = _of_logits(p_TV, taken_T[part]).mul_(scale_T[part, None]).to(ctx.dtype)
                 if of_hidden_TD is not None:
                     of_hidden_TD[part] = of_logits_TV @ used.weight
                 if of_weight_VD is not None:
@@ -126,17 +136,15 @@ def _parts(tokens: int, rows: int) -> list[slice]:
     return [slice(first, first + rows) for first in range(0, tokens, rows)]
 
 
-def _entropies(log_p_TV: Tensor) -> Tensor:
+def _entropies(log_p_TV: Tensor, p_TV: Tensor) -> Tensor:
     """Of each row, [T]; `log_p_TV` is used up. A share that underflows to 0 may have a
     log-prob of minus infinity."""
-    p_TV = log_p_TV.exp()
     return log_p_TV.clamp_min_(torch.finfo(torch.float32).min).mul_(p_TV).sum(-1).neg_()
 
 
-def _of_logits(log_p_TV: Tensor, taken_T: Tensor, scale_T: Tensor) -> Tensor:
-    """Gradient of the logits: (one-hot - probabilities) times `scale_T` of the row. `log_p_TV` is used up."""
-    result_TV = log_p_TV.exp_().neg_()
-    return result_TV.scatter_add_(-1, taken_T[:, None], torch.ones_like(result_TV[:, :1])).mul_(scale_T[:, None])
+def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:
+    """Gradient of the scaled logits: one-hot - probabilities. `p_TV` is used up."""
+    return p_TV.neg_().scatter_add_(-1, taken_T[:, None], torch.ones_like(p_TV[:, :1]))
 
 
 def _total(weight: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
 # Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
 KEPT = {
-    "float32, native": (8.0, 16.0, 12.25, 22.0),
+    "float32, native": (16.0, 16.0, 12.25, 22.0),
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
     "adapters": (18.0, 8.0, 10.25, 0.0),
@@ -169,34 +169,19 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
     table = shape.vocabulary * shape.hidden
-    copied = _copied(shape, how)  # of one block's weights, kept for the way back
+    copied = (
+        shape.block * how.product if how.weight > how.product else 0.0
+    )  # of a block: autocast's, kept for the way back
     cast = table * how.product if how.weight > how.product else 0.0
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
     logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
+    embedding = 0.0 if lora else 4.0 * table  # its gradient comes last, beside the one it is added to
     if checkpointing:
         inputs: float = shape.layers * residual
-        return max(
-            inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, _embedding(lora, table) + residual
-        )
+        return max(inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, embedding + residual)
     inputs = shape.layers * (kept + copied)
-    return max(
-        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, _embedding(lora, table) + kept + copied
-    )
-
-
-def _copied(shape: Shape, how: Arithmetic) -> float:
-    """Bytes of copies that a forward makes of the weights of a block: autocast's, or the native forward's own, which
-    joins queries, keys and values, and gate and up, and scales them."""
-    if how.native:
-        joined = shape.hidden * (shape.queries + 2 * shape.keys + 2 * shape.feed_forward)
-        return 2.0 * 4 * joined
-    return float(shape.block * how.product) if how.weight > how.product else 0.0
-
-
-def _embedding(lora: bool, table: int) -> float:
-    """Bytes of the embedding's gradient, which comes last, beside the one it is added to."""
-    return 0.0 if lora else 4.0 * table
+    return max(inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, embedding + kept + copied)
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:

@@ -237,7 +237,7 @@ class Policy:
     def _native_forward(self) -> LlamaTraining:
         if self.autocast_dtype is not None:
             raise TypeError("the native forward computes in float32 only")
-        return LlamaTraining(self.model)
+        return LlamaTraining(self.causal)
 
     @cached_property
     def _selects_logits(self) -> bool:
@@ -247,10 +247,8 @@ class Policy:
     def packing(self) -> Packing | None:
         """The best way for this model to train on a tree, found by trying, not by its name; None if there is none.
 
-        A way is taken if a tree gives the logits that padded rows give.
+        A way is taken if a tree gives the logits that padded rows give. It is for sequences within `reach`.
         """
-        if self._has_window():
-            return None
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
@@ -291,11 +289,12 @@ class Policy:
         wanted = reference()
         return agreement(ours, wanted, coarse=wanted.dtype != torch.float32)
 
-    def _has_window(self) -> bool:
-        """Whether attention has a limited reach: a mask of ours would replace it, and the probe is too short to see."""
-        config = self.model.config
-        reaches = (getattr(config, name, None) for name in ("sliding_window", "window_size", "attention_chunk_size"))
-        return any(isinstance(reach, int) and reach < self.context_length for reach in reaches)
+    @property
+    def reach(self) -> int:
+        """Tokens of a sequence that every layer attends over: a mask of ours would replace that of a window."""
+        names = ("sliding_window", "window_size", "attention_chunk_size")
+        reaches = (getattr(self.model.config, name, None) for name in names)
+        return min(self.context_length, *(reach for reach in reaches if isinstance(reach, int)), NO_LIMIT)
 
 
 def agreement(ours: Tensor, reference: Tensor, *, coarse: bool) -> bool:

@@ -84,7 +84,7 @@ class GrpoTrainer:
         policy.precision.follow(self.optimizer)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
-        self.packing = _choose_packing(policy, layout)
+        self._packing = self.packing = _choose_packing(policy, layout)
         self._may_recompute = recompute is None
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
@@ -99,6 +99,8 @@ class GrpoTrainer:
         try:
             trained = self._tokenised(groups, totals)
             if trained:
+                longest = max(len(g.prompt_ids) + len(ids) for g in trained for ids in g.completion_ids)
+                self.packing = self._packing if longest <= self.policy.reach else None
                 self.updating = True
                 self._steps(trained, totals)
         except NothingFits:

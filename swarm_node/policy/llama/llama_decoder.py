@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
-from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.llama.merging import merged_weight, require_mergeable
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
@@ -88,7 +87,6 @@ class LlamaDecoder:
     def __init__(self, policy: Policy) -> None:
         model = policy.causal
         config = model.config
-        require_known(model)
         require_mergeable(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype

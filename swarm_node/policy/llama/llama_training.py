@@ -1,13 +1,14 @@
 """A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU: the same in fewer passes.
 
-What it saves: the weights of a norm go into those of the product behind it, q, k and v are one product, as are gate and
-up, rotary embedding is one complex product, the last layer goes on with the columns that predict something only, and
-large products go through oneDNN, 1.13 times as fast as torch's own here. Gradients go to the model's parameters.
+What it saves: no weight is copied, layers side by side put their products into one tensor, as do their LoRA adapters,
+what is frozen gets no gradient, rotary embedding is one complex product, and the last layer goes on with the columns
+that predict something only. Gradients go to the model's parameters.
 
-What it is not: trusted blindly. `Policy.packing` compares its logits with the model's before use; adapters, FP8, other
-devices, types and architectures keep the library's forward.
+What it is not: trusted blindly. `Policy.packing` compares its logits with the model's before use; other adapters, FP8,
+other devices, types and architectures keep the library's forward.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,11 +18,9 @@ from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
-from swarm_node.policy.llama.families import require_known
+from swarm_node.policy.llama.merging import adapters_of, base_of, require_mergeable
 from swarm_node.policy.recompute import recomputed
 from swarm_node.policy.tree_attention import Tree
-
-ONEDNN_FROM = 2**26  # multiplications of a product: a shape that it has not seen costs oneDNN a millisecond
 
 
 class LlamaTraining:
@@ -29,11 +28,11 @@ class LlamaTraining:
 
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that it does not know."""
-        require_known(model)
+        require_mergeable(model)
         odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
-        linear = [m for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
-        if odd or any(type(m) is not nn.Linear for m in linear):
-            raise TypeError("only plain linear layers in float32 on a CPU are known here")
+        linear = [base_of(m) for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
+        if odd or any(type(m) is not nn.Linear for m in (*linear, model.lm_head)):
+            raise TypeError("only linear layers in float32 on a CPU are known here, plain or under LoRA")
         config = model.config
         self._model = model
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -52,8 +51,7 @@ class LlamaTraining:
         x = model.embed_tokens(batch.ids_RL[0])
         for number, layer in enumerate(model.layers, start=1):
             x = compute(layer, x, turn, batch.tree, batch.columns_U if number == len(model.layers) else None)
-        normed: Tensor = _Norm.apply(x, self._eps) * model.norm.weight  # type: ignore[no-untyped-call]
-        return normed
+        return self._normed(x, model.norm)
 
     def logits(self, batch: Batch, recompute: bool = False) -> Tensor:
         """[U, V] of a tree."""
@@ -64,21 +62,16 @@ class LlamaTraining:
         seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
             x, seen = x[wanted], seen[wanted]
-        x = x + _linear(seen, layer.self_attn.o_proj.weight, layer.self_attn.o_proj.bias)
+        x = x + _product(seen, layer.self_attn.o_proj)
         return x + self._feed_forward(layer, x)
 
     def _attention(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree) -> Tensor:
         """What each column saw, [L, heads * dim]."""
         own, dim = layer.self_attn, self._dim
-        weight, bias = _joined(own.q_proj, own.k_proj, own.v_proj)
-        turned = self._heads + self._kv_heads
-        order = torch.arange(weight.shape[0]).view(-1, dim)
-        order[:turned] = order[:turned, self._pairs]
-        weight = (weight * layer.input_layernorm.weight)[order.flatten()]
-        bias = None if bias is None else bias[order.flatten()]
-        normed = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
-        qkv = _linear(normed, weight, bias).view(-1, turned + self._kv_heads, dim)
-        q, k, v = torch.split(qkv, [self._heads, self._kv_heads, self._kv_heads], dim=1)
+        normed = self._normed(x, layer.input_layernorm)
+        heads = _product(normed, own.q_proj, own.k_proj, own.v_proj).view(len(x), -1, dim)
+        q, k, v = heads.split([self._heads, self._kv_heads, self._kv_heads], dim=1)
+        q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
             q, k = (
                 _Norm.apply(part, self._eps) * norm.weight[self._pairs]  # type: ignore[no-untyped-call]
@@ -89,10 +82,12 @@ class LlamaTraining:
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         mlp = layer.mlp
-        weight, bias = _joined(mlp.gate_proj, mlp.up_proj)
-        normed = _Norm.apply(x, self._eps)  # type: ignore[no-untyped-call]
-        both = _linear(normed, weight * layer.post_attention_layernorm.weight, bias)
-        return _linear(_Gated.apply(both), mlp.down_proj.weight, mlp.down_proj.bias)  # type: ignore[no-untyped-call]
+        both = _product(self._normed(x, layer.post_attention_layernorm), mlp.gate_proj, mlp.up_proj)
+        return _product(_Gated.apply(both), mlp.down_proj)  # type: ignore[no-untyped-call]
+
+    def _normed(self, x: Tensor, norm: Any) -> Tensor:
+        normed: Tensor = _Norm.apply(x, self._eps) * norm.weight  # type: ignore[no-untyped-call]
+        return normed
 
     def _rotation(self, positions: Tensor) -> Tensor:
         """Complex [L, 1, dim / 2]: what turns each pair of a head at each position."""
@@ -102,11 +97,47 @@ class LlamaTraining:
         return torch.polar(torch.full_like(angles, scale), angles).unsqueeze(1)
 
 
-def _joined(*linears: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """Weight and bias of linear layers side by side."""
-    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
-    weights: list[Tensor] = [linear.weight for linear in linears]
-    return torch.cat(weights), torch.cat(biases) if len(biases) == len(linears) else None
+def _product(x: Tensor, *layers: Any) -> Tensor:
+    """What linear layers side by side make of x, with what their adapters add."""
+    bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
+    down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
+    nothing = [x.new_empty(base.out_features, 0) for base in bases]
+    up = torch.block_diag(
+        *(torch.cat([none, *(up for _, up in own)], 1) for none, own in zip(nothing, adapters, strict=True))
+    )
+    biases = [base.bias for base in bases if base.bias is not None]
+    bias = torch.cat(biases) if len(biases) == len(bases) else None
+    made: Tensor = _Product.apply(x, down, up, bias, *(base.weight for base in bases))  # type: ignore[no-untyped-call]
+    return made
+
+
+class _Product(torch.autograd.Function):
+    """x W^T + b + (x A^T) B^T. The rows of W lie in several weights, which get a gradient where they are trained."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor) -> Tensor:
+        made = x.new_empty(len(x), len(up))
+        for weight, part in zip(weights, _parts(made, weights), strict=True):
+            torch.mm(x, weight.T, out=part)
+        inner = x @ down.T
+        ctx.save_for_backward(x, inner, down, up, *weights)
+        return (made if bias is None else made.add_(bias)).addmm_(inner, up.T)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, inner, down, up, *weights = ctx.saved_tensors
+        (g,), (of_x, _, _, of_bias, *trained) = gradients, ctx.needs_input_grad
+        of_inner, parts = g @ up, _parts(g, weights)
+        back = of_inner @ down if of_x else None
+        if back is not None:
+            for weight, part in zip(weights, parts, strict=True):
+                back.addmm_(part, weight)
+        of_weights = (part.T @ x if wanted else None for part, wanted in zip(parts, trained, strict=True))
+        return back, of_inner.T @ x, g.T @ inner, g.sum(0) if of_bias else None, *of_weights
+
+
+def _parts(x: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
+    return x.split([len(weight) for weight in weights], dim=1)
 
 
 class _Norm(torch.autograd.Function):
@@ -163,32 +194,3 @@ class _Gated(torch.autograd.Function):
         torch.mul(gradients[0], opened, out=of_up)
         torch.ops.aten.silu_backward(gradients[0] * up, gate, grad_input=of_gate)
         return result
-
-
-class _OneDnn(torch.autograd.Function):
-    """x W^T + b, where torch's own product is as good for the gradient of the weight."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return _onednn(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        g = gradients[0]
-        return _onednn(g, weight.T, None), g.T @ x, g.sum(0) if ctx.needs_input_grad[2] else None
-
-
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return product
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The operator is private to torch, so taken only where it is; without it only rounding differs."""
-    large = len(x) * weight.numel() >= ONEDNN_FROM
-    if large and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # type: ignore[no-untyped-call]
-        product: Tensor = _OneDnn.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-        return product
-    return F.linear(x, weight, bias)

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from swarm_node.policy.llama.families import require_known
+
 WRAPPERS = ("base_layer", "modules_to_save")  # what peft calls a module inside another
 
 
 def require_mergeable(model: Any) -> None:
-    """Raises TypeError where adapters are anything but plain LoRA on plain linear layers."""
+    """Raises TypeError for a model of another family, and for adapters but plain LoRA on plain linear layers."""
+    require_known(model)
     for name, _ in model.named_modules():
         if name.endswith(WRAPPERS):
             _require_plain_lora(model.get_submodule(name.rpartition(".")[0]))
@@ -30,11 +33,22 @@ def merged_weight(module: Any) -> Tensor:
         return module.weight.detach()
     _require_plain_lora(module)
     weight: Tensor = module.base_layer.weight.detach().float()
-    for name in module.active_adapters:
-        if name in module.lora_A:
-            down, up = (part[name].weight.detach().float() for part in (module.lora_A, module.lora_B))
-            weight = torch.addmm(weight, up, down, alpha=module.scaling[name])
+    for down, up in adapters_of(module):
+        weight = torch.addmm(weight, up.detach().float(), down.detach().float())
     return weight
+
+
+def base_of(module: Any) -> Any:
+    """The layer under LoRA, or the module itself."""
+    return getattr(module, "base_layer", module)
+
+
+def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
+    """Both weights of each LoRA adapter at work in a module, [rank, in] and, scaled, [out, rank]."""
+    if not hasattr(module, "lora_A") or module.disable_adapters:
+        return []
+    names = [name for name in module.active_adapters if name in module.lora_A]
+    return [(module.lora_A[name].weight, module.lora_B[name].weight * module.scaling[name]) for name in names]
 
 
 def _require_plain_lora(module: Any) -> None:

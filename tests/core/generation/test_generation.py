@@ -12,7 +12,17 @@ from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import EOS, FAMILIES, MANY_EOS, VOCABULARY, characters, plain_log_probs, text_group, tiny_policy
+from tests.models import (
+    EOS,
+    FAMILIES,
+    MANY_EOS,
+    RECURRENT,
+    VOCABULARY,
+    characters,
+    plain_log_probs,
+    text_group,
+    tiny_policy,
+)
 
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 
@@ -135,7 +145,8 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
     assert_log_probs_of(policy, groups, 1e-4)
     generation = GenerationConfig(max_completion_length=10)
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
-    own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", "Mamba")
+    own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", *RECURRENT)
+    assert family not in RECURRENT or choose_decoder(policy, "auto") is ModelDecoder
     assert trainer.packing == (None if family in none else Packing.NATIVE if family in own else Packing.BLOCKS)
     report = trainer.update(groups)
     assert report.optimizer_steps == 1
@@ -144,13 +155,14 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Mistral", "Gemma3", "Phi3"])
-@pytest.mark.parametrize("window", [8, 48])
+@pytest.mark.parametrize("window", [8, 48, 100])
 def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) -> None:
     policy = tiny_policy(family, eos=MANY_EOS, sliding_window=window)
     generated = generate(policy)
     assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(rewarded(generated))
+    assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # no window cuts off what it never reaches
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
     assert report.clip_fraction == 0.0
 

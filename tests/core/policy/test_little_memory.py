@@ -32,8 +32,6 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_neither_chunks_nor_a_tree_change_a_gradient(kind, way, temperature, in_chunks) -> None:
-    if way == "native" and kind != "plain":
-        return  # it knows plain layers only, and says so: test_llama_training
     direct = gradients(KINDS[kind](tiny_policy("Qwen2")), None, temperature)
     in_chunks(True)
     policy = KINDS[kind](tiny_policy("Qwen2"))
@@ -46,8 +44,6 @@ def test_neither_chunks_nor_a_tree_change_a_gradient(kind, way, temperature, in_
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("chunks", [True, False], ids=["chunks", "direct"])
 def test_blocks_that_are_computed_again_change_no_gradient(kind, way, chunks, in_chunks) -> None:
-    if way == "native" and kind != "plain":
-        return
     in_chunks(chunks)
     kept = gradients(KINDS[kind](tiny_policy("Qwen2")), WAYS[way], 1.2)
     policy = KINDS[kind](tiny_policy("Qwen2"))

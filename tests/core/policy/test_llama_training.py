@@ -5,7 +5,6 @@ import torch
 
 from swarm_node.policy.batch import build_rows, build_tree
 from swarm_node.policy.batch import unrecorded as new
-from swarm_node.policy.llama import llama_training
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.policy import Packing
 from tests.models import tiny_model, tiny_policy
@@ -34,10 +33,8 @@ def logits_and_gradients(policy, batch, logits):
     return found.detach(), gradients
 
 
-@pytest.mark.parametrize("from_size", [0, 2**60], ids=["oneDNN", "torch"])
 @pytest.mark.parametrize(("family", "options"), MODELS)
-def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, options, from_size, monkeypatch) -> None:
-    monkeypatch.setattr(llama_training, "ONEDNN_FROM", from_size)
+def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, options) -> None:
     policy = tiny_policy(family, **options)
     with torch.no_grad():  # a weight of ones and a bias of zeros would hide where they go
         for name, parameter in policy.model.named_parameters():

@@ -12,7 +12,7 @@ from swarm_node import starters
 from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
-NAMES = ("fp8_gpu", "generation", "packing", "step", "swarm")
+NAMES = ("fp8_gpu", "generation", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 
 
@@ -51,16 +51,10 @@ def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, A
     assert result["ratio"] > 0
     assert result["ours"]["tokens_per_cpu_second"] > 0
     assert result["theirs"]["tokens_per_cpu_second"] > 0
+    assert min(result["settings"]["limits"].values()) > 0
     assert result["ratio"] == pytest.approx(
         result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
     )
-
-
-def test_packing_compares_both_layouts(results: dict[str, dict[str, Any]]) -> None:
-    (shapes,) = results["packing"]["sizes"].values()
-    (found,) = shapes.values()
-    assert results["packing"]["ratio"] == found["ratio"] > 0
-    assert found["attention"]
 
 
 def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, Any]]) -> None:
