@@ -16,6 +16,7 @@ import msgspec
 from lab.fuzzing.mutation import mutate_json
 from lab.vectors.forms import load
 from lab.vectors.keys import sealed
+from lab.vectors.reading import as_told, read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.identity import Identity
@@ -33,7 +34,6 @@ from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client
 from swarm_node.scoring.contract import BrokenFrame, Reader, encode
 from swarm_node.settings import NetworkConfig
-from tests.protocol.reading import as_told, read
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]

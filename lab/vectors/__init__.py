@@ -4,5 +4,5 @@
     python -m tests.protocol.deletions   # deletes each check of protocol/*.py: does a vector fail?
 
 keys, texts, messages, frames and seeds make them from protocol/README.md alone: they import nothing of `protocol`, so
-they do not repeat its mistakes. tests/protocol/reading.py says what `protocol` makes of a vector.
+they do not repeat its mistakes. lab/vectors/reading.py says what `protocol` makes of a vector.
 """

@@ -109,7 +109,7 @@ def main() -> None:
     parser = command.parser("tests.protocol.deletions", __doc__)
     parser.add_argument("--source", default="protocol", help="folder whose checks are deleted (protocol)")
     parser.add_argument("--checks", type=Path, help="the deletions, if the files are not Python")
-    parser.add_argument("--run", default=f"{sys.executable} -m tests.protocol.reading", help="reads all vectors")
+    parser.add_argument("--run", default=f"{sys.executable} -m lab.vectors.reading", help="reads all vectors")
     parser.add_argument(
         "--runs", type=Path, default=Path("runs/deletions.jsonl"), help="what is done (runs/deletions.jsonl)"
     )

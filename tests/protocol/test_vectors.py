@@ -4,7 +4,7 @@ import pytest
 
 from lab.vectors.__main__ import files
 from lab.vectors.forms import FOLDER, load
-from tests.protocol.reading import FRAMES, READERS, as_told
+from lab.vectors.reading import FRAMES, READERS, as_told
 
 VECTORS = list(load())
 

@@ -11,11 +11,11 @@ from lab.fuzzing import fuzz
 from lab.fuzzing.mutation import MAX_BYTES, mutate
 from lab.fuzzing.targets import decoders
 from lab.vectors.forms import canonical
+from lab.vectors.reading import FRAMES
 from protocol import codec, limits, wire
 from protocol.codec import decode
 from protocol.messages import Message
 from protocol.rejection import Rejected
-from tests.protocol.reading import FRAMES
 
 
 def test_nothing_a_stranger_sends_raises_hangs_or_stays() -> None:

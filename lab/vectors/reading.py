@@ -1,6 +1,6 @@
 """What `protocol` makes of the input of a vector: the output that the file names, or the reason why it is refused.
 
-    python -m tests.protocol.reading        # ends with 1 at the first vector that is read otherwise
+    python -m lab.vectors.reading        # ends with 1 at the first vector that is read otherwise
 
 Raises AssertionError where something is taken that would not be sent so, and whatever else is a mistake of ours.
 """
