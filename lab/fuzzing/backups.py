@@ -20,8 +20,8 @@ from typing import Any
 
 from lab.benchmarks import command
 from lab.fuzzing.mutation import mutate
-from swarm_node.commands.backup import backup, restore
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.backup.backup import backup, restore
 
 KEPT = 32  # backups that are changed further
 FILES = {

@@ -35,9 +35,10 @@ from starlette.types import ASGIApp
 
 from lab.benchmarks import command
 from lab.fuzzing.stranger import MARK, TOKEN, Where, backups, documents, payloads, places, replaced, requests, write
-from swarm_node.commands import backup, bundle
+from swarm_node.commands import bundle
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.backup import backup
 from swarm_node.extensions.hub import card
 from swarm_node.extensions.page import app as page_app
 from swarm_node.extensions.page.acting import ACT

@@ -21,7 +21,7 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 
 SEED = 31
 REASONS = {  # (data set, spelling) -> why the library's full reward is not ours
-    ("spell_backward", "full stop"): "the library's sum of floats passes 1 for some words, whatever stands behind them",
+    ("spell_backward", "full stop"): "the library's sum of floats passes 1 for some words, whatever stands behind them"
 }
 
 

@@ -15,6 +15,6 @@ figures      scale (10,000 nodes)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour); both
              use attackers and churn
 for the node catalogue_survey, which makes the catalogue of reasoning-gym
-parts        simulated and simulated_exchange, guests; and for tests enumeration
+parts        simulated and simulated_exchange, guests
              (of puzzles) and mixed_swarm (a node, a TRL script, a contributor, py-libp2p)
 """

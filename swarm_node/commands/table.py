@@ -21,7 +21,7 @@ GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an exte
     "home": "a node's identity, and a copy of its home",
     "model": "how good it is; as a folder; to the hub",
     "swarm": "its signed card",
-    "task": "what a file asks; a puzzle's solution",
+    "task": "what a file asks",
     "view": "figures of runs, as PNG and SVG",
 }
 RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # those of 0.1
@@ -35,11 +35,6 @@ CORE: Mapping[str, Entry] = {
     ),
     "pause": Entry("swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART),
     "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
-    "home id": Entry("swarm_node.commands.backup:ID", _HOME, "show this node's identity, made if need be", _PART),
-    "home backup": Entry(
-        "swarm_node.commands.backup:BACKUP", f"FILE {_HOME}", "identity and newest checkpoint, in one file", _PART
-    ),
-    "home restore": Entry("swarm_node.commands.backup:RESTORE", f"FILE {_HOME}", "a home from it", _PART),
     "status": Entry(
         "swarm_node.commands.status:STATUS", "[--json]", "how the running node is (exit code 0: well)", _LOOK
     ),

@@ -31,7 +31,6 @@ ONLY_SOMETIMES = {
     "rollouts.old.jsonl",
     "page.token",
     "trackio",
-    "tensorboard",
 }
 
 

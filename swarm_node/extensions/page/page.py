@@ -32,7 +32,7 @@ class Page:
         """For ever, and for all viewers."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.asking.follow())
-            tasks.create_task(self.machine.follow(self._pid, self._tell))
+            tasks.create_task(self.machine.follow(self.asking.fresh, self._tell))
             while True:
                 more = self.node.read()
                 self.loading = self.loading and more
@@ -48,16 +48,8 @@ class Page:
         self.closing = True
         self._wake()
 
-    def _pid(self) -> int | None:
-        """Of the node as it answered last."""
-        pid = self.asking.answer.get("pid")
-        return pid if type(pid) is int else None
-
     def _tell(self, number: int, figures: dict[str, float]) -> None:
-        if figures:
-            self.node.news.add({"machine": [number, figures]})
-        else:
-            self.asking.want()  # it may have started since
+        self.node.news.add({"machine": [number, figures]})
 
     def _wake(self) -> None:
         self._changed.set()

@@ -1,1 +1,1 @@
-"""Sends a node's metrics to CSV, Trackio, Weights & Biases or TensorBoard."""
+"""Sends a node's metrics to CSV, Trackio or Weights & Biases."""

@@ -1,4 +1,4 @@
-"""Trackers that others have made: trackio, wandb and TensorBoard, by the names that TRL's `report_to` has for them.
+"""Trackers that others have made: trackio and wandb, by the names that TRL's `report_to` has for them.
 
 A node is one run; a simulation is a run for each arm and seed. Figures that TRL logs have its names, the others
 `swarm/NAME`. Each library is imported when it is asked for: only trackio is an extra of ours.
@@ -105,33 +105,6 @@ class WandbTracker(Tracker):
         """A run on Weights & Biases."""
         run: Run = self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new")
         return run
-
-
-class TensorboardTracker(Tracker):
-    """Files below `tensorboard` in the folder of the run."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._writer = library("torch.utils.tensorboard", "pip install tensorboard").SummaryWriter
-
-    def begin(self, name: str) -> Run:
-        """A folder for TensorBoard."""
-        folder = self.folder / "tensorboard" / name.replace("/", "-").replace(" ", "_")
-        return _Written(self._writer(str(folder), purge_step=self.done or None))  # hides what is done again
-
-
-class _Written:
-    """A run as TensorBoard has it."""
-
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def log(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
-
-    def finish(self) -> None:
-        self._writer.close()
 
 
 def named(values: Mapping[str, Figure]) -> dict[str, float]:

@@ -70,8 +70,8 @@ class LlamaTraining:
         own, dim = layer.self_attn, self._dim
         normed = self._normed(x, layer.input_layernorm)
         heads = _product(normed, own.q_proj, own.k_proj, own.v_proj).view(len(x), -1, dim)
-        q, k, v = heads.split([self._heads, self._kv_heads, self._kv_heads], dim=1)
-        q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))
+        q, k, v = heads.split_with_sizes([self._heads, self._kv_heads, self._kv_heads], dim=1)
+        q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))  # type: ignore[no-untyped-call]
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
             q, k = (
                 _Norm.apply(part, self._eps) * norm.weight[self._pairs]  # type: ignore[no-untyped-call]
@@ -102,9 +102,8 @@ def _product(x: Tensor, *layers: Any) -> Tensor:
     bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
     down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
     nothing = [x.new_empty(base.out_features, 0) for base in bases]
-    up = torch.block_diag(
-        *(torch.cat([none, *(up for _, up in own)], 1) for none, own in zip(nothing, adapters, strict=True))
-    )
+    ups = [torch.cat([none, *(up for _, up in own)], 1) for none, own in zip(nothing, adapters, strict=True)]
+    up: Tensor = torch.block_diag(*ups)  # type: ignore[no-untyped-call]
     biases = [base.bias for base in bases if base.bias is not None]
     bias = torch.cat(biases) if len(biases) == len(bases) else None
     made: Tensor = _Product.apply(x, down, up, bias, *(base.weight for base in bases))  # type: ignore[no-untyped-call]
@@ -137,7 +136,7 @@ class _Product(torch.autograd.Function):
 
 
 def _parts(x: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
-    return x.split([len(weight) for weight in weights], dim=1)
+    return x.split_with_sizes([len(weight) for weight in weights], dim=1)
 
 
 class _Norm(torch.autograd.Function):

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from lab.studies import enumeration
 from protocol.messages import PeerId, Question, Round
-from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.registry import build_environment
@@ -29,6 +27,7 @@ from swarm_node.extensions.temporal_clue.solver import Rules, Undecided
 from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_murder
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import EnvironmentConfig, LearningConfig
+from tests.extensions.temporal_clue import enumeration
 
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"
 PUBLISHED = json.loads(FILE.read_text())
@@ -217,14 +216,6 @@ def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     for name, message in (("broken.json", "not a JSON list"), ("missing.json", "does not exist")):
         with pytest.raises(UserError, match=message):
             FILE_KIND.start([], graded(tmp_path / name))
-
-
-def test_solve_prints_a_puzzle_with_its_solution(capsys: pytest.CaptureFixture[str]) -> None:
-    dispatch(["task", "solve", "temporal_clue/tiny", "--seed", "5", "--index", "6"])
-    puzzle = generate("tiny", 5, 6)
-    shown = capsys.readouterr().out
-    assert shown.startswith(text.prompt(puzzle)) and f"\n{answers(text.key(puzzle))}\n" in shown
-    assert f"murderer: {puzzle.setting.suspects[puzzle.world.murderer]}" in shown
 
 
 def test_a_puzzle_shows_no_answer_and_so_takes_no_shots() -> None:

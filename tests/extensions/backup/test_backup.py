@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.backup import backup, restore
 from swarm_node.commands.home import load_identity
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.backup.backup import backup, restore
 
 
 @pytest.fixture

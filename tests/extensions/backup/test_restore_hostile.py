@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from lab.fuzzing import backups
-from swarm_node.commands.backup import backup, restore
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.backup.backup import backup, restore
 from tests.commands import ended
 
 KEY = ("identity.key", b"k" * 100)

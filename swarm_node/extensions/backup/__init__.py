@@ -1,0 +1,1 @@
+"""A home in one file, and a home from it."""
