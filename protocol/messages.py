@@ -52,7 +52,7 @@ class Turn(Message):
     """What the policy generated at one go."""
 
     calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
-    text: str  # outside calls; an episode bounds it
+    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls; a bound refuses lone surrogates
 
 
 class Episode(Message):
