@@ -70,7 +70,7 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
 
 def test_a_thousand_completions_fit_into_no_message() -> None:
     payload = codec.encode(generated(["1"] * 64))
-    one = b'{"ended":true,"text":"1"}'
+    one = b'{"ended":true,"trace":"","turns":[{"calls":[],"text":"1"}]}'
     assert payload.count(one) == 64
     many = payload.replace(one, b",".join([one] * 16))
     assert many.count(one) == 1024

@@ -33,7 +33,7 @@ def test_what_cannot_be_is_refused(tmp_path) -> None:
 
 def test_without_the_extra_a_line_says_what_to_install(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
-    with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
+    with pytest.raises(UserError, match=r"textswarm\[memory\]"):
         load_policy(config(tmp_path))
 
 

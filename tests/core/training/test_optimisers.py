@@ -83,7 +83,7 @@ def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
     monkeypatch.delitem(sys.modules, "swarm_node.training.eight_bits", raising=False)
-    with pytest.raises(UserError, match=r"swarm-node\[memory\]"):
+    with pytest.raises(UserError, match=r"textswarm\[memory\]"):
         build_optimizer([nn.Parameter(torch.zeros(2))], TrainingConfig(optimizer="adamw_8bit"))
 
 
