@@ -27,6 +27,8 @@ def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_page_without_its_port_ends_with_75(tmp_path: Path) -> None:
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "events.jsonl").touch()  # a node has run here
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        typed = f"swarm-node run --home h --model.name rare --page 127.0.0.1:{taken.getsockname()[1]}"
+        typed = f"swarm-node page ../h --listen 127.0.0.1:{taken.getsockname()[1]}"
         assert faults([Mistake(75, typed, "cannot listen on 127.0.0.1")], started, tmp_path) == []
