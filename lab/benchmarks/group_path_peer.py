@@ -12,6 +12,7 @@ from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.network.client import RemoteNetwork, build_rules
 from swarm_node.settings import LearningConfig, NetworkConfig
 
+SWARM = "structure"
 QUESTIONS, COMPLETIONS = 4, 8
 SECONDS = 600  # at most
 
@@ -20,8 +21,9 @@ def main() -> None:
     home, mark, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     home.mkdir()
     identity, environment = Identity.create(), ReasoningGym(["products/tiny"])
+    environment.swarm = SWARM  # its questions are from it
     config = NetworkConfig(peers=(address,), host="127.0.0.1", mdns=False, exchange_seconds=1.0)
-    rules = build_rules(LearningConfig(swarm="structure"), environment)
+    rules = build_rules(LearningConfig(swarm=SWARM), environment)
     network = RemoteNetwork(identity, home, config, rules, 1, dict)
     network.start()
     try:

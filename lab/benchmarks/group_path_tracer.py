@@ -17,7 +17,7 @@ _FACTS = json.loads(Path(__file__).with_suffix(".json").read_text())
 _ROOT: str = _FACTS["root"] + "/"
 _MARK: str = _FACTS["mark"]
 _BYTES = (_MARK.encode(), json.dumps(_MARK)[1:-1].encode())  # as UTF-8, and as JSON in ASCII
-_DEPTH = 6
+_DEPTH = 8
 
 DONE = "trained"
 

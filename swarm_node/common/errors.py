@@ -30,11 +30,10 @@ def exit_code(error: BaseException | None) -> int:
     """75 where this error, or one that it came from, may pass by itself; else 2."""
     while error is not None:
         unresolved = type(error).__name__ == "gaierror"  # of socket, which most commands never import
-        if unresolved or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
+        passing = isinstance(error, OSError) and error.errno in _PASSING
+        if unresolved or passing or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
             return os.EX_TEMPFAIL
-        if isinstance(error, OSError) and error.errno in _PASSING:
-            return os.EX_TEMPFAIL
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return 2
 
 

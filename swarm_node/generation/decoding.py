@@ -93,12 +93,13 @@ class ModelDecoder:
         parts = _by_length(prompts) if self._recurrent else [list(range(len(prompts)))]
         outputs = []
         for part in parts:
-            fed = {"input_ids": ids[part, -max(len(prompts[index]) for index in part) :]}
-            padded = {} if self._recurrent else {"attention_mask": mask, "position_ids": positions}
-            outputs.append(_forward(self._policy, **fed, **padded, use_cache=True, logits_to_keep=1))
+            fed = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+            if self._recurrent:
+                fed = {"input_ids": to_device([list(prompts[index]) for index in part], self._policy.device)}
+            outputs.append(_forward(self._policy, **fed, use_cache=True, logits_to_keep=1))
         self._name = "past_key_values" if "past_key_values" in outputs[0] else "cache_params"  # as in Mamba
-        place = torch.tensor([index for part in parts for index in part]).argsort()
-        rows = to_device(place.repeat_interleave(group_size), self._policy.device)
+        fed_as = [index for part in parts for index in part]
+        rows = to_device([fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)], self._policy.device)
         self._cache = _joined([output[self._name] for output in outputs])
         self._attends = any(getattr(layer, "keys", None) is not None for layer in self._cache.layers)
         for k, layer in enumerate(self._cache.layers):

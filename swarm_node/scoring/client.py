@@ -143,11 +143,12 @@ class ScoringClient:
 
     def _program(self, lifeline: int) -> dict[str, Any]:
         """What is started, as Popen takes it."""
+        library = {"PYTHONPATH": self.library} if self.library else {}
         limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
-            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | {"PYTHONPATH": self.library}),
+            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | library),
             "cwd": "/",
         }
 

@@ -20,7 +20,8 @@ ARGUMENTS = (
     *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples", "csv"),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
-# Of an asynchronous node, of one with a vLLM server, of a long run, and of a node that has a page.
+# Of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
+# and of one that a program started.
 ONLY_SOMETIMES = {
     "access.toml",
     "options.toml",
@@ -30,6 +31,8 @@ ONLY_SOMETIMES = {
     "vllm",
     "rollouts.old.jsonl",
     "page.token",
+    "validate",
+    "output.log",
     "trackio",
 }
 

@@ -34,7 +34,7 @@ class PushConfig(TakenConfig):
 def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     """The model's address on the hub. UserError: one line, without the token."""
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     hub = HfApi()
     try:
@@ -45,7 +45,8 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     except HfHubHTTPError as error:
         raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
     except Exception as error:  # whatever a network does
-        raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
+        passing = None if isinstance(error, OfflineModeIsEnabled) else error  # that is a setting, which stays
+        raise UserError(f"{repo} could not be pushed: {_line(error)}") from passing
     return str(made)
 
 

@@ -35,7 +35,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], *words: str) -> No
 def test_help_reads_like_a_page():
     result = ended("--help")
     assert result.returncode == 0
-    for command in ("run ", "bootstrap ", "model eval", "home id|backup|restore ", "check "):
+    for command in ("run ", "bootstrap ", "model eval", "home backup|id|restore ", "check "):
         assert f"\n  {command}" in result.stdout
 
 
