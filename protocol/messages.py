@@ -3,9 +3,9 @@
 Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
 
-from typing import Annotated, Literal, NewType, Self
+from typing import Annotated, Any, Literal, NewType, Self
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from protocol import limits
 
@@ -62,13 +62,11 @@ class Episode(Message):
     trace: Holding | Literal[""]  # of what the environment said
     turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def model_post_init(self, context: Any, /) -> None:
         if self.chars > limits.MAX_EPISODE_CHARS:
             raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
         if self.single == bool(self.trace):
             raise ValueError("a trace is of several turns or of calls, which have one")
-        return self
 
     @classmethod
     def of(cls, text: str, ended: bool) -> Self:

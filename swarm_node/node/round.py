@@ -251,7 +251,7 @@ def score_groups(
 ) -> list[ScoredGroup | Skipped]:
     """Score groups here, whoever generated them: rewards never travel. `written`: the groups as this node generated
     them, in the same order; empty for external ones."""
-    texts = [[completion.text for completion in group.episodes] for group in groups]
+    texts = [[completion.turns[0].text for completion in group.episodes] for group in groups]
     questions = [group.question for group in groups]
     results: list[ScoredGroup | Skipped] = []
     for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):

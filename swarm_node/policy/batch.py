@@ -108,7 +108,7 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     completions = group.group.episodes
     written = group.tokens or (None,) * len(completions)
     ids = [
-        policy.encode_completion(completion.text, ended=completion.ended) if tokens is None else tokens.ids
+        policy.encode_completion(completion.turns[0].text, ended=completion.ended) if tokens is None else tokens.ids
         for completion, tokens in zip(completions, written, strict=True)
     ]
     keep = [i for i, completion in enumerate(completions) if ids[i]]

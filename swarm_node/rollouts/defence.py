@@ -178,7 +178,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
     peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
-    found = {c.text: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
+    found = {c.turns[0].text: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.episodes + added.group.episodes
     return ScoredGroup(
@@ -191,7 +191,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    return [completion.text for group in groups for completion in group.group.episodes]
+    return [completion.turns[0].text for group in groups for completion in group.group.episodes]
 
 
 def strings_of(text: str) -> frozenset[str]:

@@ -44,9 +44,10 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
     except HfHubHTTPError as error:
         raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
+    except OfflineModeIsEnabled as error:  # a setting, which does not pass: the code is 2, not 75
+        raise UserError(f"{repo} could not be pushed: {_line(error)}") from None
     except Exception as error:  # whatever a network does
-        passing = None if isinstance(error, OfflineModeIsEnabled) else error  # that is a setting, which stays
-        raise UserError(f"{repo} could not be pushed: {_line(error)}") from passing
+        raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
     return str(made)
 
 

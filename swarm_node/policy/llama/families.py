@@ -1,14 +1,21 @@
-"""Which architectures the hand-written forwards know. Gemma 3 is not among them: its windows, four norms a block, two
-rotary bases and scaled embedding would need a second decoder."""
+"""Which models the hand-written forwards know: architectures, and what LoRA may wrap in them.
+
+Gemma 3 is not among them: its windows, four norms a block, two rotary bases and scaled embedding would need a second
+decoder.
+"""
 
 from typing import Any
 
+from torch import nn
+
+WRAPPERS = ("base_layer", "modules_to_save")  # what peft calls a module inside another
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # frequencies that do not depend on the sequence length
 
 
 def require_known(model: Any) -> None:
-    """Raises TypeError for a model that is not one of these."""
+    """Raises TypeError for a model of another family, and for adapters but plain LoRA on plain linear layers: fresh
+    adapters change nothing, so no comparison of logits would tell that one was not understood."""
     config = model.config
     if type(model).__name__ not in FAMILIES:
         raise TypeError(f"{type(model).__name__} is not among {sorted(FAMILIES)}")
@@ -16,3 +23,18 @@ def require_known(model: Any) -> None:
         raise TypeError("sliding-window layers are not known here")
     if (config.rope_parameters or {}).get("rope_type", "default") not in STATIC_ROPE:
         raise TypeError("rotary embedding whose frequencies change with length")
+    for name, _ in model.named_modules():
+        if name.endswith(WRAPPERS):
+            require_plain_lora(model.get_submodule(name.rpartition(".")[0]))
+    if type(embedding := model.get_input_embeddings()) is not nn.Embedding:
+        raise TypeError(f"{type(embedding).__name__} is not a plain embedding")
+
+
+def require_plain_lora(module: Any) -> None:
+    """Raises TypeError for any other module."""
+    base = getattr(module, "base_layer", None)
+    named = f"{type(module).__name__} around {type(base).__name__}"
+    if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "scaling"):
+        raise TypeError(f"{named} is not LoRA on a plain linear layer")
+    if module.lora_variant or any(module.lora_bias.values()) or module.merged or module.disable_adapters:
+        raise TypeError(f"{named} is not plain LoRA at work")

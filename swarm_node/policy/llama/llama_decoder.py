@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
-from swarm_node.policy.llama.merging import merged_weight, require_mergeable
+from swarm_node.policy.llama.families import require_known, require_plain_lora
+from swarm_node.policy.llama.llama_training import adapters_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
 from swarm_node.policy.tree_attention import attention_dtype, grow
@@ -87,7 +88,7 @@ class LlamaDecoder:
     def __init__(self, policy: Policy) -> None:
         model = policy.causal
         config = model.config
-        require_mergeable(model)
+        require_known(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
@@ -289,11 +290,23 @@ class LlamaDecoder:
         bias = torch.cat(biases) if len(biases) == len(modules) else None
         if (product := self._precision.side_by_side(modules, bias, self._product_dtype)) is not None:
             return product
-        weights = [merged_weight(m).to(dtype) for m in modules]
+        weights = [_merged_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)
+
+
+def _merged_weight(module: Any) -> Tensor:
+    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is made in float32; the type that it
+    is cast to afterwards rounds it. TypeError for any other module."""
+    if type(module) is nn.Linear:
+        return module.weight.detach()
+    require_plain_lora(module)
+    weight: Tensor = module.base_layer.weight.detach().float()
+    for down, up in adapters_of(module):
+        weight = torch.addmm(weight, up.detach().float(), down.detach().float())
+    return weight
 
 
 def _worth_packing(weight: Tensor) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
-from swarm_node.policy.llama.merging import adapters_of, base_of, require_mergeable
+from swarm_node.policy.llama.families import require_known
 from swarm_node.policy.recompute import recomputed
 from swarm_node.policy.tree_attention import Tree
 
@@ -28,7 +28,7 @@ class LlamaTraining:
 
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that it does not know."""
-        require_mergeable(model)
+        require_known(model)
         odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
         linear = [base_of(m) for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
         if odd or any(type(m) is not nn.Linear for m in (*linear, model.lm_head)):
@@ -95,6 +95,19 @@ class LlamaTraining:
         angles = positions[:, None].float() * rotary.inv_freq
         scale: float = rotary.attention_scaling
         return torch.polar(torch.full_like(angles, scale), angles).unsqueeze(1)
+
+
+def base_of(module: Any) -> Any:
+    """The layer under LoRA, or the module itself."""
+    return getattr(module, "base_layer", module)
+
+
+def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
+    """Both weights of each LoRA adapter at work in a module, [rank, in] and, scaled, [out, rank]."""
+    if not hasattr(module, "lora_A") or module.disable_adapters:
+        return []
+    names = [name for name in module.active_adapters if name in module.lora_A]
+    return [(module.lora_A[name].weight, module.lora_B[name].weight * module.scaling[name]) for name in names]
 
 
 def _product(x: Tensor, *layers: Any) -> Tensor:
