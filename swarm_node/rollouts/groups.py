@@ -27,6 +27,17 @@ class Tokens:
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
     versions: tuple[int, ...] = ()  # of the weights that generated each id, counted in updates; empty: the present ones
+    mask: tuple[bool, ...] = ()  # whether the policy wrote each id; empty: all. An environment wrote the others
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What this node's environment makes of the turns of an episode, played from its beginning."""
+
+    observations: tuple[tuple[str, ...], ...]  # of each turn: one per call, or one for a text without; none at the end
+    done: bool  # whether the environment ended the episode with the last turn
+    score: float  # of the state as it is, in [0, 1]
+    trace: str  # of opening, observations and end: protocol/README.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,7 @@ class ScoredGroup:
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
     tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
     prompt_ids: tuple[int, ...] = ()  # of the prompt; empty where it was not encoded yet, as in an external group
+    observations: tuple[tuple[tuple[str, ...], ...], ...] = ()  # of each episode of several turns, as in Played
 
     @property
     def informative(self) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
+from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
+from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Played, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
 
 
@@ -28,6 +28,18 @@ class Environment(Protocol):
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if the verifier hung,
         crashed or returned nonsense."""
+        ...
+
+    def turns(self, question: Question) -> int:
+        """How many turns an episode of this question has at most: 1 where a completion answers it."""
+        ...
+
+    def play(
+        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
+    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+        """Episodes of questions of several turns, played from their beginning: live, where the last turn is new, and
+        again, where a peer sent them. An episode is `Skipped` where turns follow its end, a question where playing it
+        hung, crashed or took too long."""
         ...
 
     def close(self) -> None:
