@@ -16,6 +16,7 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.node.episodes import complete
 from swarm_node.rollouts.groups import (
     HUNG,
     NO_BETTER,
@@ -148,7 +149,7 @@ class Node:
             self.watch(selection)
         groups = selection.generated.groups
         written = groups + selection.generated.answers
-        lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
+        lengths = [tokens.written for group in written for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in written for completion in group.group.episodes]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
@@ -219,7 +220,7 @@ class Node:
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
-            generated = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
+            generated = complete(self.environment, self.generator, asked, self.group_size, stream)
         groups, kept, written = [], [], []
         for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):

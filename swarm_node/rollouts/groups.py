@@ -29,6 +29,11 @@ class Tokens:
     versions: tuple[int, ...] = ()  # of the weights that generated each id, counted in updates; empty: the present ones
     mask: tuple[bool, ...] = ()  # whether the policy wrote each id; empty: all. An environment wrote the others
 
+    @property
+    def written(self) -> int:
+        """How many the policy wrote."""
+        return sum(self.mask) if self.mask else len(self.ids)
+
 
 @dataclass(frozen=True, slots=True)
 class Played:

@@ -55,6 +55,17 @@ class Generator(Protocol):
         completions."""
         ...
 
+    def generate_turn(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        """The same for turns of episodes, which also end with a call. A context is a prompt, or the ids of a prompt and
+        of all that followed it."""
+        ...
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
+        ...
+
     def close(self) -> None:
         """Release what it holds outside this process."""
         ...

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from protocol.messages import Episode
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
@@ -21,6 +22,7 @@ FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
+MESSAGES = 192  # of an episode: at most 32 turns, each with its text, 4 calls and what is said to them
 MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
@@ -72,7 +74,8 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
 
 def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
     """`why` it was not trained on; "" where it was."""
-    rows = zip(group.group.episodes, group.rewards, advantages(group.rewards), strict=True)
+    said = group.observations or ((),) * len(group.rewards)
+    rows = zip(group.group.episodes, said, group.rewards, advantages(group.rewards), strict=True)
     return {
         "author": group.author,
         "local": local,
@@ -87,10 +90,23 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
                 "reward": reward,
                 "advantage": round(advantage, 4),
                 "ended": completion.ended,
+                **({} if completion.single else {"turns": conversation(completion, observed)}),
             }
-            for completion, reward, advantage in list(rows)[:COMPLETIONS]
+            for completion, observed, reward, advantage in list(rows)[:COMPLETIONS]
         ],
     }
+
+
+def conversation(episode: Episode, observations: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """An episode of several turns: what the policy and the environment say, and whether it is the policy, in order."""
+    said: list[tuple[bool, str]] = []
+    for number, turn in enumerate(episode.turns):
+        said += [
+            (True, text) for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls)) if text
+        ]
+        said += [(False, text) for text in (observations[number] if number < len(observations) else ())]
+    most = COMPLETION_CHARS // max(1, len(said))
+    return [{"own": own, "text": _cut(text, most)} for own, text in said[:MESSAGES]]
 
 
 class SampleRing:

@@ -1,0 +1,130 @@
+"""Episodes turn by turn: what is kept of each turn, where an episode ends, and what trains on it."""
+
+import pytest
+import torch
+
+from protocol.messages import Turn
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.episodes import complete
+from swarm_node.policy.batch import tokenise
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.transcript import parse
+from swarm_node.settings import GenerationConfig
+from tests.models import MANY_EOS, Digits, Guessing, plain_log_probs, question, text_group, tiny_policy
+
+QUESTIONS = [(question(index=index), prompt) for index, prompt in enumerate(("guess:", "again, guess:"))]
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return tiny_policy("Llama", eos=MANY_EOS)
+
+
+def played(policy, environment=None, asked=QUESTIONS, tokens: int = 6, size: int = 6) -> list[GeneratedGroup | Skipped]:
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=tokens))
+    return complete(environment or Guessing(), generator, asked, size, "s")
+
+
+def parts(policy, tokens) -> list[tuple[bool, str]]:
+    """Who wrote what, by runs of the mask, without ends."""
+    found: list[tuple[bool, list[int]]] = []
+    for token, own in zip(tokens.ids, tokens.mask or (True,) * len(tokens.ids), strict=True):
+        if not found or found[-1][0] is not own:
+            found.append((own, []))
+        found[-1][1].append(token)
+    return [(own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in found]
+
+
+def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> None:
+    groups, lengths = played(policy), set()
+    for group in groups:
+        for episode, tokens in zip(group.completions, group.tokens, strict=True):
+            replay = Guessing()._played(episode.turns)
+            lengths.add(len(episode.turns))
+            assert episode.trace == ("" if episode.single else replay.trace)
+            runs = parts(policy, tokens)
+            assert [parse(text) for own, text in runs if own] == list(episode.turns)
+            said = [f"<result>{each[0].replace('<', '&lt;')}</result>\n" for each in replay.observations]
+            assert [text for own, text in runs if not own] == said[: len(episode.turns) - 1]
+            mask = torch.tensor(tokens.mask or (True,) * len(tokens.ids))
+            with torch.no_grad():
+                now = plain_log_probs(policy.model, group.prompt_ids, tokens.ids)
+            torch.testing.assert_close(torch.tensor(tokens.log_probs)[mask], now[mask], atol=1e-5, rtol=1e-4)
+            assert not torch.tensor(tokens.log_probs)[~mask].any()
+            assert len(tokens.versions) == len(tokens.ids)
+    assert lengths == {1, 2, 3, 4}
+    assert played(policy) == groups
+
+
+def test_an_episode_ends_where_it_is_done_cut_off_or_has_had_its_turns(policy) -> None:
+    ends = set()
+    for episode in (each for group in played(policy, size=12) for each in group.completions):
+        replay = Guessing()._played(episode.turns)
+        ends.add("done" if replay.done else "turns" if episode.ended else "cut")
+        assert replay.done or not episode.ended or len(episode.turns) == Guessing.most
+        assert all(said for said in replay.observations[:-1])
+    assert ends == {"done", "turns", "cut"}
+
+
+def test_a_context_without_room_ends_an_episode_and_no_round() -> None:
+    class Talking(Guessing):
+        def _played(self, turns):
+            return super()._played([Turn(calls=(), text="no") for _ in turns])
+
+    policy = tiny_policy("Llama", eos=MANY_EOS, max_position_embeddings=60)
+    (group,) = played(policy, Talking(), [(QUESTIONS[0][0], "x" * 20)])
+    assert max(len(each.turns) for each in group.completions) == 2
+    assert any(each.ended for each in group.completions)
+
+
+def test_a_call_ends_a_turn(policy) -> None:
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=40))
+    assert (
+        generator._turn_stops.completions([policy.tokenizer("a<call>b</call>").input_ids])[0].text == "a<call>b</call>"
+    )
+    assert [generator._turn_stops.end(policy.tokenizer(text).input_ids) for text in ("</call>", "</call")] == [
+        True,
+        False,
+    ]
+
+
+def test_plain_questions_beside_episodes_are_answered_as_without_them(policy) -> None:
+    class Both(Guessing):
+        def turns(self, question):
+            return 4 if question.index else 1
+
+    plain = played(policy, Digits(), QUESTIONS[:1])
+    assert played(policy, Both())[:1] == plain
+    assert {len(each.turns) for each in played(policy, Both())[1].completions} > {1}
+
+
+def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) -> None:
+    for group in (each for each in played(policy)):
+        said = tuple(Guessing()._played(episode.turns).observations for episode in group.completions)
+        received = text_group([0.0, 1.0] * 3, ["x"] * 6).group.model_copy(update={"episodes": group.completions})
+        advantages = [1.0, -1.0] * 3
+        ours = tokenise(
+            ScoredGroup(received, "guess:", (0.0, 1.0) * 3, group.tokens, group.prompt_ids, said), advantages, policy
+        )
+        theirs = tokenise(
+            ScoredGroup(received, group_prompt(policy, group), (0.0, 1.0) * 3, observations=said), advantages, policy
+        )
+        for field in ("prompt_ids", "completion_ids", "predicted"):
+            one, other = (
+                [[ends(policy, i) for i in ids] for ids in getattr(each, field)]
+                if field == "completion_ids"
+                else list(map(list, getattr(each, field)))
+                if field == "predicted"
+                else list(getattr(each, field))
+                for each in (ours, theirs)
+            )
+            assert one == other
+        assert theirs.behaviour == [None] * 6
+
+
+def ends(policy, token: int) -> int:
+    return policy.eos_id if token in policy.eos_ids else token
+
+
+def group_prompt(policy, group) -> str:
+    return policy.decode([list(group.prompt_ids)])[0]
