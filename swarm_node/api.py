@@ -15,6 +15,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.round import score_groups
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig
@@ -109,12 +110,8 @@ class Swarm:
         self.close()
 
     def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
-        (prompt,) = self._environment.prompts([group.question])
-        rewards = self.score(group.question, [completion.text for completion in group.episodes])
-        if isinstance(prompt, Skipped) or isinstance(rewards, Skipped):
-            return None
-        scored = ScoredGroup(group, prompt, rewards)
-        return scored if scored.informative else None
+        (scored,) = score_groups(self._environment, [group], self._environment.prompts([group.question]))
+        return scored if isinstance(scored, ScoredGroup) and scored.informative else None
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:

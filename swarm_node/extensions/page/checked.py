@@ -149,7 +149,7 @@ def _completion(value: Any) -> dict[str, Any]:
         "reward": number(value["reward"]),
         "advantage": number(value["advantage"]),
         "ended": flag(value["ended"]),
-        "turns": rows(value.get("turns", []), _message, MESSAGES),
+        **({"turns": rows(value["turns"], _message, MESSAGES)} if "turns" in value else {}),
     }
 
 

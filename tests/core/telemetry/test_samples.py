@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from protocol.messages import Call, Turn
 from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection, Tokens
 from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
 from swarm_node.training.objectives import group_advantages
@@ -46,6 +47,22 @@ def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> N
     assert found["prompt"] == "2 + 2?" and not found["trained"] and found["why"] == "longer than local"
     assert [each["reward"] for each in found["completions"]] == [1.0, 0.0]
     assert [each["advantage"] for each in found["completions"]] == pytest.approx([0.7071, -0.7071])
+
+
+def test_an_episode_is_a_conversation(tmp_path: Path) -> None:
+    turns = (Turn(calls=(Call(name="add", arguments="[1]"),), text="so"), Turn(calls=(), text="x" * 5000))
+    plain, group = scored(), scored()
+    several = group.group.episodes[0].model_copy(update={"turns": turns})
+    group = replace(
+        group,
+        group=group.group.model_copy(update={"episodes": (several, group.group.episodes[1])}),
+        observations=((("<b>",), ("never shown",)[:0]), ()),
+    )
+    said, other = sample(group)["completions"]
+    assert [(each["own"], each["text"][:6]) for each in said["turns"]] == [
+        (True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx"),
+    ]  # fmt: skip
+    assert len(said["turns"][3]["text"]) < 4100 and other == sample(plain)["completions"][1]
 
 
 def test_at_most_one_a_second_on_average(tmp_path: Path) -> None:
