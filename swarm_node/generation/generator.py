@@ -26,7 +26,6 @@ from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
-from swarm_node.rollouts.transcript import CALLED
 from swarm_node.settings import GenerationConfig
 
 
@@ -79,7 +78,7 @@ class BatchGenerator:
         forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config = policy, config
         self._stops = Stops(policy, config.stop)
-        self._turn_stops = Stops(policy, config.stop, (CALLED,))
+        self._turn_stops = Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.

@@ -7,6 +7,7 @@ from protocol.limits import MAX_EPISODE_CHARS
 from protocol.messages import Episode
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.transcript import CALLED
 
 MARGIN = 4  # more tokens than the longest string has bytes: a character may be spread over some
 
@@ -18,9 +19,9 @@ class Stops:
     one holds a character that one of the strings ends with; then all of the row, which decides.
     """
 
-    def __init__(self, policy: Policy, texts: Sequence[str], kept: Sequence[str] = ()) -> None:
-        """`kept`: those that stay in the text."""
-        self._policy, self.texts, self._kept = policy, (*texts, *kept), frozenset(kept)
+    def __init__(self, policy: Policy, texts: Sequence[str], *, calls: bool = False) -> None:
+        """`calls`: a call ends it, too, and stays in the text."""
+        self._policy, self.texts = policy, (*texts, *[CALLED] * calls)
         self._last = {text[-1] for text in self.texts} | {"�"}  # the latter: a part of a character
         self._tail = max((len(text.encode()) for text in self.texts), default=0) + MARGIN
         self._closing: dict[int, bool] = {}  # by token: whether it may end one of the strings
@@ -54,7 +55,7 @@ class Stops:
         if not found:
             return text, False
         place, stop = min(found)
-        return text[: place + len(stop)] if stop in self._kept else text[:place], True
+        return text[: place + len(stop)] if stop == CALLED else text[:place], True
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return self._policy.decode([list(ids)])[0]

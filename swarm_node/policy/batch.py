@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from protocol.messages import Episode
 from swarm_node.policy.device import to_device
 from swarm_node.policy.tree_attention import WORTH, Tree, grow
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
@@ -121,11 +120,10 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     Returns:
         The group without completions that have no token; why, where it cannot be trained on.
     """
-    completions = group.group.episodes
-    written = group.tokens or (None,) * len(completions)
+    written = group.tokens or (None,) * len(group.group.episodes)
     ids, masks = [], []
-    for number, (completion, tokens) in enumerate(zip(completions, written, strict=True)):
-        own, mask = (tokens.ids, tokens.mask) if tokens else _encoded(group, number, completion, policy)
+    for number, tokens in enumerate(written):
+        own, mask = (tokens.ids, tokens.mask) if tokens else _encoded(group, number, policy)
         ids.append(own)
         masks.append(mask)
     keep = [i for i, own in enumerate(ids) if own and (not masks[i] or any(masks[i]))]
@@ -148,10 +146,9 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     ).only(keep)
 
 
-def _encoded(
-    group: ScoredGroup, number: int, episode: Episode, policy: Encoder
-) -> tuple[Sequence[int], Sequence[bool]]:
+def _encoded(group: ScoredGroup, number: int, policy: Encoder) -> tuple[Sequence[int], Sequence[bool]]:
     """Ids and mask of an external completion."""
+    episode = group.group.episodes[number]
     if not group.observations:
         return policy.encode_completion(episode.turns[0].text, ended=episode.ended), ()
     return encode_episode(episode, group.observations[number], policy)

@@ -15,7 +15,6 @@ from random import Random
 from statistics import fmean
 from typing import Protocol
 
-from protocol.messages import Turn
 from swarm_node.rollouts.groups import Refused, ScoredGroup
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
@@ -193,17 +192,12 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
     """Of every turn."""
-    return [_said(turn) for group in groups for episode in group.group.episodes for turn in episode.turns]
-
-
-def _said(turn: Turn) -> str:
-    """All that a peer writes freely."""
-    return turn.text + "".join(call.arguments for call in turn.calls)
+    return [text for group in groups for turns in group.texts for text in turns]
 
 
 def _passing(group: ScoredGroup, passes: Callable[[str], bool]) -> list[int]:
     """Positions of the completions whose turns all pass."""
-    return [i for i, each in enumerate(group.group.episodes) if all(passes(_said(turn)) for turn in each.turns)]
+    return [i for i, turns in enumerate(group.texts) if all(map(passes, turns))]
 
 
 def strings_of(text: str) -> frozenset[str]:

@@ -8,10 +8,10 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from protocol.messages import Episode
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
@@ -74,8 +74,7 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
 
 def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
     """`why` it was not trained on; "" where it was."""
-    said = group.observations or ((),) * len(group.rewards)
-    rows = zip(group.group.episodes, said, group.rewards, advantages(group.rewards), strict=True)
+    rows = zip(group.group.episodes, group.rewards, advantages(group.rewards), strict=True)
     return {
         "author": group.author,
         "local": local,
@@ -90,21 +89,22 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
                 "reward": reward,
                 "advantage": round(advantage, 4),
                 "ended": completion.ended,
-                **({} if completion.single else {"turns": conversation(completion, observed)}),
+                **({} if completion.single else {"turns": conversation(group, number)}),
             }
-            for completion, observed, reward, advantage in list(rows)[:COMPLETIONS]
+            for number, (completion, reward, advantage) in enumerate(list(rows)[:COMPLETIONS])
         ],
     }
 
 
-def conversation(episode: Episode, observations: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
     """An episode of several turns: what the policy and the environment say, and whether it is the policy, in order."""
+    observations = group.observations[number] if group.observations else ()
     said: list[tuple[bool, str]] = []
-    for number, turn in enumerate(episode.turns):
+    for turn, heard in zip_longest(group.group.episodes[number].turns, observations, fillvalue=()):
         said += [
             (True, text) for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls)) if text
         ]
-        said += [(False, text) for text in (observations[number] if number < len(observations) else ())]
+        said += [(False, text) for text in heard]
     most = COMPLETION_CHARS // max(1, len(said))
     return [{"own": own, "text": _cut(text, most)} for own, text in said[:MESSAGES]]
 

@@ -33,7 +33,6 @@ from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
-from swarm_node.rollouts.transcript import CALLED
 from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
@@ -76,7 +75,7 @@ class VllmGenerator:
     def __init__(self, policy: Policy, config: GenerationConfig, options: VllmConfig) -> None:
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config, self._options = policy, config, options
-        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, (CALLED,))
+        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._folder = options.folder.expanduser()
         self._server = _server(policy, options) if options.starts else None
         self._weights = Weights(policy, self._folder, served_dtype(policy) if self._server else None)
