@@ -18,7 +18,17 @@ from swarm_node.network.in_memory import Alone, MemorySwarm
 from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
+from swarm_node.rollouts.groups import (
+    Catalogue,
+    ExternalGroup,
+    Generated,
+    Plays,
+    ScoredGroup,
+    Selection,
+    Skipped,
+    Tokens,
+    ToPlay,
+)
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
 from swarm_node.rollouts.sampler import Sampler, UniformSampler
@@ -204,6 +214,12 @@ class Digits:
             else tuple(float(any(c.isdigit() for c in text)) for text in texts)
             for asked, texts in completions
         ]
+
+    def turns(self, question: Question) -> int:
+        return 1
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return [Skipped("one turn")] * len(asked)
 
     def close(self) -> None:
         pass
