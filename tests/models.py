@@ -25,10 +25,12 @@ from swarm_node.rollouts.groups import (
     ExternalGroup,
     Generated,
     Played,
+    Plays,
     ScoredGroup,
     Selection,
     Skipped,
     Tokens,
+    ToPlay,
 )
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
@@ -219,10 +221,8 @@ class Digits:
     def turns(self, question: Question) -> int:
         return 1
 
-    def play(
-        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
-    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
-        raise NotImplementedError("a question has one turn")
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return [Skipped("one turn")] * len(asked)
 
     def close(self) -> None:
         pass
@@ -236,9 +236,7 @@ class Guessing(Digits):
     def turns(self, question: Question) -> int:
         return self.most
 
-    def play(
-        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
-    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         return [tuple(map(self._played, episodes)) for _, episodes in asked]
 
     def _played(self, turns: Sequence[Turn]) -> Played:

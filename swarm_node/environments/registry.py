@@ -7,8 +7,8 @@ from protocol.messages import Question
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import Asking, EnvironmentKind, find
+from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.plugged import PluggedKind
-from swarm_node.environments.scored import Mixture
 from swarm_node.settings import LearningConfig
 
 C = TypeVar("C", bound=LearningConfig)

@@ -1,9 +1,9 @@
 """The environments of a node: how a question is asked, where its answer stands, what has been scored already.
 
-A scoring process builds questions and scores answers (`ScoredEnvironment`), and a node may have several environments
-(`Mixture`). `Answers` is a node's own choice: an address names the bare question, so nodes with other forms and shots
-still score each other's groups, each by its own form. A completion is hostile text: reading it is string work in linear
-time. What stands beside the answer is paid nothing, but trained on; `whole` alone leaves no room for it.
+A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's own choice: an
+address names the bare question, so nodes with other forms and shots still score each other's groups, each by its own
+form. A completion is hostile text: reading it is string work in linear time. What stands beside the answer is paid
+nothing, but trained on; `whole` alone leaves no room for it.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
 from protocol import codec
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
@@ -20,9 +19,10 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
+from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
+from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, Tasks, ToPlay
+from swarm_node.scoring import contract
 from swarm_node.scoring.client import Item, Reply, Scoring
 from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
@@ -32,12 +32,9 @@ KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of its questions 0 to 3
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
-LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
 Shot = tuple[str, str]  # question, answer
 Rewards = tuple[float, ...] | Skipped
-A = TypeVar("A")
-R = TypeVar("R")
 
 
 def in_tags(text: str) -> str:
@@ -194,7 +191,7 @@ class ScoredEnvironment:
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
+            found[question] = self._shown(question, reply) if isinstance(reply, str) else skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
@@ -209,12 +206,19 @@ class ScoredEnvironment:
             results.append(known)
         replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found: dict[bytes, Rewards] = {
-            key: self._rule.rewards(reply) if isinstance(reply, tuple) else _skipped(reply)
+            key: self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
             for key, reply in zip(missing, replies, strict=True)
         }
         for key, rewards in found.items():
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
+
+    def turns(self, question: Question) -> int:
+        return self._known.turns(question)
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        """See `EpisodicEnvironment`."""
+        return [Skipped(UNKNOWN_QUESTION)] * len(asked)
 
     def digest(self, task: tuple[str, str]) -> str:
         """What this environment does with a task: see protocol/README.md. Made once in a process and never kept, since
@@ -271,12 +275,13 @@ class ScoredEnvironment:
         about = {"environment": self.name, "version": self.version, "digest": self.digest(task)}
         return Question(dataset=task[0], config_id=task[1], seed=seed, index=index, **about)
 
-    def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
+    def _item(self, question: Question, asked: contract.Asked) -> Item:
         """A request to the scoring process."""
-        return question.dataset, question.config_id, question.seed, question.index, texts
+        return question.dataset, question.config_id, question.seed, question.index, asked
 
 
-def _skipped(reply: Reply) -> Skipped:
+def skipped(reply: Reply) -> Skipped:
+    """A reply to a request that had no other. What the client checks it against makes sure of that."""
     assert isinstance(reply, Skipped), "the scoring process returns text for a prompt and scores for completions"
     return reply
 
@@ -285,79 +290,3 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
-
-
-class Mixture:
-    """Takes an equal share of the questions from each environment. All peers must use the same names."""
-
-    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
-        """`at_once`: tasks of each that are asked at a time; 0 for all."""
-        self._environments, self._at_once = dict(environments), at_once
-        self.notes = [note for each in environments.values() for note in each.notes]
-
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Questions that do not divide evenly go to the environments in turn, round by round."""
-        names = list(self._environments)
-        share, rest = divmod(count, len(names))
-        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
-        return [
-            question
-            for name, environment in self._environments.items()
-            for question in environment.sample(author, now, share + (name in lucky))
-        ]
-
-    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
-        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
-        as it asks at once, that are not learned yet; all of it where every one is learned."""
-        chosen: list[str] = []
-        for environment in self._environments.values():
-            if self._at_once:
-                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
-                environment.asked = tuple(left[: self._at_once]) or environment.tasks
-            chosen += map("/".join, environment.asked)
-        return tuple(chosen)
-
-    @property
-    def catalogue(self) -> Catalogue:
-        joined = [each.catalogue.environments for each in self._environments.values()]
-        return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
-
-    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
-
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
-
-    def close(self) -> None:
-        for environment in self._environments.values():
-            environment.close()
-
-    def _asked(
-        self,
-        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
-        items: Sequence[A],
-        names: Sequence[str],
-    ) -> list[R | Skipped]:
-        """Replies to all items, each of the environment of its name."""
-        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
-        for name, environment in self._environments.items():
-            if places := [place for place, asked in enumerate(names) if asked == name]:
-                replies = _guarded(method(environment), [items[place] for place in places])
-                for place, reply in zip(places, replies, strict=True):
-                    results[place] = reply
-        return results
-
-
-def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
-    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
-
-    Only a user's mistake, such as a scoring process that cannot start, ends the run, since it would recur in every
-    round.
-    """
-    try:
-        replies = ask(asked)
-    except UserError:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
-        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
-    return list(replies)

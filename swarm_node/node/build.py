@@ -11,8 +11,8 @@ from functools import partial
 from rich.console import Console
 
 from protocol.messages import PeerId
+from swarm_node.environments.mixture import Mixture
 from swarm_node.environments.registry import leaving
-from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round, Turn
 
 Counts = Mapping[str, int]  # reason -> groups
 Seconds = Mapping[str, float]  # phase -> wall clock
@@ -43,6 +43,10 @@ class Played:
     done: bool  # whether the environment ended the episode with the last turn
     score: float  # of the state as it is, in [0, 1]
     trace: str  # of opening, observations and end: protocol/README.md
+
+
+ToPlay = tuple[Question, Sequence[Sequence[Turn]]]  # episodes of a question, as far as they are generated
+Plays = tuple[Played | Skipped, ...] | Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +157,13 @@ class Catalogue:
     """Environment name -> its version and tasks."""
 
     environments: Mapping[str, tuple[str, Tasks]] = field(default_factory=dict)
+    several: Mapping[str, int] = field(default_factory=dict)  # name -> turns of its episodes, if more than 1
 
     def knows(self, question: Question) -> bool:
         """Whether this node can rebuild the question: same version, known data set and config id."""
         version, tasks = self.environments.get(question.environment, ("", {}))
         return question.version == version and question.config_id in tasks.get(question.dataset, ())
+
+    def turns(self, question: Question) -> int:
+        """How many turns an episode of this question has at most."""
+        return self.several.get(question.environment, 1)
