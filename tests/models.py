@@ -30,7 +30,6 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
     Tokens,
-    ToPlay,
 )
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
@@ -221,8 +220,10 @@ class Digits:
     def turns(self, question: Question) -> int:
         return 1
 
-    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        return [Skipped("one turn")] * len(asked)
+    def play(
+        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
+    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+        raise NotImplementedError("a question has one turn")
 
     def close(self) -> None:
         pass

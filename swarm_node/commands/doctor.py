@@ -25,10 +25,12 @@ from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
+from swarm_node.rollouts.replay import ODD
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DoctorConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
+SAME_CODE = "install the same code and packages as the others"
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
 
 PAGE = """\
@@ -146,7 +148,10 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
             text = f"{count} groups of {printable(task)} are of another environment of that name and version"
-            yield Finding("environment", Level.NOTE, f"{text}: install the same code and packages as the others")
+            yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
+    for task in (answer.get("training") or {}).get("odd", ()):
+        text = f"episodes of {printable(task)} go otherwise here than for {ODD} peers or more"
+        yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):

@@ -51,7 +51,8 @@ def work(
         as_asked = kept.pinned()
         config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
-            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            odd = partial(progress.note, "odd")
+            ahead = stack.enter_context(scoring_ahead(config, peer_id, odd)) if config.network.enabled else None
             build = partial(build_learner, config, peer_id, environment, network)
             learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
             config, policy, node = learner.config, learner.policy, learner.node

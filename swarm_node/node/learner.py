@@ -1,6 +1,6 @@
 """Makes a node of what needs torch, generator and trainer, and what scores external groups for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
+from swarm_node.rollouts.replay import Divergence
 from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -144,16 +145,19 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
 
 
 @contextmanager
-def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
+def scoring_ahead(
+    config: LearningConfig, peer_id: PeerId, odd: Callable[[list[str]], object]
+) -> Iterator[ExternalScoring]:
     """External groups scored in a thread until the context ends, in an environment of their own with less time for a
-    group, so that a slow one holds up no local group."""
+    group, so that a slow one holds up no local group. `odd`: see `Divergence`."""
     less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
     environment = build_environment(less, prepare=True)
 
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
 
-    scoring = ScoringAhead(partial(score_external, environment), monotonic, Random(), warm)
+    score = partial(score_external, environment, divergence=Divergence(monotonic, odd))
+    scoring = ScoringAhead(score, monotonic, Random(), warm)
     scoring.start()
     try:
         yield scoring

@@ -17,6 +17,7 @@ class Skipped:
 
 
 HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+DIVERGED = "diverged"  # a group of whose episodes too few go here as their author told
 NO_BETTER = "no better than local"  # a group of which the defence left nothing: local completions did as well
 
 

@@ -1,33 +1,46 @@
-"""`episodes` as a kind of environment: tasks such as bisect/tiny."""
+"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and second_try.gcd/easy."""
 
 from collections.abc import Sequence
 from types import MappingProxyType
 
 from swarm_node.environments.episodic import EpisodicEnvironment
 from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.reasoning_gym import catalogue
+from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.extensions.episodes import source
+from swarm_node.extensions.episodes import second_try, source
+from swarm_node.extensions.episodes.second_try import PREFIX
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
-SOURCE = "swarm_node.extensions.episodes.source"
-
 
 class EpisodesKind(EnvironmentKind):
-    """What is registered: every task of the source."""
+    """Those that need no library."""
 
     name = "episodes"
     tasks: Tasks = MappingProxyType(source.tasks)
-
-    @property
-    def default_tasks(self) -> Sequence[str]:
-        return [f"{dataset}/{config_id}" for dataset, config_ids in self.tasks.items() for config_id in config_ids]
+    default_tasks = tuple(f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids)
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        settings = config.environment
-        scoring, rule = ScoringClient(SOURCE, source.version, settings.time_limit), RewardRule(settings.scoring)
-        shown = self.name, source.version, self.tasks
-        return EpisodicEnvironment(*shown, tasks, scoring, rule, source.turns, source.probe)
+        settings, of = config.environment, source
+        scoring = ScoringClient(f"{__package__}.source", of.version, settings.time_limit)
+        shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring)
+        return EpisodicEnvironment(*shown, scoring, rule, of.turns, of.probe)
 
 
-KIND = EpisodesKind()
+class SecondTryKind(EnvironmentKind):
+    """Every task of reasoning-gym."""
+
+    name = "second_try"
+    tasks: Tasks = MappingProxyType({PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()})
+    default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
+
+    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+        settings, of = config.environment, second_try
+        scoring = ScoringClient(f"{__package__}.gym", of.version, settings.time_limit)
+        scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
+        shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        return EpisodicEnvironment(*shown, scoring, rule, of.turns, of.probe)
+
+
+KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

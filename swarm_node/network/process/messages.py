@@ -40,6 +40,7 @@ class Rules(BaseModel):
 
     swarm: str
     environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.groups.Catalogue
+    several: dict[str, int] = {}
     max_episodes: int = limits.MAX_EPISODES
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
 
@@ -48,14 +49,16 @@ class Rules(BaseModel):
         """Groups of this swarm on questions of this catalogue, within these bounds or those of the protocol."""
         known = catalogue.environments.items()
         tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
-        return cls(swarm=swarm, environments=tasks, **bounds)
+        return cls(swarm=swarm, environments=tasks, several=dict(catalogue.several), **bounds)
 
     def admission(self, local_id: PeerId) -> AdmissionRules:
         """The same for a node with this peer id."""
+        catalogue = Catalogue(self.environments, self.several)
         return AdmissionRules(
             swarm=self.swarm,
             local_id=local_id,
-            knows=Catalogue(self.environments).knows,
+            knows=catalogue.knows,
+            turns=catalogue.turns,
             max_episodes=self.max_episodes,
             max_episode_chars=self.max_episode_chars,
         )

@@ -11,7 +11,6 @@ from swarm_node.scoring.contract import Step, Turn
 from swarm_node.scoring.tools import ToolError, use
 
 version, turns, probe = "hostile-1", 8, (Turn("hello"), Turn("end"))
-said: list[str] = []  # what an episode leaves behind in its process
 
 
 def spend(seconds: float) -> str:
@@ -62,12 +61,11 @@ class Talk:
 
     def step(self, turn: Turn) -> Step:
         self.heard.append(turn.text)
-        said.append(turn.text)
         if turn.text in SAID:
             return Step(SAID[turn.text](), done=turn.text == "end")
         if turn.calls:
             return Step(tuple(use({"half": half}, call) for call in turn.calls))
-        return Step((f"{len(self.heard)} {len(said)} {self.rng.random()}",))
+        return Step((f"{len(self.heard)} {self.rng.random()}",))
 
     def score(self) -> float:
         return float("nan") if "nan" in self.heard else len(self.heard) / 8
