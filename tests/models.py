@@ -30,6 +30,7 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
     Tokens,
+    ToPlay,
 )
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
