@@ -11,8 +11,7 @@ from functools import partial
 from rich.console import Console
 
 from protocol.messages import PeerId
-from swarm_node.environments.mixture import Mixture
-from swarm_node.environments.registry import leaving
+from swarm_node.environments.registry import Mixture, leaving
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
@@ -51,8 +50,9 @@ def work(
         as_asked = kept.pinned()
         config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
-            odd = partial(progress.note, "odd")
-            ahead = stack.enter_context(scoring_ahead(config, peer_id, odd)) if config.network.enabled else None
+            ahead = (
+                stack.enter_context(scoring_ahead(config, peer_id, progress.note)) if config.network.enabled else None
+            )
             build = partial(build_learner, config, peer_id, environment, network)
             learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
             config, policy, node = learner.config, learner.policy, learner.node
