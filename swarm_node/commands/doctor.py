@@ -25,7 +25,6 @@ from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
-from swarm_node.rollouts.replay import ODD
 from swarm_node.scoring import sandbox
 from swarm_node.settings import DoctorConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -150,7 +149,7 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
             text = f"{count} groups of {printable(task)} are of another environment of that name and version"
             yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     for task in (answer.get("training") or {}).get("odd", ()):
-        text = f"episodes of {printable(task)} go otherwise here than for {ODD} peers or more"
+        text = f"episodes of {printable(task)} go otherwise here than for several peers"
         yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))

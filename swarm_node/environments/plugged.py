@@ -17,10 +17,9 @@ from protocol.messages import NAME_PATTERN
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
-from swarm_node.environments.episodic import EpisodicEnvironment
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers, ScoredEnvironment
+from swarm_node.environments.scored import Answers, EpisodicEnvironment, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers

@@ -16,15 +16,15 @@ from functools import partial
 from protocol import codec
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Question, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, Tasks, ToPlay
+from swarm_node.rollouts.groups import Catalogue, Played, Plays, Skipped, Tasks, ToPlay
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import Item, Reply, Scoring
-from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
+from swarm_node.scoring.contract import AFTER_THE_END, NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION, Replay
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
@@ -191,7 +191,7 @@ class ScoredEnvironment:
         missing = [question for question, prompt in known.items() if prompt is None]
         found: dict[Question, str | Skipped] = {}
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = self._shown(question, reply) if isinstance(reply, str) else skipped(reply)
+            found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
             self._prompts[question] = found[question]
         return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
 
@@ -206,7 +206,7 @@ class ScoredEnvironment:
             results.append(known)
         replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
         found: dict[bytes, Rewards] = {
-            key: self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
+            key: self._rule.rewards(reply) if isinstance(reply, tuple) else _skipped(reply)
             for key, reply in zip(missing, replies, strict=True)
         }
         for key, rewards in found.items():
@@ -280,8 +280,7 @@ class ScoredEnvironment:
         return question.dataset, question.config_id, question.seed, question.index, asked
 
 
-def skipped(reply: Reply) -> Skipped:
-    """A reply to a request that had no other. What the client checks it against makes sure of that."""
+def _skipped(reply: Reply) -> Skipped:
     assert isinstance(reply, Skipped), "the scoring process returns text for a prompt and scores for completions"
     return reply
 
@@ -290,3 +289,74 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
     asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
+
+
+class EpisodicEnvironment(ScoredEnvironment):
+    """Some tasks of an `EpisodeSource`. Its prompts are shown as they are, and its turns are read by itself alone."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        catalogue: Tasks,
+        tasks: Sequence[str],
+        scoring: Scoring,
+        rule: RewardRule,
+        turns: int,
+        probe: Sequence[contract.Turn],
+    ) -> None:
+        """`turns` and `probe`: those of the source."""
+        super().__init__(name, version, catalogue, tasks, scoring, rule, WHOLE)
+        self._known = Catalogue({name: (version, catalogue)}, {name: turns})
+        self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        openings = self.prompts([question for question, _ in asked])
+        found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
+        places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
+        items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]
+        for place, reply in zip(places, self.scoring.ask(items), strict=True):
+            found[place] = self._played(str(openings[place]), reply) if isinstance(reply, list) else _skipped(reply)
+        return found
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """Of episodes of one turn without calls."""
+        plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
+        return [
+            each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
+            for each in plays
+        ]
+
+    def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
+        """What the scoring process said of the episodes of one question, with rewards in place of scores."""
+        return tuple(
+            Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
+            if isinstance(each, Replay)
+            else Skipped(AFTER_THE_END)
+            for each in reply
+        )
+
+    def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
+        places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
+        asked, played = (self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes))
+        return [
+            [opening, *(text for each in found if isinstance(each, Replay) for text in _told(opening, each))]
+            if isinstance(opening, str) and isinstance(found, list)
+            else []
+            for opening, found in zip(asked, played, strict=True)
+        ]
+
+
+def _told(opening: str, replay: Replay) -> tuple[str, str]:
+    return f"{abs(replay.score):.6f}", _trace(opening, replay)
+
+
+def _trace(opening: str, replay: Replay) -> str:
+    return codec.trace(opening, replay.observations, replay.done)
+
+
+def _plain(turns: Sequence[Turn]) -> tuple[contract.Turn, ...]:
+    return tuple(
+        contract.Turn(turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls))
+        for turn in turns
+    )

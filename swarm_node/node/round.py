@@ -254,6 +254,13 @@ def score_external(
     return [Skipped(DIVERGED) if leave else next(scored) for leave in left]
 
 
+def judging(
+    environment: Environment, clock: Callable[[], float], odd: Callable[[list[str]], object]
+) -> Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]:
+    """`score_external` with a memory: see `Divergence`."""
+    return partial(score_external, environment, divergence=Divergence(clock, odd))
+
+
 def score_groups(
     environment: Environment,
     groups: Sequence[RolloutGroup],

@@ -1,53 +1,15 @@
-"""Arithmetic that is easier with a tool: `calculate` computes what the policy asks for, exactly."""
+"""A tool that computes exactly what a policy asks for. It evaluates nothing: numbers are read, and added up."""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import add, sub
-from random import Random
 
-from swarm_node.scoring.contract import Step, Turn
-from swarm_node.scoring.tools import ToolError, use
+from swarm_node.scoring.tools import ToolError
 
-TURNS = 4
-SIZES = {"easy": (2, 99), "hard": (3, 999)}  # config id -> numbers, the largest of them
 LONGEST, DEEPEST, DIGITS = 100, 16, 6  # characters, parentheses in each other, decimals of a result
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/()])")
 _SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {"+": add, "-": sub}
-
-
-@dataclass
-class Sum:
-    """One question: calls of the tool, and then the answer as a turn without calls."""
-
-    asked: str
-    answer: str
-    left: int = TURNS
-    said: str | None = field(default=None)
-
-    def __post_init__(self) -> None:
-        self.prompt = f"{self.asked} = ? The tool calculate takes an expression. Then give only the number."
-
-    def step(self, turn: Turn) -> Step:
-        self.left -= 1
-        if not turn.calls:
-            self.said = turn.text.strip()
-        if self.said is not None or not self.left:
-            return Step((), done=True)
-        return Step(tuple(use({"calculate": calculate}, call) for call in turn.calls))
-
-    def score(self) -> float:
-        return float(self.said == self.answer)
-
-
-def draw(config_id: str, rng: Random) -> Sum:
-    """KeyError for an unknown configuration."""
-    count, largest = SIZES[config_id]
-    text = str(rng.randint(2, largest))
-    for _ in range(count):
-        text += f" {rng.choice('+-*')} {rng.randint(2, largest)}"
-    return Sum(text, calculate(text))
 
 
 def calculate(expression: object) -> str:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from swarm_node.environments.episodic import EpisodicEnvironment
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.extensions.episodes import second_try, source
-from swarm_node.extensions.episodes.second_try import PREFIX
+from swarm_node.environments.scored import EpisodicEnvironment
+from swarm_node.extensions.episodes import source
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
+from swarm_node.scoring.contract import Turn
+
+PREFIX = "second_try."  # of the names of data sets, which are those of reasoning-gym behind it
 
 
 class EpisodesKind(EnvironmentKind):
@@ -36,11 +38,11 @@ class SecondTryKind(EnvironmentKind):
     default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        settings, of = config.environment, second_try
-        scoring = ScoringClient(f"{__package__}.gym", of.version, settings.time_limit)
+        settings, version = config.environment, f"1-{catalogue.VERSION}"
+        scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
         scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
-        shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
-        return EpisodicEnvironment(*shown, scoring, rule, of.turns, of.probe)
+        shown, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        return EpisodicEnvironment(*shown, scoring, rule, turns=2, probe=(Turn(""), Turn("0")))
 
 
 KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

@@ -19,7 +19,6 @@ from protocol.messages import PeerId
 from protocol.rejection import Reason
 from swarm_node.common.backoff import backoff
 from swarm_node.network.actions import UNINFORMATIVE, USEFUL
-from swarm_node.rollouts.groups import DIVERGED
 
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
@@ -191,7 +190,7 @@ POINTS: Mapping[str, float] = {
     Reason.SEVERAL_TURNS: 0.0,  # its node can do more than this one
     Reason.UNKNOWN_QUESTION: 1.0,
     Reason.OTHER_ENVIRONMENT: 0.0,  # which of the two is the odd one, nobody knows
-    DIVERGED: 0.0,  # the same
+    "diverged": 0.0,  # the same
     "slow question": 0.0,  # its author cannot know this machine
     "slow question sought out": 1.0,
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored

@@ -12,9 +12,9 @@ from protocol import codec
 from protocol.admission import AdmissionRules, admit
 from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
 from protocol.rejection import Reason, Rejected
-from swarm_node.environments.episodic import EpisodicEnvironment
-from swarm_node.environments.mixture import Mixture
+from swarm_node.environments.registry import Mixture
 from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import EpisodicEnvironment
 from swarm_node.network.process.messages import Rules
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import ExternalGroup, Played, ScoredGroup, Skipped
