@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +97,9 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
 
 def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
     """An episode of several turns: what the policy and the environment say, and whether it is the policy, in order."""
-    observations = group.observations[number] if group.observations else ()
+    turns = group.group.episodes[number].turns
     said: list[tuple[bool, str]] = []
-    for turn, heard in zip_longest(group.group.episodes[number].turns, observations, fillvalue=()):
+    for turn, heard in zip(turns, group.observations[number] if group.observations else [()] * len(turns), strict=True):
         said += [
             (True, text) for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls)) if text
         ]
