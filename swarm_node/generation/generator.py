@@ -7,6 +7,7 @@ in blocks (block.py), and the host looks at what has ended between blocks.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -77,8 +78,7 @@ class BatchGenerator:
         """`work` takes a block of tokens; measurements pass another one. `decoder`: native for our own, model for the
         forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config = policy, config
-        self._stops = Stops(policy, config.stop)
-        self._turn_stops = Stops(policy, config.stop, calls=True)
+        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
@@ -96,23 +96,22 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
-        return self._behind(encoded, group_size, stream, self._stops)
+        return self._behind([self._policy.encode_prompt(prompt) for prompt in prompts], group_size, stream)
 
     def generate_turn(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator."""
+        turning = copy(self)
+        turning._stops = self._turn_stops
         encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
-        return self._behind(encoded, group_size, stream, self._turn_stops)
+        return turning._behind(encoded, group_size, stream)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
-    def _behind(
-        self, encoded: list[list[int]], group_size: int, stream: str, stops: Stops
-    ) -> list[GeneratedGroup | Skipped]:
+    def _behind(self, encoded: list[list[int]], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
@@ -120,48 +119,42 @@ class BatchGenerator:
         while done < len(fits):
             rest = [encoded[i] for i in fits[done:]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
-            sampled = self._sample(some, group_size, stream, done * group_size, stops)
+            sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
-                found[i] = self._finished(encoded[i], group, stops) if group else Skipped("out of device memory")
+                found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
         return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
 
-    def _sample(
-        self, prompts: list[list[int]], group_size: int, stream: str, first: int, stops: Stops
-    ) -> list[list[Sampled]]:
+    def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
         and an empty group where even one is too much. `first` is the number of the first row in the stream."""
         try:
-            return attempt(lambda: self._decode(prompts, group_size, stream, first, stops), "in generating")
+            return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
         except OutOfMemory:
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
-        later = self._sample(prompts[half:], group_size, stream, first + half * group_size, stops)
-        return self._sample(prompts[:half], group_size, stream, first, stops) + later
+        later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
+        return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _finished(self, prompt: list[int], group: list[Sampled], stops: Stops) -> GeneratedGroup | Skipped:
-        completions = stops.completions([sampled.ids for sampled in group])
+    def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
+        completions = self._stops.completions([sampled.ids for sampled in group])
         if isinstance(completions, Skipped):
             return completions
         version = self._policy.version
         tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
-    def _decode(
-        self, prompts: list[list[int]], group_size: int, stream: str, first: int, stops: Stops
-    ) -> list[list[Sampled]]:
+    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         # Inference mode is a little faster, but in it autocast casts weights for every product anew.
         with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
-            return self._decoded(prompts, group_size, stream, first, stops)
+            return self._decoded(prompts, group_size, stream, first)
 
-    def _decoded(
-        self, prompts: list[list[int]], group_size: int, stream: str, first: int, stops: Stops
-    ) -> list[list[Sampled]]:
+    def _decoded(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
@@ -184,8 +177,8 @@ class BatchGenerator:
                     count = min(self._block, limit - step)
                     decoder.reserve(count)
                     at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
-                if stops:
-                    at = _stopped(stops, so_far, row, before, tokens, at)
+                if self._stops:
+                    at = self._stopped(so_far, row, before, tokens, at)
                 written.add(row, tokens, log_probs, at.length)
                 running = on_host(at.running).view_as(active)
                 if written.steps == limit or not running.any():
@@ -198,6 +191,26 @@ class BatchGenerator:
                     at = at.only(to_device(slots.flatten(), policy.device))
                     row = to_device(active.flatten(), policy.device)
         return written.split(group_size)
+
+    def _stopped(self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:
+        """The slots without those whose completion has come to one of the strings that end it.
+
+        Args:
+            so_far: tokens of each row before this block; those of the block are added.
+            running: [slots], before the block.
+            tokens: [steps, slots] of the block.
+        """
+        length, ran, rows = (on_host(part).tolist() for part in (at.length, running, row))
+        stopped, columns = [False] * len(rows), on_host(tokens).T.tolist()
+        for slot in (slot for slot, one in enumerate(ran) if one):
+            ids = so_far[rows[slot]]
+            for token in columns[slot][: length[slot] - len(ids)]:
+                ids.append(token)
+                if self._stops.end(ids):
+                    stopped[slot], length[slot] = True, len(ids)
+                    break
+        over = to_device(stopped, row.device)
+        return replace(at, length=to_device(length, row.device), running=at.running & ~over)
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
@@ -225,24 +238,3 @@ def still_running(running: Tensor) -> Tensor:
     width = int(running.sum(dim=1).max())
     order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
     return prompts[:, None] * group + order
-
-
-def _stopped(stops: Stops, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:
-    """The slots without those whose completion has come to one of the strings that end it.
-
-    Args:
-        so_far: tokens of each row before this block; those of the block are added.
-        running: [slots], before the block.
-        tokens: [steps, slots] of the block.
-    """
-    length, ran, rows = (on_host(part).tolist() for part in (at.length, running, row))
-    stopped, columns = [False] * len(rows), on_host(tokens).T.tolist()
-    for slot in (slot for slot, one in enumerate(ran) if one):
-        ids = so_far[rows[slot]]
-        for token in columns[slot][: length[slot] - len(ids)]:
-            ids.append(token)
-            if stops.end(ids):
-                stopped[slot], length[slot] = True, len(ids)
-                break
-    over = to_device(stopped, row.device)
-    return replace(at, length=to_device(length, row.device), running=at.running & ~over)

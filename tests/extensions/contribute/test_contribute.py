@@ -365,6 +365,9 @@ class Sums:
     def score(self, asked: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         return [tuple(float(text.strip() == "2") for text in texts) for _, texts in asked]
 
+    def turns(self, question: Question) -> int:
+        return 1
+
 
 class Kept(Alone):
     def __init__(self) -> None:
