@@ -290,7 +290,9 @@ def make_node(
 
 def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
     identity = IDENTITIES[number]
-    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).catalogue.knows))
+    environment = environment or Digits()
+    rules = AdmissionRules("test", identity.peer_id, environment.catalogue.knows, turns=environment.turns)
+    return swarm.join(identity, rules)
 
 
 def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:

@@ -1,16 +1,20 @@
 """Episodes turn by turn: what is kept of each turn, where an episode ends, and what trains on it."""
 
+from random import Random
+
 import pytest
 import torch
 
-from protocol.messages import Turn
+from protocol.messages import Round, Turn
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import complete
+from swarm_node.node.round import read_waiting, write_waiting
 from swarm_node.policy.batch import tokenise
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.transcript import parse, results
 from swarm_node.settings import GenerationConfig
-from tests.models import MANY_EOS, Digits, Guessing, plain_log_probs, question, text_group, tiny_policy
+from tests.models import MANY_EOS, Digits, Guessing, join, make_node, plain_log_probs, question, text_group, tiny_policy
 
 QUESTIONS = [(question(index=index), prompt) for index, prompt in enumerate(("guess:", "again, guess:"))]
 
@@ -110,3 +114,19 @@ def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) ->
             ended = [tokens.ids[k] in policy.eos_ids for k in range(len(tokens.ids))]
             assert sum(ended) == again.ids.count(policy.eos_id)
         assert theirs.behaviour == [None] * 6 and all(theirs.external)
+
+
+def test_nodes_train_on_each_others_episodes_and_a_checkpoint_keeps_them() -> None:
+    swarm, environment = MemorySwarm(Random(0)), Guessing()
+    nodes = [make_node(k, join(swarm, k, environment), environment, defence=("length", "rescue")) for k in (0, 1)]
+    turns = set[int]()
+    for now in range(4):
+        made = [node.produce(Round(now)) for node in nodes]
+        assert [read_waiting(write_waiting(each)) for each in made] == made
+        chosen = [node.select(each) for node, each in zip(nodes, made, strict=True)]
+        reports = [node.train(each) for node, each in zip(nodes, chosen, strict=True)]
+        turns |= {len(e.turns) for each in chosen for g in each.external if g.from_others for e in g.group.episodes}
+        written = [tokens.written for group in made[0].groups + made[0].answers for tokens in group.tokens]
+        assert reports[0].generated_tokens == sum(written)
+        assert reports[0].step.mismatch_max < 1e-4
+    assert {1, 4} < turns
