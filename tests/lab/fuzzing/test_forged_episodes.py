@@ -5,8 +5,6 @@ import pytest
 from lab.fuzzing import forged_episodes
 from swarm_node.rollouts import replay
 
-REPLAYED = 4  # trajectories of a kind in a group
-
 
 @pytest.mark.slow
 def test_no_forged_trajectory_is_trained_on_as_its_author_told_it() -> None:
