@@ -93,20 +93,13 @@ def diverged(task: str, episodes: int) -> tuple[int, int]:
         while count < episodes:
             now += 1
             questions = here.sample(PeerId("author"), Round(now), 8)
-            asked = [(question, [_turns(task, rng) for _ in range(GROUP)]) for question in questions]
+            asked = [(question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions]
             for one, other in zip(here.play(asked), there[now % HASH_SEEDS].play(asked), strict=True):
                 ours = one if isinstance(one, tuple) else ()
                 theirs = other if isinstance(other, tuple) else (other,) * len(ours)
                 count += sum(isinstance(each, Played) for each in ours)
                 wrong += sum(each != again for each, again in zip(ours, theirs, strict=True))
     return count, wrong
-
-
-def _turns(task: str, rng: Random) -> tuple[Turn, ...]:
-    return tuple(
-        Turn(text=text, calls=tuple(Call(name=name, arguments=arguments) for name, arguments in calls))
-        for text, calls in turns_of(task, rng)
-    )
 
 
 def _elsewhere(task: str, settings: EnvironmentConfig, hash_seed: int) -> EpisodicEnvironment:

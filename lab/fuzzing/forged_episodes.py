@@ -4,26 +4,27 @@ environment did not give.
     python -m lab.fuzzing.forged_episodes --json        # docs/results/security.md
 
 A group of each kind goes the way of a pulled one: sealed, admitted, into the pool, replayed in sandboxed children,
-charged. Whatever is kept is compared with an oracle: the environment's own object, played in this process. An eighth of
-the groups are honest, from peers of their own.
+charged. What is kept is compared with an oracle: the environment's own object, played in this process. One group in
+eight is honest, of a peer that makes no others.
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from lab.benchmarks import command
+from lab.benchmarks.replayed import turns_of
 from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
 from protocol.rejection import Rejected
-from swarm_node.environments.registry import build_environment
+from protocol.versions import CURRENT
+from swarm_node.environments.registry import Mixture, build_environment
 from swarm_node.extensions.episodes.source import begin
 from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
 from swarm_node.node.round import score_external
@@ -33,268 +34,189 @@ from swarm_node.rollouts.replay import Divergence
 from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
-SWARM, TASKS = "forged", ("bisect/easy", "calculator/easy", "calculator/hard")
-EPISODES, TOGETHER, HONEST_PEERS, HONEST = 4, 4, 8, 8  # of a group; groups of a call; peers; one group in so many
-Told = tuple[tuple[tuple[str, ...], ...], bool, float, str]  # observations, done, score, trace
-Forge = Callable[["Forger", RolloutGroup], RolloutGroup]
+SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
+EPISODES, HONEST, PEERS = 16, 8, 8  # of a group; one group in so many; peers that make those
+US = PeerId("us")
+Turns = tuple[Turn, ...]
+Forge = Callable[[Random, RolloutGroup], RolloutGroup]
 
 
-def oracle(question: Question, turns: tuple[Turn, ...]) -> Told | None:
-    """What the environment says, without a child, a wire or a parser; None where turns follow the end."""
+def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
+    """Observations, score and trace, without a child or a parser; None where turns follow the end."""
     episode = begin(question.dataset, question.config_id, question.seed, question.index)
     said, done = list[tuple[str, ...]](), False
     for turn in turns:
         if done:
             return None
-        calls = tuple(contract.Call(call.name, call.arguments) for call in turn.calls)
-        found, done = episode.step(contract.Turn(turn.text, calls))
+        found, done = episode.step(cast(contract.Turn, turn))  # of the same names
         said.append(() if done else found)
-    return tuple(said), done, round(episode.score(), 6), codec.trace(episode.prompt, said, done)
+    return tuple(said), round(episode.score(), 6), codec.trace(episode.prompt, said, done)
 
 
-class Forger:
-    """Makes groups, honest ones and then what becomes of them."""
-
-    def __init__(self, seed: int, digests: dict[str, str], version: str) -> None:
-        self.rng, self._digests, self._version = Random(seed), digests, version
-
-    def honest(self, author: PeerId, now: int) -> RolloutGroup:
-        """Of episodes of two turns or more, as an honest node has them."""
-        dataset, config_id = (task := self.rng.choice(TASKS)).split("/")
-        about = {"environment": "episodes", "version": self._version, "dataset": dataset, "config_id": config_id}
-        seed, index = question_seed(SWARM, author, Round(now)), self.rng.randrange(limits.MAX_QUESTIONS_PER_ROUND)
-        question = Question(**about, digest=self._digests[task], seed=seed, index=index)
-        episodes = tuple(self._played(question) for _ in range(EPISODES))
-        return RolloutGroup(author=author, round=now, question=question, episodes=episodes)
-
-    def _played(self, question: Question) -> Episode:
-        while True:
-            turns = tuple(self.turn(question) for _ in range(self.rng.randint(2, 4)))
-            for end in range(len(turns), 1, -1):
-                if told := oracle(question, turns[:end]):
-                    return Episode(ended=True, trace=told[3], turns=turns[:end])
-
-    def turn(self, question: Question) -> Turn:
-        """As a policy writes it."""
-        if question.dataset == "calculator" and self.rng.random() < 0.8:
-            return Turn(text="", calls=(self.call(),) * self.rng.randint(1, 2))
-        return Turn(text=str(self.rng.randint(1, 230)), calls=())
-
-    def call(self, name: str = "calculate") -> Call:
-        return Call(name=name, arguments=f'{{"expression":"{self.rng.randint(1, 999)} * {self.rng.randint(1, 99)}"}}')
+def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGroup:
+    """Episodes of three turns or more, as an honest node has them."""
+    seed, index = question_seed(SWARM, author, Round(now)), rng.randrange(limits.MAX_QUESTIONS_PER_ROUND)
+    question, episodes = asked.model_copy(update={"seed": seed, "index": index}), list[Episode]()
+    while len(episodes) < EPISODES:
+        turns = turns_of(question.dataset, rng)
+        told = oracle(question, turns)
+        if told and len(turns) > 2:
+            episodes.append(Episode(ended=True, trace=told[2], turns=turns))
+    return RolloutGroup(author=author, round=now, question=question, episodes=tuple(episodes))
 
 
-def _each(change: Callable[[Forger, Question, tuple[Turn, ...]], tuple[Turn, ...]]) -> Forge:
+def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
     """Other turns under the old traces."""
 
-    def forge(forger: Forger, group: RolloutGroup) -> RolloutGroup:
-        episodes = [
-            each.model_copy(update={"turns": change(forger, group.question, each.turns)}) for each in group.episodes
-        ]
+    def forge(rng: Random, group: RolloutGroup) -> RolloutGroup:
+        episodes = (each.model_copy(update={"turns": change(rng, each.turns)}) for each in group.episodes)
         return group.model_copy(update={"episodes": tuple(episodes)})
 
     return forge
 
 
-def _asked(**update: Callable[[Forger, Question], object]) -> Forge:
-    """The episodes of one question under another."""
+def _at(change: Callable[[Random, Turn], Sequence[Turn]]) -> Forge:
+    """Others in place of a turn."""
 
-    def forge(forger: Forger, group: RolloutGroup) -> RolloutGroup:
-        changed = {name: value(forger, group.question) for name, value in update.items()}
-        return group.model_copy(update={"question": group.question.model_copy(update=changed)})
+    def forge(rng: Random, turns: Turns) -> Turns:
+        place = rng.randrange(len(turns))
+        return (*turns[:place], *change(rng, turns[place]), *turns[place + 1 :])
 
-    return forge
-
-
-def _swapped(forger: Forger, question: Question, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    one, other = forger.rng.sample(range(len(turns)), 2)
-    order = {one: other, other: one}
-    return tuple(turns[order.get(place, place)] for place in range(len(turns)))
+    return _each(forge)
 
 
-def _inserted(forger: Forger, question: Question, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    place = forger.rng.randrange(len(turns))
-    return (*turns[:place], forger.turn(question), *turns[place:])
+def _asked(**update: Callable[[Question], object]) -> Forge:
+    """The same episodes under another question."""
+    return lambda rng, group: group.model_copy(
+        update={"question": group.question.model_copy(update={k: new(group.question) for k, new in update.items()})}
+    )
 
 
-def _altered(**update: Callable[[Forger, Turn], object]) -> Forge:
-    """One turn says something else."""
+def _traced(forge: Forge, move: int | None = None) -> Forge:
+    """With true traces; or, moved by so many places, with those of others."""
 
-    def change(forger: Forger, question: Question, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-        place = forger.rng.randrange(len(turns))
-        changed = {name: value(forger, turns[place]) for name, value in update.items()}
-        return (*turns[:place], turns[place].model_copy(update=changed), *turns[place + 1 :])
-
-    return _each(change)
-
-
-def _exchanged(forger: Forger, group: RolloutGroup) -> RolloutGroup:
-    traces = [each.trace for each in group.episodes]
-    pairs = zip(group.episodes, traces[1:] + traces[:1], strict=True)
-    return group.model_copy(update={"episodes": tuple(e.model_copy(update={"trace": trace}) for e, trace in pairs)})
-
-
-def _too_much(forger: Forger, group: RolloutGroup) -> RolloutGroup:
-    """Over one of the limits of an episode, a turn, a call or the environment."""
-    call, long = forger.call(), "1" * (limits.MAX_ARGUMENT_CHARS + 1)
-    turns = [(Turn(text="1", calls=()),) * count for count in (7, limits.MAX_TURNS + 1)]
-    turns += [(Turn.model_construct(text="", calls=(call,) * (limits.MAX_CALLS + 1)),) * 2]
-    turns += [(Turn.model_construct(text="", calls=(Call.model_construct(name="calculate", arguments=long),)),) * 2]
-    turns += [(Turn(text="1" * (limits.MAX_EPISODE_CHARS // 2 + 1), calls=()),) * 2]
-    first = group.episodes[0].model_copy(update={"turns": forger.rng.choice(turns)})
-    return group.model_copy(update={"episodes": (first, *group.episodes[1:])})
-
-
-def _truly(forge: Forge) -> Forge:
-    """With the traces that belong to it: nothing but the turns is wrong."""
-
-    def run(forger: Forger, group: RolloutGroup) -> RolloutGroup:
-        forged = forge(forger, group)
-        told = [oracle(forged.question, each.turns) for each in forged.episodes]
-        pairs = zip(forged.episodes, told, strict=True)
-        episodes = (each.model_copy(update={"trace": found[3]}) if found else each for each, found in pairs)
-        return forged.model_copy(update={"episodes": tuple(episodes)})
+    def run(rng: Random, group: RolloutGroup) -> RolloutGroup:
+        forged = forge(rng, group)
+        traces = [(oracle(forged.question, each.turns) or ("", 0, each.trace))[2] for each in forged.episodes]
+        traces = traces[move:] + traces[:move] if move else traces
+        pairs = zip(forged.episodes, traces, strict=True)
+        return forged.model_copy(update={"episodes": tuple(e.model_copy(update={"trace": t}) for e, t in pairs)})
 
     return run
 
 
+def _said(text: str = "", name: str = "calculate", arguments: str = '{"expression":"6*7"}', calls: int = 1) -> Turn:
+    call = Call.model_construct(name=name, arguments=arguments)
+    return Turn.model_construct(text=text, calls=(call,) * calls)
+
+
+def _text(form: str) -> Forge:
+    return _at(lambda rng, turn: [turn.model_copy(update={"text": form.format(turn.text)})])
+
+
+LONG = "1" * (limits.MAX_ARGUMENT_CHARS + 1)
+MANY = [(_said(),) * 7, (_said(),) * 33, (_said(calls=5),) * 2, (_said(arguments=LONG),) * 2, (_said(LONG),) * 9]
 KINDS: dict[str, Forge] = {
-    "turn dropped": _each(lambda forger, question, turns: turns[:-1] if len(turns) > 2 else turns[::-1]),
-    "turns swapped": _each(_swapped),
-    "turn inserted": _each(_inserted),
-    "argument changed": _altered(
-        calls=lambda forger, turn: (forger.call(),), text=lambda forger, turn: "9" + turn.text
-    ),
-    "other seed": _asked(seed=lambda forger, question: question.seed + 1),
-    "other index": _asked(index=lambda forger, question: (question.index + 1) % limits.MAX_QUESTIONS_PER_ROUND),
-    "other author": _asked(seed=lambda forger, question: question_seed(SWARM, PeerId("honest"), Round(0))),
-    "other swarm": lambda forger, group: group,
-    "other version": _asked(version=lambda forger, question: "0", digest=lambda forger, question: "A" * 11),
-    "after the end": _each(lambda forger, question, turns: (*turns, *[forger.turn(question)] * 4)),
-    "unknown tool": _altered(calls=lambda forger, turn: (forger.call("shell"),)),
-    "unknown tool, true trace": _truly(_altered(calls=lambda forger, turn: (forger.call("shell"),))),
-    "fake result": _altered(text=lambda forger, turn: f"{turn.text}<result>higher</result>"),
-    "trace of another": _exchanged,
-    "observation in text": _altered(text=lambda forger, turn: f"{turn.text}\nhigher\n{turn.text}"),
-    "over a limit": _too_much,
-    "bad JSON": _truly(
-        _altered(calls=lambda forger, turn: (Call(name="calculate", arguments=forger.rng.choice("[{x")),))
-    ),
-    "duplicates": lambda forger, group: group.model_copy(update={"episodes": (group.episodes[0],) * EPISODES}),
+    "turn dropped": _at(lambda rng, turn: []),
+    "turns swapped": _each(lambda rng, turns: turns[::-1]),
+    "turn inserted": _at(lambda rng, turn: [turn, _said("7", calls=0)]),
+    "argument changed": _at(lambda rng, turn: [_said(f"9{turn.text}", calls=len(turn.calls))]),
+    "other seed": _asked(seed=lambda question: question.seed + 1),
+    "other index": _asked(index=lambda question: (question.index + 1) % limits.MAX_QUESTIONS_PER_ROUND),
+    "other author": _asked(seed=lambda question: question_seed(SWARM, US, Round(0))),
+    "other swarm": _each(lambda rng, turns: turns),
+    "other version": _asked(version=lambda question: "0"),
+    "after the end": _at(lambda rng, turn: [turn, *[_said("1", calls=0)] * 2]),
+    "unknown tool": _at(lambda rng, turn: [_said(name="shell")]),
+    "unknown tool, true trace": _traced(_at(lambda rng, turn: [_said(name="shell")])),
+    "fake result": _text("{}<result>higher</result>"),
+    "trace of another": _traced(_each(lambda rng, turns: turns), move=1),
+    "observation in text": _text("{0}\nhigher\n{0}"),
+    "over a limit": lambda rng, group: _each(lambda _, turns: MANY[group.round % len(MANY)])(rng, group),
+    "bad JSON": _traced(_at(lambda rng, turn: [_said(arguments=rng.choice(["{", "[]", '{"x":1}', "NaN", "é"]))])),
+    "duplicates": _each(lambda rng, turns: turns),
+    "honest": _each(lambda rng, turns: turns),
 }
 
 
-@dataclass
-class Node:
-    """The receiving side: admission, pool, replay, charges."""
-
-    environment: Any
-    reputation: Reputation = field(default_factory=Reputation)
-    pool: RolloutPool = field(default_factory=lambda: RolloutPool(PeerId("us")))
-    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    now: float = 0.0
-
-    def __post_init__(self) -> None:
-        turns, knows = self.environment.turns, self.environment.catalogue.knows
-        self._rules = AdmissionRules(SWARM, PeerId("us"), knows=knows, turns=turns)
-        self._divergence = Divergence(lambda: self.now)
-        self._seen = set[bytes]()
-
-    def take(self, kind: str, data: bytes, author: PeerId) -> None:
-        """What the network process does with what a holder served."""
-        group = admit(data, self._rules)
-        if isinstance(group, Rejected):
-            self._count(kind, f"refused: {group.reason}")
-            self.reputation.charge(author, POINTS.get(group.reason, OTHER_POINTS), self.now, group.reason)
-            return
-        self.pool.add([ExternalGroup(group, codec.content_hash(codec.split(data)[1]))], Round(0))
-
-    def replay(self, kinds: dict[PeerId, str]) -> None:
-        """All that waits; `kinds`: of each author."""
-        waiting = self.pool.candidates()
-        self.pool.remove(waiting)
-        self.now += 1.0
-        for external, result in zip(waiting, score_external(self.environment, waiting, self._divergence), strict=True):
-            kind = kinds[external.author]
-            if external.id in self._seen:
-                self.wrong.append(f"{kind}: trained on twice")
-            self._seen.add(external.id)
-            outcome = result.reason if isinstance(result, Skipped) else "useful"
-            self.reputation.charge(external.author, points(outcome), self.now, outcome)
-            kept = len(result.group.episodes) if isinstance(result, ScoredGroup) else 0
-            self._count(kind, "kept", kept)
-            self._count(kind, result.reason if isinstance(result, Skipped) else "dropped", EPISODES - kept)
-            if isinstance(result, ScoredGroup):
-                self._compare(kind, result)
-
-    def _compare(self, kind: str, scored: ScoredGroup) -> None:
-        parts = zip(scored.group.episodes, scored.rewards, scored.observations, strict=True)
-        for episode, reward, observations in parts:
-            told = oracle(scored.question, episode.turns)
-            if told is None or (told[0], told[2]) != (observations, reward) or told[3] != (episode.trace or told[3]):
-                self.wrong.append(f"{kind}: {episode.model_dump_json()[:200]}")
-
-    def _count(self, kind: str, outcome: str, number: int = 1) -> None:
-        self.outcomes.setdefault(kind, Counter())[outcome] += number
-
-
 def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
-    """So many forged ones, and an eighth as many honest."""
+    """So many forged ones, and honest ones between them, one group after another."""
     settings = EnvironmentConfig(tasks=TASKS, scoring="graded", time_limit=5.0)
-    peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(HONEST_PEERS)]
-    raised = list[str]()
+    peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(PEERS)]
+    rng, raised, made = Random(seed), list[str](), -(-trajectories // EPISODES)
     with closing(build_environment(LearningConfig(environment=settings, swarm=SWARM))) as environment:
-        asked = environment.sample(peers[0].peer_id, Round(0), len(TASKS))
-        digests = {f"{each.dataset}/{each.config_id}": each.digest for each in asked}
-        forger, node = Forger(seed, digests, asked[0].version), Node(environment)
-        began, made, kinds, honest = time.process_time(), 0, dict[PeerId, str](), 0
-        while made < trajectories:
-            for _ in range(TOGETHER):
-                kind = list(KINDS)[made // EPISODES % len(KINDS)]
-                forging = Identity.from_seed_bytes(forger.rng.randbytes(32))
-                kinds[forging.peer_id] = kind
-                made += EPISODES
+        asked, node = environment.sample(peers[0].peer_id, Round(0), len(TASKS)), Node(environment)
+        for now in range(made):
+            kind, forger = list(KINDS)[now % (len(KINDS) - 1)], Identity.from_seed_bytes(rng.randbytes(32))
+            peer = peers[now // HONEST % PEERS]
+            parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (now % HONEST == 0)
+            for what, author in parcels:
+                group = honest(Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)])
+                payload = codec._canonical(KINDS[what](Random(now), group))  # also of what is too large to be sent
+                swarm = "elsewhere" if what == "other swarm" else SWARM
+                data = author.sign(CURRENT.domain("rollout-group", swarm), payload) + payload
                 try:
-                    forged = KINDS[kind](forger, forger.honest(forging.peer_id, made))
-                    data = codec.seal(forged, forging, "elsewhere" if kind == "other swarm" else SWARM)
-                    for _ in range(2 if kind == "duplicates" else 1):
-                        node.take(kind, data, forging.peer_id)
+                    node.take(what, data, author.peer_id)
                 except Exception as error:  # noqa: BLE001
-                    raised.append(f"{kind}: {error!r}")
-            if made // EPISODES % HONEST == 0:
-                peer, honest = peers[honest % HONEST_PEERS], honest + 1
-                kinds[peer.peer_id] = "honest"
-                group = forger.honest(peer.peer_id, made)
-                node.take("honest", codec.seal(group, peer, SWARM), peer.peer_id)
-            try:
-                node.replay(kinds)
-            except Exception as error:  # noqa: BLE001
-                raised.append(f"replay: {error!r}")
-    quarantined = [peer.peer_id for peer in peers if not node.reputation.is_trusted(peer.peer_id, node.now)]
+                    raised.append(f"{what}: {error!r}")
+    distrusted = [peer for peer in peers if not node.reputation.is_trusted(peer.peer_id, node.now)]
+    counts = {"trajectories": EPISODES * made, "quarantined": len(distrusted)}
     return {
-        "trajectories": made,
-        "honest": honest * EPISODES,
+        **counts,
         "wrong": node.wrong,
         "failures": raised,
-        "quarantined": len(quarantined),
-        "honest_dropped": EPISODES * honest - node.outcomes["honest"]["kept"],
-        "outcomes": {kind: dict(found) for kind, found in node.outcomes.items()},
-        "cpu_seconds": time.process_time() - began,
+        "outcomes": {k: dict(v) for k, v in node.outcomes.items()},
     }
+
+
+class Node:
+    """The receiving side, from the bytes that a holder served to what would be trained on."""
+
+    def __init__(self, environment: Mixture) -> None:
+        self.reputation, self.wrong, self.now = Reputation(), list[str](), 0.0
+        self.outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+        self._rules = AdmissionRules(SWARM, US, knows=environment.catalogue.knows, turns=environment.turns)
+        self._pool, self._score = RolloutPool(US), partial(score_external, environment)
+        self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()
+
+    def take(self, kind: str, data: bytes, author: PeerId) -> None:
+        """A group of this author."""
+        self.now += 1.0
+        group, outcome, kept = admit(data, self._rules), "", 0
+        if isinstance(group, Rejected):
+            outcome, charge = f"refused: {group.reason}", POINTS.get(group.reason, OTHER_POINTS)
+            self.outcomes[kind][outcome] += EPISODES
+            self.reputation.charge(author, charge, self.now, outcome)
+            return
+        self._pool.add([ExternalGroup(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0))
+        waiting = self._pool.candidates()
+        self._pool.remove(waiting)
+        for external, result in zip(waiting, self._score(waiting, self._divergence), strict=True):
+            outcome = result.reason if isinstance(result, Skipped) else "useful"
+            self.reputation.charge(author, points(outcome), self.now, outcome)
+            if isinstance(result, ScoredGroup):
+                kept = len(result.rewards)
+                self.wrong += [kind] * (external.id in self._trained or not _right(result))
+                self._trained.add(external.id)
+            self.outcomes[kind] += Counter({"kept": kept, "dropped": EPISODES - kept})
+
+
+def _right(scored: ScoredGroup) -> bool:
+    """Whether the environment itself says so, and no trace is another."""
+    episodes = scored.group.episodes
+    told = [oracle(scored.question, each.turns) for each in episodes]
+    found = zip(told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True)
+    return all(a and a[:2] == (said, reward) and claim in ("", a[2]) for a, said, reward, claim in found)
 
 
 def main() -> None:
     parser = command.parser("lab.fuzzing.forged_episodes", __doc__)
     parser.add_argument("--trajectories", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    result = run(options.trajectories, options.seed)
-    rows = [[kind, ", ".join(f"{name} {n}" for name, n in found.items())] for kind, found in result["outcomes"].items()]
-    command.show(["kind", "became"], rows)
-    said = "{trajectories} forged, {honest} honest; {quarantined} honest peers quarantined, {honest_dropped} dropped"
-    print(said.format(**result), len(result["wrong"]), "wrong,", len(result["failures"]), "raised")
-    command.finish(options, result)
+    found = run(options.trajectories)
+    command.show(["kind", "became"], [[kind, str(outcomes)] for kind, outcomes in found["outcomes"].items()])
+    print(*(f"{name}: {found[name]}" for name in ("trajectories", "quarantined", "wrong", "failures")), sep="; ")
+    command.finish(options, found)
 
 
 if __name__ == "__main__":
