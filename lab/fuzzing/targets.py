@@ -25,21 +25,22 @@ from protocol.rejection import Rejected
 from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
+from swarm_node.extensions.episodes.source import begin
 from swarm_node.network import varint
 from swarm_node.network.actions import Action, Call, Deliver, Remembered
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, relays
-from swarm_node.scoring import children, client
-from swarm_node.scoring.contract import BrokenFrame, Reader, encode
+from swarm_node.scoring import children, client, contract, playing
+from swarm_node.scoring.contract import BrokenFrame, Reader, Replay, Turn, encode
 from swarm_node.settings import NetworkConfig
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
 US, AUTHOR = PEERS[0], PEERS[1]
 LONGEST_SEED = 4096  # bytes
-NO_DECODERS = ("message", "held-out-text", "environment-digest")
+NO_DECODERS = ("message", "held-out-text", "environment-digest", "transcript")
 SIGNED = {"rollout-group": "rollout-group", "announcement": "announcement", "signature": "rollout-group"}
 
 Dress = Callable[[Random, bytes], bytes]
@@ -67,6 +68,8 @@ def targets() -> dict[str, Target]:
             [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _scoring_frame
         ),
         "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
+        "episodes of a scoring child": Target([_played()], _child_episodes),
+        "episodes of the scoring process": Target([encode(_told())], _episodes_frame, _canonical_frame),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
         "reply, as handled": Target([items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply),
@@ -214,6 +217,52 @@ def _child_bytes(data: bytes) -> str:
     verdict = children.verdict([value for (value,) in children.SCORE.iter_unpack(whole)])
     assert isinstance(verdict, str) or all(math.isfinite(score) and 0 <= score <= 1 for score in verdict)
     return verdict if isinstance(verdict, str) else "scores"
+
+
+_TURNS = ((Turn("100"), Turn("", (contract.Call("calculate", "{}"),) * 2), Turn("1")), (Turn("é"),))
+
+
+def _played() -> bytes:
+    """What an honest child says of these turns."""
+    return playing.play(begin("bisect", "hard", 1, 0), _TURNS)
+
+
+def _told() -> dict[str, Any]:
+    return {"played": playing.read(_played(), _TURNS)}
+
+
+def _child_episodes(data: bytes) -> str:
+    try:
+        played = playing.read(data, _TURNS)
+    except ValueError:
+        return "broken"
+    return played if isinstance(played, str) else _sound(played)
+
+
+def _episodes_frame(data: bytes) -> str:
+    try:
+        frame = Reader(io.BytesIO(data).read).read()
+        reply = client._checked(frame, ("bisect", "hard", 1, 0, _TURNS))
+    except BrokenFrame:
+        return "broken"
+    return _sound(reply) if isinstance(reply, list) else "skipped"
+
+
+def _sound(played: Sequence[Replay | object]) -> str:
+    """Nothing is taken that is no text, too long or of another number."""
+    assert len(played) == len(_TURNS)
+    for turns, each in zip(_TURNS, played, strict=True):
+        if isinstance(each, Replay):
+            said = "".join(text for turn in each.observations for text in turn).encode().decode()
+            assert len(each.observations) == len(turns) and 0.0 <= each.score <= 1.0
+            assert len(said) <= contract.MAX_OBSERVED_CHARS
+    return "read"
+
+
+def _canonical_frame(rng: Random, data: bytes) -> bytes:
+    """Every second time only the content is wrong."""
+    body = mutate_json(rng, data[4:])
+    return data if rng.random() < 0.5 else len(body).to_bytes(4) + body
 
 
 _METADATA = {
