@@ -7,11 +7,10 @@ episode ends where its environment ends it, a turn is cut off, or there is no ro
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from protocol.limits import MAX_EPISODE_CHARS
 from protocol.messages import Episode, Question, Turn
 from swarm_node.rollouts.groups import GeneratedGroup, Played, Skipped, Tokens
 from swarm_node.rollouts.interfaces import Environment, Generator
-from swarm_node.rollouts.transcript import characters, parse
+from swarm_node.rollouts.transcript import fits, parse
 
 Asked = Sequence[tuple[Question, str]]  # with their prompts
 Made = list[GeneratedGroup | Skipped]
@@ -33,7 +32,7 @@ class Live:
     def take(self, text: Episode, tokens: Tokens) -> bool:
         """Its next turn. False, and nothing is taken, where it would be longer than the protocol allows."""
         turn = parse(text.text)
-        if sum(map(characters, (*self.turns, turn))) > MAX_EPISODE_CHARS:
+        if not fits([*self.turns, turn]):
             return False
         self.turns.append(turn)
         self.ended = text.ended

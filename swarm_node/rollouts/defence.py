@@ -191,13 +191,20 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    """Of every turn."""
-    return [text for group in groups for turns in group.texts for text in turns]
+    return [text for group in groups for turns in _turns(group) for text in turns]
+
+
+def _turns(group: ScoredGroup) -> list[list[str]]:
+    """Of each completion, turn by turn, what its author writes freely: the text and what it hands to tools."""
+    return [
+        [turn.text + "".join(call.arguments for call in turn.calls) for turn in episode.turns]
+        for episode in group.group.episodes
+    ]
 
 
 def _passing(group: ScoredGroup, passes: Callable[[str], bool]) -> list[int]:
     """Positions of the completions whose turns all pass."""
-    return [i for i, turns in enumerate(group.texts) if all(map(passes, turns))]
+    return [i for i, turns in enumerate(_turns(group)) if all(map(passes, turns))]
 
 
 def strings_of(text: str) -> frozenset[str]:

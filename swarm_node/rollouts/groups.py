@@ -97,14 +97,6 @@ class ScoredGroup:
         return self.tokens is None or None in self.tokens
 
     @property
-    def texts(self) -> list[list[str]]:
-        """Of each completion, turn by turn, what its author wrote freely: text and arguments."""
-        return [
-            [turn.text + "".join(call.arguments for call in turn.calls) for turn in episode.turns]
-            for episode in self.group.episodes
-        ]
-
-    @property
     def author(self) -> PeerId:
         return self.group.author
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from protocol.limits import MAX_ARGUMENT_CHARS, MAX_CALLS
+from protocol.limits import MAX_ARGUMENT_CHARS, MAX_CALLS, MAX_EPISODE_CHARS
 from protocol.messages import Call, Episode, Turn
 
 CALL, CALLED = "<call>", "</call>"
@@ -53,9 +53,10 @@ def written(turn: Turn) -> str:
     return _plain(turn.text) + "".join(calls)
 
 
-def characters(turn: Turn) -> int:
-    """Of a turn, as the protocol counts them."""
-    return len(turn.text) + sum(len(call.arguments) for call in turn.calls)
+def fits(turns: Sequence[Turn]) -> bool:
+    """Whether an episode of these turns is as short as the protocol wants it."""
+    chars = sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in turns)
+    return chars <= MAX_EPISODE_CHARS
 
 
 def _plain(text: str) -> str:
