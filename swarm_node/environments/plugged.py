@@ -8,9 +8,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN
@@ -39,6 +39,12 @@ class Facts(BaseModel):
     tasks: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)]
     turns: Annotated[int, Field(ge=1, le=MAX_TURNS)]
     probe: Annotated[tuple[contract.Turn, ...], Field(max_length=contract.MAX_PROBE)]
+
+    @model_validator(mode="after")
+    def _probed(self) -> Self:
+        if self.turns > 1 and not self.probe:
+            raise ValueError("an episode of several turns has a probe")
+        return self
 
 
 class PluggedKind(EnvironmentKind):
