@@ -1,5 +1,7 @@
 """Episodes turn by turn: what is kept of each turn, where an episode ends, and what trains on it."""
 
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 
 from protocol.messages import Round, Turn
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.stops import Stops
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import complete
 from swarm_node.node.round import read_waiting, write_waiting
@@ -31,12 +34,9 @@ def played(policy, environment=None, asked=QUESTIONS, tokens: int = 6, size: int
 
 def parts(policy, tokens) -> list[tuple[bool, str]]:
     """Who wrote what, by runs of the mask, without ends."""
-    found: list[tuple[bool, list[int]]] = []
-    for token, own in zip(tokens.ids, tokens.mask or (True,) * len(tokens.ids), strict=True):
-        if not found or found[-1][0] is not own:
-            found.append((own, []))
-        found[-1][1].append(token)
-    return [(own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in found]
+    pairs = zip(tokens.mask or (True,) * len(tokens.ids), tokens.ids, strict=True)
+    runs = [(own, [token for _, token in run]) for own, run in groupby(pairs, itemgetter(0))]
+    return [(own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in runs]
 
 
 def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> None:
@@ -81,15 +81,10 @@ def test_a_context_without_room_ends_an_episode_and_no_round() -> None:
     assert any(each.ended for each in group.completions)
 
 
-def test_a_call_ends_a_turn(policy) -> None:
-    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=40))
-    assert (
-        generator._turn_stops.completions([policy.tokenizer("a<call>b</call>").input_ids])[0].text == "a<call>b</call>"
-    )
-    assert [generator._turn_stops.end(policy.tokenizer(text).input_ids) for text in ("</call>", "</call")] == [
-        True,
-        False,
-    ]
+def test_a_call_ends_a_turn_and_stays_in_its_text(policy) -> None:
+    stops, call = Stops(policy, (), calls=True), policy.tokenizer("a<call>b</call>").input_ids
+    assert (stops.end(call), stops.end(call[:-1])) == (True, False)
+    assert stops.completions([call])[0].text == "a<call>b</call>"
 
 
 def test_plain_questions_beside_episodes_are_answered_as_without_them(policy) -> None:
@@ -111,8 +106,7 @@ def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) ->
         for number, tokens in enumerate(group.tokens):
             again = Tokens(theirs.completion_ids[number], (), mask=theirs.masks[number])
             assert parts(policy, again) == parts(policy, tokens)
-            ended = [tokens.ids[k] in policy.eos_ids for k in range(len(tokens.ids))]
-            assert sum(ended) == again.ids.count(policy.eos_id)
+            assert sum(i in policy.eos_ids for i in tokens.ids) == again.ids.count(policy.eos_id)
         assert theirs.behaviour == [None] * 6 and all(theirs.external)
 
 

@@ -27,11 +27,8 @@ def chat_policy(template: str) -> Policy:
 @pytest.mark.parametrize("template", SPECIAL)
 def test_turns_are_appended_as_the_template_writes_the_whole_chat(template) -> None:
     policy = chat_policy(template)
-    chat = [
-        {"role": "user", "content": "guess"},
-        {"role": "assistant", "content": "5"},
-        {"role": "user", "content": "higher"},
-    ]
+    said = (("user", "guess"), ("assistant", "5"), ("user", "higher"))
+    chat = [{"role": role, "content": content} for role, content in said]
     turns = (Turn(calls=(), text="5"), Turn(calls=(), text="7"))
     ids, mask = encode_episode(Episode(ended=True, trace="A" * 11, turns=turns), [["higher"]], policy)
     whole = [*policy.encode_prompt("guess"), *ids]

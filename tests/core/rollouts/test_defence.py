@@ -50,27 +50,18 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
     assert refused == [Refused("eve", "longer than local")]
 
 
-def played(turns_of: list[list[Turn]], rewards: list[float]) -> ScoredGroup:
-    """A peer's group of episodes of several turns, each told its own number."""
-    group = text_group(rewards, ["x"] * len(rewards), author="eve")
-    episodes = tuple(Episode(ended=True, trace="A" * 11, turns=tuple(turns)) for turns in turns_of)
-    told = tuple(((f"{number}",), ()) for number in range(len(rewards)))
-    return replace(group, group=group.group.model_copy(update={"episodes": episodes}), observations=told)
-
-
 def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> None:
-    short, long = Turn(calls=(), text="12"), Turn(calls=(), text="1" * 90)
-    tool = Turn(calls=(Call(name="f", arguments="1" * 90),), text="12")
-    received = played(
-        [[short, short], [short, tool], [short, long], [short, Turn(calls=(), text="7")]], [1.0, 0.0, 0.0, 0.5]
-    )
+    short, long, other = (Turn(calls=(), text=text) for text in ("12", "1" * 90, "7"))
+    turns = [short, Turn(calls=(Call(name="f", arguments="1" * 90),), text="12"), long, other]
+    episodes = tuple(Episode(ended=True, trace="A" * 11, turns=(short, turn)) for turn in turns)
+    received = text_group([1.0, 0.0, 0.0, 0.5], ["x"] * 4, author="eve")
+    told = tuple(((f"{number}",), ()) for number in range(4))
+    received = replace(received, group=received.group.model_copy(update={"episodes": episodes}), observations=told)
     (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
-    assert (group.rewards, group.observations) == ((1.0, 0.5), (received.observations[0], received.observations[3]))
-    own = replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4)
-    both = mixed(own, group, 2, Random(0))
-    told = dict(zip(group.group.episodes, group.observations, strict=True))
-    assert both.observations == (*own.observations, *(told[each] for each in both.group.episodes[4:]))
-    assert both.group.episodes[:4] == own.group.episodes and len(both.rewards) == 6
+    assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
+    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, 2, Random(0))
+    assert len(both.rewards) == 6
+    assert both.observations == tuple(told[episodes.index(each)] for each in both.group.episodes)
 
 
 def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:

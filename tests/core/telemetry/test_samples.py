@@ -49,19 +49,13 @@ def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> N
     assert [each["advantage"] for each in found["completions"]] == pytest.approx([0.7071, -0.7071])
 
 
-def test_an_episode_is_a_conversation(tmp_path: Path) -> None:
+def test_an_episode_is_a_conversation() -> None:
     turns = (Turn(calls=(Call(name="add", arguments="[1]"),), text="so"), Turn(calls=(), text="x" * 5000))
-    plain, group = scored(), scored()
-    several = group.group.episodes[0].model_copy(update={"turns": turns})
-    group = replace(
-        group,
-        group=group.group.model_copy(update={"episodes": (several, group.group.episodes[1])}),
-        observations=((("<b>",), ("never shown",)[:0]), ()),
-    )
-    said, other = sample(group)["completions"]
-    assert [(each["own"], each["text"][:6]) for each in said["turns"]] == [
-        (True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx"),
-    ]  # fmt: skip
+    plain, (first, second) = scored(), scored().group.episodes
+    episodes = plain.group.model_copy(update={"episodes": (first.model_copy(update={"turns": turns}), second)})
+    said, other = sample(replace(plain, group=episodes, observations=((("<b>",), ()), ())))["completions"]
+    heard = [(each["own"], each["text"][:6]) for each in said["turns"]]
+    assert heard == [(True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx")]
     assert len(said["turns"][3]["text"]) < 4100 and other == sample(plain)["completions"][1]
 
 
