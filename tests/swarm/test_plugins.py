@@ -8,7 +8,6 @@ import subprocess
 import sys
 import venv
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,13 +88,13 @@ def test_an_episode_of_several_turns_in_a_file_is_played_and_one_without_a_probe
     config = NodeConfig.model_validate({"environment": {"use": [f"{file}:HiddenWord"]}})
     with closing(build_environment(config)) as environment:
         (question,) = environment.sample(PeerId("me"), Round(0), 1)
-        calls = [Call(name="letter", arguments=f'{{"place": {place}}}') for place in range(1, 6)]
-        asked = Turn(text="", calls=tuple(calls[:4])), Turn(text="", calls=tuple(calls[4:]))
-        ((played,),) = environment.play([(question, [asked])])
-        assert isinstance(played, Played) and environment.turns(question) == 6
-        word = "".join(letter for said in played.observations for letter in said)
-        ((found, missed),) = environment.play([(question, [(*asked, Turn(text=word, calls=())), asked])])
-        assert (found, missed.score) == (replace(found, done=True, score=1.0), 0.0)
+        asked = Turn(text="", calls=(Call(name="first", arguments="{}"), Call(name="first", arguments="[]")))
+        ((heard,),) = environment.play([(question, [[asked]])])
+        assert isinstance(heard, Played) and environment.turns(question) == 4
+        ((first, wrong),) = heard.observations
+        word = {"a": "apple", "b": "bread", "c": "chair"}[first]
+        ((found,),) = environment.play([(question, [[asked, Turn(text=word, calls=())]])])
+        assert isinstance(found, Played) and (found.done, found.score, wrong[:7]) == (True, 1.0, "error: ")
     file.write_text(file.read_text().replace("probe", "proof"))
     with pytest.raises(UserError, match="an episode of several turns has a probe"):
         PluggedKind(f"{file}:HiddenWord").facts  # noqa: B018
