@@ -22,8 +22,8 @@ from torch import Tensor
 
 from swarm_node.policy.device import to_device
 from swarm_node.policy.tree_attention import WORTH, Tree, grow
+from swarm_node.rollouts import transcript
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.rollouts.transcript import encode_episode
 
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
 UNKNOWN = float("nan")
@@ -31,7 +31,7 @@ UNKNOWN = float("nan")
 Recorded = Sequence[Sequence[float] | None]  # by completion a value for every predicted token; None: none was recorded
 
 
-class Encoder(Protocol):
+class Encoder(transcript.Encoder, Protocol):
     """What `tokenise` asks of a policy."""
 
     version: int
@@ -39,14 +39,6 @@ class Encoder(Protocol):
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts."""
-        ...
-
-    def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a peer's completion; `ended`: with the one that ends it."""
-        ...
-
-    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """Ids of what an environment says between two turns; `last`: the id before them."""
         ...
 
 
@@ -151,7 +143,7 @@ def _encoded(group: ScoredGroup, number: int, policy: Encoder) -> tuple[Sequence
     episode = group.group.episodes[number]
     if not group.observations:
         return policy.encode_completion(episode.turns[0].text, ended=episode.ended), ()
-    return encode_episode(episode, group.observations[number], policy)
+    return transcript.encode_episode(episode, group.observations[number], policy)
 
 
 def _seen(values: Sequence[float], mask: Sequence[bool]) -> Sequence[float]:

@@ -20,11 +20,15 @@ HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([A-Za-z0-9._+-]{1,64})"\s*,\s*"argume
 
 
 class Encoder(Protocol):
-    """What `encode_episode` asks of a policy: see `batch.Encoder`."""
+    """What `encode_episode` asks of a policy."""
 
-    def encode_completion(self, text: str, *, ended: bool) -> list[int]: ...
+    def encode_completion(self, text: str, *, ended: bool) -> list[int]:
+        """Ids of a turn; `ended`: with the one that ends it."""
+        ...
 
-    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]: ...
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
+        ...
 
 
 def parse(text: str) -> Turn:
