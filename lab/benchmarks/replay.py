@@ -16,16 +16,14 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 from statistics import fmean, quantiles
-from typing import Any
+from unittest import mock
 
 from lab.benchmarks import command
 from lab.benchmarks.replayed import GROUP, TIME_LIMIT, turns_of
 from protocol import codec
-from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
-from swarm_node.environments.registry import build_environment
-from swarm_node.environments.scored import EpisodicEnvironment
+from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
+from swarm_node.environments.registry import Mixture, build_environment
 from swarm_node.extensions.episodes import environment as kinds
 from swarm_node.rollouts.groups import Played
 from swarm_node.scoring import contract
@@ -61,34 +59,21 @@ def wire_bytes() -> int:
     author, arguments = Identity.from_seed_bytes(bytes(32)), '{"expression":"12 * 34"}'
     turn = Turn(text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),))
     made = Episode(ended=True, trace="A" * 11, turns=(turn,) * TURNS)
-    about = {
-        "environment": "episodes",
-        "version": "1",
-        "dataset": "calculator",
-        "config_id": "easy",
-        "digest": "A" * 11,
-    }
-    question = Question(**about, seed=question_seed("public", author.peer_id, Round(1000)), index=0)
+    with closing(build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))) as environment:
+        (question,) = environment.sample(author.peer_id, Round(1000), 1)
     group = RolloutGroup(author=author.peer_id, round=1000, question=question, episodes=(made,) * GROUP)
     return len(codec.seal(group, author, "public"))
-
-
-class Elsewhere(ScoringClient):
-    """A scoring process with another hash seed."""
-
-    hash_seed = 1
-
-    def _program(self, lifeline: int) -> dict[str, Any]:
-        program = super()._program(lifeline)
-        return {**program, "env": {**program["env"], "PYTHONHASHSEED": str(self.hash_seed)}}
 
 
 def diverged(task: str, episodes: int) -> tuple[int, int]:
     """How many honest episodes were played here and in other processes, and how many went otherwise there."""
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
+    config, there = LearningConfig(environment=settings), list[Mixture]()
     with ExitStack() as stack:
-        here = stack.enter_context(closing(build_environment(LearningConfig(environment=settings, swarm="public"))))
-        there = [stack.enter_context(closing(_elsewhere(task, settings, seed))) for seed in range(1, HASH_SEEDS + 1)]
+        here = stack.enter_context(closing(build_environment(config, prepare=True)))
+        for seed in range(1, HASH_SEEDS + 1):
+            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)):
+                there.append(stack.enter_context(closing(build_environment(config, prepare=True))))
         count, wrong, now = 0, 0, 0
         while count < episodes:
             now += 1
@@ -100,16 +85,6 @@ def diverged(task: str, episodes: int) -> tuple[int, int]:
                 count += sum(isinstance(each, Played) for each in ours)
                 wrong += sum(each != again for each, again in zip(ours, theirs, strict=True))
     return count, wrong
-
-
-def _elsewhere(task: str, settings: EnvironmentConfig, hash_seed: int) -> EpisodicEnvironment:
-    kind = kinds.SECOND_TRY if "try" in task else kinds.KIND
-    made = kind.start([task], LearningConfig(environment=settings))
-    old = made.scoring
-    assert isinstance(old, ScoringClient)
-    made.scoring = Elsewhere(old._source, old._version, settings.time_limit)
-    made.scoring.library, made.scoring.hash_seed = old.library, hash_seed
-    return made
 
 
 def main() -> None:

@@ -50,9 +50,8 @@ def theirs() -> Iterator[Mixture]:
 
 def said(*texts: str) -> tuple[Turn, ...]:
     """A word that begins with { is what a turn hands to a tool."""
-    return tuple(
-        Turn(calls=(Call(name="half", arguments=word),) if word[0] == "{" else (), text=word) for word in texts
-    )
+    calls = [(Call(name="half", arguments=text),) * (text[0] == "{") for text in texts]
+    return tuple(Turn(calls=call, text=text) for call, text in zip(calls, texts, strict=True))
 
 
 EPISODES = [said("a", "b"), said('{"number":3}', "b", "end"), said("nothing"), said("a", "{", "c", "d")]
@@ -62,12 +61,9 @@ def group(environment: Mixture, author: PeerId = PEERS[1], episodes: Sequence[tu
     """As an honest peer makes it."""
     (question,) = environment.sample(author, Round(0), 1)
     (plays,) = environment.play([(question, episodes)])
-    traces = [
-        "" if len(each) == 1 and not each[0].calls else played.trace
-        for each, played in zip(episodes, plays, strict=True)
-    ]
-    made = [Episode(ended=True, trace=trace, turns=each) for each, trace in zip(episodes, traces, strict=True)]
-    return RolloutGroup(author=author, round=Round(0), question=question, episodes=tuple(made))
+    told = [(each, played.trace if len(each) > 1 else "") for each, played in zip(episodes, plays, strict=True)]
+    made = tuple(Episode(ended=True, trace=trace, turns=each) for each, trace in told)
+    return RolloutGroup(author=author, round=Round(0), question=question, episodes=made)
 
 
 def external(of: RolloutGroup) -> ExternalGroup:

@@ -20,30 +20,19 @@ def spend(seconds: float) -> str:
     return "done"
 
 
-def forge() -> str:
-    """Takes its child over: says that all episodes were right."""
-    os.write(3, bytes(64))
-    return "forged"
-
-
 def half(number: object) -> float:
     if not isinstance(number, int):
         raise ToolError("number is a whole number")
     return number / 2
 
 
-def hang() -> str:
-    while True:
-        pass
-
-
 SAID: dict[str, Callable[[], tuple[Any, ...]]] = {
-    "hang": lambda: (hang(),),
+    "hang": lambda: (spend(1e9),),
     "die": lambda: (os._exit(1),),
     "leave": lambda: (sys.exit(0),),
     "slow": lambda: (spend(0.06),),
     "steady": lambda: (spend(0.035),),
-    "forge": lambda: (forge(),),
+    "forge": lambda: (str(os.write(3, bytes(64))),),  # says that all episodes were right
     "long": lambda: ("ü" * 4096,),
     "longer": lambda: ("ü" * 4097,),
     "surrogate": lambda: ("\ud800",),
