@@ -4,6 +4,7 @@
 docs/how-to/python.md shows them at work.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,7 @@ from swarm_node.network.transport.backends import check_addresses, check_install
 from swarm_node.node.round import score_groups
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, adjusted
 from swarm_node.settings.command_line import from_python
 
 
@@ -31,6 +32,7 @@ class Swarm:
     """
 
     def __init__(self, config: NodeConfig) -> None:
+        config = adjusted(config, lambda line: None, keep=True)
         check_addresses(config.network)
         if config.network.enabled:
             check_installed(config.network.backend)
@@ -40,7 +42,8 @@ class Swarm:
             identity = load_identity(home)
             self._environment = build_environment(config, prepare=True)
             stack.callback(self._environment.close)
-            self._network = build_network(config, identity, self._environment, lambda: {"seconds_since": 0.0})
+            facts, today = (lambda: {"seconds_since": 0.0}), time.time
+            self._network = build_network(config, identity, self._environment, facts, today)
             self._network.start()
             stack.callback(self._network.close)
             self.peer_id = identity.peer_id
