@@ -8,7 +8,7 @@ the network id can check the chain, wherever it comes from. Never raises, whatev
 from base64 import b32encode
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -59,7 +59,7 @@ class Task(Message):
 class Card(Message):
     """What the signers of a swarm say."""
 
-    format: Literal[1] = 1
+    format: Annotated[int, Field(ge=1, le=1)]
     name: Name
     network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, which makes it: `network_of`
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]

@@ -19,6 +19,7 @@ from lab.vectors.keys import sealed
 from lab.vectors.reading import as_told, read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
+from protocol.card import Refusal
 from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
@@ -93,6 +94,7 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
     def run(data: bytes) -> str:
         value = read(data, fields)
         assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), "nobody signed this"
+        assert kind != "card" or isinstance(value, Refusal) or data in seeds, "no signer signed this"
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
@@ -136,7 +138,7 @@ def _canonical(rng: Random, data: bytes) -> bytes:
 
 
 def _label(value: object) -> str:
-    return str(value.reason) if isinstance(value, Rejected) else "ok"
+    return str(getattr(value, "reason", value)) if isinstance(value, Rejected | Refusal) else "ok"
 
 
 def _address_text(data: bytes) -> str:
