@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 const encoder = new TextEncoder();
 
 export const utf8 = (text: string): Uint8Array => encoder.encode(text);
@@ -17,6 +18,15 @@ export function sha256(...parts: Uint8Array[]): Uint8Array {
   const hash = createHash("sha256");
   for (const part of parts) hash.update(part);
   return new Uint8Array(hash.digest());
+}
+
+/** In the order of their bytes, which is not that of UTF-16. */
+export const byBytes = (one: string, other: string): number => Buffer.compare(utf8(one), utf8(other));
+
+/** Of RFC 4648, in lower case and without padding. */
+export function base32(bytes: Uint8Array): string {
+  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[parseInt(five.padEnd(5, "0"), 2)]).join("");
 }
 
 /** The texts with a byte 00 between each two of them. */

@@ -38,11 +38,15 @@ export function keyOf(id: string): Uint8Array | null {
 const signed = (kind: Kind, swarm: string, payload: Uint8Array): Uint8Array =>
   concat(joined(`swarm-node/${VERSION}/${kind}`, swarm, ""), payload);
 
-/** OpenSSL checks the plain equation, as the protocol demands: libraries that multiply by the cofactor do not. */
 export function isSigned(kind: Kind, swarm: string, author: Uint8Array, signature: Uint8Array, payload: Uint8Array): boolean {
+  return holds(author, signature, signed(kind, swarm, payload));
+}
+
+/** OpenSSL checks the plain equation, as the protocol demands: libraries that multiply by the cofactor do not. */
+export function holds(author: Uint8Array, signature: Uint8Array, text: Uint8Array): boolean {
   if (!isKey(author) || signature.length !== SIGNATURE_BYTES || little(signature.subarray(32)) >= ORDER) return false;
   const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: base64url(author) }, format: "jwk" });
-  return verify(null, signed(kind, swarm, payload), key, signature);
+  return verify(null, text, key, signature);
 }
 
 export class Identity {

@@ -7,6 +7,7 @@ import { environmentDigest, evaluationSeed, isHeldOut, isHeldOutText, questionSe
 import { admitAnnouncement, admitGroup, type Rules } from "../src/admission.js";
 import { concat, equal, hex, sha256 } from "../src/bytes.js";
 import { encoded, parse, type Json } from "../src/canonical.js";
+import { follow, linesOf, type Card } from "../src/card.js";
 import { Identity, isKey, isSigned, keyOf, peerId, type Kind } from "../src/identity.js";
 import * as limits from "../src/limits.js";
 import { asAnnouncement, asGroup, asHello, isName, type Question } from "../src/messages.js";
@@ -16,7 +17,8 @@ import * as wire from "../src/wire.js";
 type Part = string | { base: [number, number] } | { repeat: [string, number] };
 type Fields = Record<string, any>;
 
-const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(import.meta.dirname, "../../../../protocol/vectors");
+const CLIENT = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? ".." : "../..");
+const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(CLIENT, "../../protocol/vectors");
 const KINDS: Record<string, (value: unknown) => Json> = {
   "rollout-group": asGroup,
   announcement: asAnnouncement,
@@ -118,6 +120,10 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
   "pull-reply": (given, { count }) => wire.readPullReply(given, count).map((each) => (each ? hex(each) : "")),
   punch: (given) => wire.readPunch(given).map(({ address, port }) => ({ ip: hex(address), port })),
   hello: (given) => wire.readHello(given),
+  card: (given, { network, now, newest }) => {
+    const known = newest === undefined ? null : (parse(bytes(newest)) as Card);
+    return hex(sha256(encoded(follow(linesOf(given), network, now, known))));
+  },
 };
 
 for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
