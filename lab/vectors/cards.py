@@ -85,7 +85,7 @@ def contents() -> Iterator[Third]:
     """What a card may not say."""
     for name, reason, *values in CASES["cases"]["changes"]:
         for value in values:  # what is refused before the signatures needs none
-            by = () if reason in ("malformed", "canonical", "key", "over") else (CEM, DAN)
+            by = () if reason in ("malformed", "canonical", "spelling", "key", "over") else (CEM, DAN)
             whole = made(changed(card(), path_of(name), value), *by)
             yield f"{name} is {canonical(value).decode()[:40]}", whole, reason, ""
     for name, item, low, high in CASES["cases"]["sizes"]:

@@ -57,15 +57,10 @@ export function base58(bytes: Uint8Array): string {
   return text;
 }
 
-/** At most `most` characters, since this takes quadratic time. */
-export function fromBase58(text: string, most: number): Uint8Array | null {
-  if (text.length > most) return null;
+/** Of short texts, since this takes quadratic time. Any bytes for what is no base58: encode them again, and compare. */
+export function fromBase58(text: string): Uint8Array {
   let value = 0n;
-  for (const char of text) {
-    const digit = BASE58.indexOf(char);
-    if (digit < 0) return null;
-    value = value * 58n + BigInt(digit);
-  }
+  for (const char of text) value = value * 58n + BigInt(Math.max(0, BASE58.indexOf(char)));
   const digits = value === 0n ? "" : value.toString(16);
   const rest = Buffer.from(digits.length % 2 ? `0${digits}` : digits, "hex");
   const zeros = text.length - text.replace(/^1+/, "").length;

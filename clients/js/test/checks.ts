@@ -58,7 +58,7 @@ function* weaker(node: ts.Node): Generator<Weaker> {
     for (const field of first.properties) if (ts.isPropertyAssignment(field)) yield [field.initializer, ANYTHING];
   }
   const bounds = name === "within" ? WITHIN : (BOUNDS[name] ?? []);
-  for (const [i, bound] of bounds.entries()) if (bound && node.arguments[i]) yield [node.arguments[i], bound];
+  for (const [i, bound] of bounds.entries()) if (bound && node.arguments[i] && node.arguments[i].getText() !== "Infinity") yield [node.arguments[i], bound];
 }
 
 function* checks(file: string, source: ts.SourceFile): Generator<object> {

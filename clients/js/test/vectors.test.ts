@@ -19,6 +19,7 @@ type Fields = Record<string, any>;
 
 const CLIENT = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? ".." : "../..");
 const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(CLIENT, "../../protocol/vectors");
+const MOST_CPU = 1_000_000; // us, for any input
 const KINDS: Record<string, (value: unknown) => Json> = {
   "rollout-group": asGroup,
   announcement: asAnnouncement,
@@ -117,7 +118,7 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
     const { tag, hashes } = wire.readPullRequest(given);
     return { tag: hex(tag), hashes: hashes.map(hex) };
   },
-  "pull-reply": (given, { count }) => wire.readPullReply(given, count).map((each) => (each ? hex(each) : "")),
+  "pull-reply": (given, { count }) => wire.readPullReply(given, count).map(hex),
   punch: (given) => wire.readPunch(given).map(({ address, port }) => ({ ip: hex(address), port })),
   hello: (given) => wire.readHello(given),
   card: (given, { network, now, newest }) => {
@@ -135,6 +136,7 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
         const fields = { ...group, ...each };
         const given = input(each.input, bytes(group.base ?? ""));
         const what = `${file} ${each.tcId}: ${each.comment}`;
+        const began = process.cpuUsage();
         count += 1;
         try {
           const output = RUN[fields.type]!(given, fields);
@@ -145,6 +147,8 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json")))
           assert.equal(each.result, "invalid", `${what}: refused as ${error.reason}`);
           assert.ok(each.reasons.includes(error.reason), `${what}: ${error.reason}, not ${each.reasons}`);
         }
+        const { user, system } = process.cpuUsage(began);
+        assert.ok(user + system < MOST_CPU, `${what}: took ${user + system} us`);
       }
     }
     assert.equal(count, numberOfTests);
