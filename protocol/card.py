@@ -95,7 +95,7 @@ def read(data: bytes) -> Signed | Refusal:
     names = [(task.environment, task.version, task.dataset, task.config_id) for task in card.tasks]
     peers = {*card.signers, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
     sizes = (
-        (1, len(card.signers), MAX_SIGNERS),
+        (0, len(card.signers), MAX_SIGNERS),  # at least the threshold
         (1, card.threshold, len(card.signers)),
         (1, len(card.bootstrap), MAX_ADDRESSES),
         (1, len(names), MAX_TASKS),

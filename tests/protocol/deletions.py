@@ -1,8 +1,8 @@
 """Deletes each check of an implementation, one at a time: does a vector fail without it?
 
     python -m tests.protocol.deletions              # of protocol/*.py; what runs/deletions.jsonl has is not done again
-    python -m tests.protocol.deletions --source clients/js/src --checks CHECKS.jsonl --run COMMAND    # of another:
-                                                                       # clients/js/test/checks.ts has the words
+    python -m tests.protocol.deletions --source FOLDER --checks CHECKS.jsonl --run COMMAND    # of another one;
+                                                                    # clients/js/test/deletions.mjs does its own
 
 A check is what refuses: each condition before a raise or a Rejected, each bound of a field, each handler of an error.
 Ends with 1 if one can go unseen. CHECKS.jsonl has a line for each deletion: {"file", "line", "start", "end" (bytes),

@@ -69,7 +69,7 @@ export function readCard(line: Uint8Array): Signed {
   const peers = [...signers, ...bootstrap.map((address) => address.split("/p2p/").at(-1)!)];
   refuseUnless(peers.every((peer) => keyOf(peer) !== null), "names a key that is none");
   refuseUnless(
-    within(1, signers.length, limits.MAX_SIGNERS) &&
+    signers.length <= limits.MAX_SIGNERS &&
       within(1, threshold, signers.length) &&
       within(1, bootstrap.length, limits.MAX_CARD_ADDRESSES) &&
       within(1, tasks.length, limits.MAX_CARD_TASKS) &&

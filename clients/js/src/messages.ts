@@ -43,8 +43,8 @@ export const text = (most: number): Check => (value) =>
   typeof value === "string" && value.isWellFormed() && characters(value) <= most;
 export const integer = (most: number, least = 0): Check => (value) =>
   Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
-export const list = (each: Check, most: number, least = 0): Check => (value) =>
-  Array.isArray(value) && value.length >= least && value.length <= most && value.every(each);
+export const list = (each: Check, most: number, fewest = 0): Check => (value) =>
+  Array.isArray(value) && value.length >= fewest && value.length <= most && value.every(each);
 export const bytes = (size: number): Check => (value) => typeof value === "string" && fromBase64url(value)?.length === size;
 export const object = (fields: Record<string, Check>): Check => (value) => {
   if (value === null) return false;
