@@ -18,7 +18,8 @@ import * as wire from "../src/wire.js";
 type Part = string | { base: [number, number] } | { repeat: [string, number] };
 type Fields = Record<string, any>;
 
-const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? "../../protocol/vectors"; // `npm test` begins in clients/js
+const CLIENT = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? ".." : "../..");
+const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(CLIENT, "../../protocol/vectors");
 const MOST_CPU = 1_000_000; // us, for any input
 const KINDS: Record<string, (value: unknown) => Json> = {
   "rollout-group": asGroup,
