@@ -36,7 +36,6 @@ export const MAX_PULL_REPLY_BYTES = 524_288;
 export const MAX_HELLO_BYTES = 256;
 export const MAX_HELLO_VERSIONS = 16;
 export const MAX_VERSION = 2 ** 31 - 1;
-export const MAX_PUNCH_ENDPOINTS = 2;
 export const MAX_PUNCH_BYTES = 39;
 export const MAX_CARD_BYTES = 16_384;
 export const MAX_CARDS = 1_024;

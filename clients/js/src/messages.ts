@@ -68,7 +68,7 @@ const isQuestion = object({
   version: isName,
 });
 const isCall = object({ arguments: text(limits.MAX_ARGUMENT_CHARS), name: isName });
-const isTurn = object({ calls: list(isCall, limits.MAX_CALLS), text: text(limits.MAX_EPISODE_CHARS) });
+const isTurn = object({ calls: list(isCall, limits.MAX_CALLS), text: text(Infinity) }); // isEpisode bounds it
 const isTrace: Check = (value) => value === "" || bytes(limits.HOLDING_BYTES)(value);
 const hasShapeOfEpisode = object({ ended: isBoolean, trace: isTrace, turns: list(isTurn, limits.MAX_TURNS, 1) });
 const isEpisode: Check = (value) => {
