@@ -153,6 +153,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
             assert done.stdout.startswith("{"), done
             said["status"] = (done.stdout + done.stderr).encode()
             doctor = ended("doctor", "--home", home, "--bundle", tmp_path / "bundle.zip", *small, *url, env=env)
+            assert (tmp_path / "bundle.zip").exists(), doctor.stdout + doctor.stderr
             said["doctor"] = (doctor.stdout + doctor.stderr).encode()
             token = {"authorization": f"Bearer {(home / 'page.token').read_text().strip()}"}
             page = re.search(r"http://127\.0\.0\.1:\d+", (tmp_path / "output").read_text())
