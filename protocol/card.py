@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -63,7 +63,7 @@ class Task(Message):
 class Card(Message):
     """What the signers of a swarm say."""
 
-    format: Literal[1] = 1
+    format: Annotated[int, Field(ge=1, le=1)]
     name: Name
     network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, which makes it: `network_of`
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
@@ -109,7 +109,7 @@ def read(data: bytes) -> Signed | Refusal:
     names = [*map(_place, card.tasks)]
     peers = {*card.signers, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
     sizes = (
-        (1, len(card.signers), MAX_SIGNERS),
+        (0, len(card.signers), MAX_SIGNERS),  # at least the threshold
         (1, card.threshold, len(card.signers)),
         (1, len(card.bootstrap), MAX_ADDRESSES),
         (1, len(names), MAX_TASKS),

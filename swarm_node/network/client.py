@@ -114,10 +114,10 @@ class RemoteNetwork(Network):
         return self._before + self._alive.spent
 
     def why_alone(self) -> str:
-        """Why nothing external may have come, for a person; "" where the user wanted none."""
+        """Why nothing external may have come, for a person; "" while this node rests."""
         alive = self._alive
         if not self._config.enabled or self._resting:
-            return ""
+            return "" if self._config.enabled else "the network is off"
         if not alive.addresses and not alive.connected:
             return "the network is starting"
         if not alive.known and alive.strangers:
