@@ -27,14 +27,9 @@ CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a co
 HOME_FILE = "options.toml"  # in a home: options of every start there, the weakest of all that is given
 MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
-    programs.NodeConfig,
-    programs.CheckConfig,
-    programs.DoctorConfig,
-    programs.ArchiveConfig,
-    programs.BootstrapConfig,
-    programs.EvaluationConfig,
-    programs.AskConfig,
-)
+    programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig, programs.BootstrapConfig,
+    programs.EvaluationConfig, programs.AskConfig,
+)  # fmt: skip
 OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)

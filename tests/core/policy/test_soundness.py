@@ -62,20 +62,13 @@ GOOD = {"format": 1, "rounds": 3, "optimizer_steps": 3, "version": 3, "extra": {
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "null",
-        "{",
-        json.dumps({**GOOD, "rounds": "many"}),
-        json.dumps({**GOOD, "rounds": -1}),
-        json.dumps({**GOOD, "rounds": 3.5}),
-        json.dumps({**GOOD, "extra": 7}),
+        "", "[]", "null", "{", json.dumps({**GOOD, "rounds": "many"}), json.dumps({**GOOD, "rounds": -1}),
+        json.dumps({**GOOD, "rounds": 3.5}), json.dumps({**GOOD, "extra": 7}),
         json.dumps({key: value for key, value in GOOD.items() if key != "optimizer_steps"}),
-        json.dumps(GOOD).replace("3", "9" * 5000, 1),
-        "[" * 100_000,
+        json.dumps(GOOD).replace("3", "9" * 5000, 1), "[" * 100_000,
     ],
     ids=range(11),
-)
+)  # fmt: skip
 def test_a_malformed_state_is_damaged_and_said_in_one_line(text, tmp_path):
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(Damaged) as caught:
