@@ -156,12 +156,9 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     for source in given:
         values |= source.values
         for key in options(kind).keys() & source.values.keys():
-            if instead := options(kind)[
-                key
-            ].about.deprecated:  # as Field(deprecated="what to use") says, for one release
-                print(
-                    f"swarm-node: warning: {source.names[key]} goes with the next release; {instead}", file=sys.stderr
-                )
+            if instead := options(kind)[key].about.deprecated:  # by Field(deprecated="what to use"), for one release
+                warning = f"{source.names[key]} goes with the next release; {instead}"
+                print(f"swarm-node: warning: {warning}", file=sys.stderr)
     try:
         return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:
