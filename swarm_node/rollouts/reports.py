@@ -93,8 +93,9 @@ class RoundReport:
     seconds: Mapping[str, float]  # of wall clock by phase: see `PHASES`
     external_considered: Annotated[int, Metric("groups", "external ones that were scored, whatever became of them")] = 0
     external_reward: Annotated[Figure, Metric("", "mean over the completions of those")] = None
-    # The same by author: how many were "scored", "informative", "refused" by the defence and "trained" on.
-    external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(default_factory=dict)
+    external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(
+        default_factory=dict
+    )  # the same by author: how many were "scored", "informative", "refused" by the defence and "trained" on
     overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time
 
 
