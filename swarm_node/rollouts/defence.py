@@ -81,9 +81,7 @@ class NgramsLayer(Layer):
         external = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
-        return [
-            [i for i, text in enumerate(_texts([group])) if alarming.isdisjoint(strings_of(text))] for group in groups
-        ]
+        return [[i for i, t in enumerate(_texts([group])) if alarming.isdisjoint(strings_of(t))] for group in groups]
 
     def snapshot(self) -> Mapping[str, list[str]]:
         return self._alarm.snapshot()
@@ -198,9 +196,7 @@ def strings_of(text: str) -> frozenset[str]:
     """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
-    return frozenset(
-        part[i : i + n] for part in folded for n in range(1, LONGEST + 1) for i in range(len(part) + 1 - n)
-    )
+    return frozenset(t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n))
 
 
 class _Window:
