@@ -33,15 +33,13 @@ def test_what_fits_is_taken():
 @pytest.mark.parametrize(
     "tensors",
     [
-        {**optimiser(), "0.exp_avg": torch.zeros(3, 3)},
-        {**optimiser(), "0.exp_avg": torch.zeros(6, 4)},
-        {**optimiser(), "1.exp_avg_sq": torch.full((5,), float("nan"))},
-        {**optimiser(), "2.exp_avg": torch.zeros(5)},
+        {**optimiser(), "0.exp_avg": torch.zeros(3, 3)}, {**optimiser(), "0.exp_avg": torch.zeros(6, 4)},
+        {**optimiser(), "1.exp_avg_sq": torch.full((5,), float("nan"))}, {**optimiser(), "2.exp_avg": torch.zeros(5)},
         {**optimiser(), "exp_avg": torch.zeros(5)},
         {name: tensor for name, tensor in optimiser().items() if name != "1.exp_avg"},
     ],
     ids=["smaller", "larger", "nan", "no such weight", "no number", "one missing"],
-)
+)  # fmt: skip
 def test_what_does_not_fit_is_damaged(tensors):
     with pytest.raises(Damaged):
         soundness.check_optimizer(tensors, PARAMETERS)
