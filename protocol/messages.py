@@ -63,6 +63,7 @@ class Episode(Message):
     turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
 
     def model_post_init(self, context: Any, /) -> None:
+        """Raises ValueError for more characters than there may be, and for a trace without turns that have one."""
         if self.chars > limits.MAX_EPISODE_CHARS:
             raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
         if self.single == bool(self.trace):

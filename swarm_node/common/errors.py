@@ -33,7 +33,7 @@ def exit_code(error: BaseException | None) -> int:
         passing = isinstance(error, OSError) and error.errno in _PASSING
         if unresolved or passing or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
             return os.EX_TEMPFAIL
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or error.__context__  # "from None" hides a cause, as httpcore does, and it stays one
     return 2
 
 

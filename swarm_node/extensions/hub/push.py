@@ -34,8 +34,11 @@ class PushConfig(TakenConfig):
 def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     """The model's address on the hub. UserError: one line, without the token."""
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    if HF_HUB_OFFLINE:
+        raise UserError(f"{repo} cannot be pushed: HF_HUB_OFFLINE is set; unset it")
     hub = HfApi()
     try:
         made = hub.create_repo(repo, private=not public, exist_ok=True)
@@ -44,8 +47,6 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
     except HfHubHTTPError as error:
         raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
-    except OfflineModeIsEnabled as error:  # a setting, which does not pass: the code is 2, not 75
-        raise UserError(f"{repo} could not be pushed: {_line(error)}") from None
     except Exception as error:  # whatever a network does
         raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
     return str(made)
