@@ -154,6 +154,7 @@ class RealRun(Run):
             before = now
 
     def memory_mb(self) -> float:
+        """Of the nodes that run."""
         return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
 
     def close(self) -> None:
