@@ -211,9 +211,7 @@ def strings_of(text: str) -> frozenset[str]:
     """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
-    return frozenset(
-        part[i : i + n] for part in folded for n in range(1, LONGEST + 1) for i in range(len(part) + 1 - n)
-    )
+    return frozenset(t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n))
 
 
 class _Window:

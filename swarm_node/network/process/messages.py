@@ -28,9 +28,7 @@ class Memory(Message, frozen=True):
 
     port: int = 0  # listened on
     exchange: Remembered = Remembered()
-    peers: dict[PeerId, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # addresses by which others were reached, the best first
+    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # addresses that reached others, the best first
     private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 

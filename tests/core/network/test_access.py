@@ -47,14 +47,10 @@ def test_what_is_blocked_is_blocked_and_an_allow_list_blocks_all_others() -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "block_peers = 1",
-        "block_peers = [1]",
-        "blocks = []",
-        "block_networks = ['x']",
-        "[",
+        "block_peers = 1", "block_peers = [1]", "blocks = []", "block_networks = ['x']", "[",
         "allow_networks = ['1.1.1.1/8']",
     ],
-)
+)  # fmt: skip
 def test_a_mistake_in_the_lists_is_one_line(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse(text)

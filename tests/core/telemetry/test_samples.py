@@ -77,9 +77,7 @@ def test_every_kind_has_its_turn(tmp_path: Path) -> None:
     samples = ring(tmp_path, clock)
     kinds = [(True, True), (False, True), (False, False)]
     for number in range(6):
-        samples.take(
-            number, [sample(scored(), local=local, why="" if trained else "refused") for local, trained in kinds]
-        )
+        samples.take(number, [sample(scored(), local=local, why="" if trained else "no") for local, trained in kinds])
         clock.now += 1.0
     found = [(each["local"], each["trained"]) for each in lines(tmp_path / FILE)]
     assert found == kinds * 2

@@ -91,9 +91,7 @@ def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -
     (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
     assert isinstance(group, GeneratedGroup)
     assert not any(stop in one.text for one in group.completions)
-    cut = [
-        (one, policy.decode([list(tokens.ids)])[0]) for one, tokens in zip(group.completions, group.tokens, strict=True)
-    ]
+    cut = [(one, policy.decode([list(t.ids)])[0]) for one, t in zip(group.completions, group.tokens, strict=True)]
     assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
 
 
