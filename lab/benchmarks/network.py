@@ -35,7 +35,7 @@ def cards(count: int, issued: int = 0) -> list[bytes]:
     said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384, **when}
     said |= {"name": "benchmark", "network": "", "signers": ids, "bootstrap": (f"/ip4/8.8.4.4/tcp/1/p2p/{ids[0]}",)}
     for number in range(1, count + 1):
-        card = Card(**said, number=number)
+        card = Card(**said, format=1, number=number)
         said["network"] = network_of(card)
         chain.append(codec.encode(reduce(sign, signers, Signed(card=card, signatures={}))))
     return chain
