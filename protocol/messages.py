@@ -1,5 +1,5 @@
-"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel. And why a message
-is refused: a value to count, never an exception.
+"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel. And why one is
+refused: a value to count, never an exception.
 
 Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
