@@ -24,6 +24,7 @@ class AdmissionRules:
     local_id: PeerId
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
     differs: Callable[[Question], bool] = lambda question: False  # whether it is known to do otherwise than its digest
+    turns: Callable[[Question], int] = lambda question: 1  # of its episodes at most; of 1, a completion is one
     max_episodes: int = limits.MAX_EPISODES  # per group
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
     version: Version = CURRENT
@@ -60,8 +61,13 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
         (Reason.WRONG_SEED, lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version)),
         (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
         (Reason.EPISODE_TOO_LONG, lambda: any(each.chars > rules.max_episode_chars for each in group.episodes)),
-        (Reason.SEVERAL_TURNS, lambda: not all(each.single for each in group.episodes)),
+        (Reason.SEVERAL_TURNS, lambda: not _replayable(group, rules.turns(question))),
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
         (Reason.OTHER_ENVIRONMENT, lambda: rules.differs(question)),
     )
     return next((Rejected(reason) for reason, objects in checks if objects()), group)
+
+
+def _replayable(group: RolloutGroup, turns: int) -> bool:
+    """Whether all are completions, or the receiver plays episodes of this question as long as these."""
+    return all(each.single or 1 < turns >= len(each.turns) for each in group.episodes)

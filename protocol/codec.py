@@ -55,9 +55,23 @@ def content_hash(payload: bytes) -> bytes:
 
 def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT) -> str:
     """Tells environments of one name and version apart. `behaviour`: of questions 0 to 3 of `addressing.FINGERPRINT`,
-    the prompt and the scores of the empty text and of "0" with six decimals; nothing of one that has none."""
-    text = _JSON.encode(behaviour).encode("utf-8", "backslashreplace").decode()  # a plug-in may say what is no text
-    return to_text(hashlib.sha256(version.text("environment", salt, text)).digest()[: limits.HOLDING_BYTES])
+    the prompt and the scores of the empty text and of "0" with six decimals, or of one of several turns score and trace
+    after each turn of a probe; nothing of one that has none."""
+    return _fingerprint(version.text("environment", salt, _spelt(behaviour)))
+
+
+def trace(opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT) -> str:
+    """Tells an episode from one that went otherwise: what the environment said at first and after each turn, and
+    whether it then ended the episode."""
+    return _fingerprint(version.text("transcript", _spelt([opening, observations, done])))
+
+
+def _spelt(value: object) -> str:
+    return _JSON.encode(value).encode("utf-8", "backslashreplace").decode()  # a plug-in may say what is no text
+
+
+def _fingerprint(text: bytes) -> str:
+    return to_text(hashlib.sha256(text).digest()[: limits.HOLDING_BYTES])
 
 
 def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:

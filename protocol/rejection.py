@@ -17,7 +17,7 @@ class Reason(StrEnum):
     WRONG_SEED = "wrong seed"
     TOO_MANY_EPISODES = "too many episodes"
     EPISODE_TOO_LONG = "episode too long"
-    SEVERAL_TURNS = "several turns"  # or calls: no node replays them yet
+    SEVERAL_TURNS = "several turns"  # or calls, and this node does not play so many turns of that question
     UNKNOWN_QUESTION = "unknown question"
     OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
 

@@ -1,5 +1,6 @@
 """Tiny models, tokenizers, groups and one small environment, made here: nothing is downloaded and nothing is a mock."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,15 +11,27 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from protocol import codec
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Question, Round, Turn
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.network.in_memory import Alone, MemorySwarm
 from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, Generated, ScoredGroup, Selection, Skipped, Tokens
+from swarm_node.rollouts.groups import (
+    Catalogue,
+    ExternalGroup,
+    Generated,
+    Played,
+    Plays,
+    ScoredGroup,
+    Selection,
+    Skipped,
+    Tokens,
+    ToPlay,
+)
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
 from swarm_node.rollouts.sampler import Sampler, UniformSampler
@@ -205,8 +218,36 @@ class Digits:
             for asked, texts in completions
         ]
 
+    def turns(self, question: Question) -> int:
+        return 1
+
+    def play(
+        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
+    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+        raise NotImplementedError("a question has one turn")
+
     def close(self) -> None:
         pass
+
+
+class Guessing(Digits):
+    """Of several turns: a turn is right if it has a digit from `right` on, and is told if it has a smaller one."""
+
+    most, right = 4, 7
+
+    def turns(self, question: Question) -> int:
+        return self.most
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return [tuple(map(self._played, episodes)) for _, episodes in asked]
+
+    def _played(self, turns: Sequence[Turn]) -> Played:
+        best = [max((int(c) for c in turn.text if c in "0123456789"), default=-1) for turn in turns]
+        over = next((number for number, digit in enumerate(best) if digit >= self.right), len(best))
+        said = tuple((("<higher>",) if digit >= 0 else ("a digit?",)) for digit in best[:over])
+        done = over < len(best)
+        trace = codec.to_text(hashlib.sha256(repr((said, done)).encode()).digest()[:8])
+        return Played((*said, *[()] * done), done, max(best[-1], 0) / 9, trace)
 
 
 IDENTITIES = [Identity.from_seed_bytes(bytes([65 + k]) * 32) for k in range(9)]
@@ -249,7 +290,9 @@ def make_node(
 
 def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
     identity = IDENTITIES[number]
-    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).catalogue.knows))
+    environment = environment or Digits()
+    rules = AdmissionRules("test", identity.peer_id, environment.catalogue.knows, turns=environment.turns)
+    return swarm.join(identity, rules)
 
 
 def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:

@@ -7,13 +7,13 @@ beside others      generation (Hugging Face), step (TRL), real (TRL with its def
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of real models     answerable (which tasks one answers before training)
 of the node        card (everything that wants one), fp8_gpu, group_path (which files an external group passes),
-                   memory_plan (what fits on which card), node_memory (of all processes), scoring, start
-                   (seconds to the first line), swarm (where a round spends its time)
+                   memory_plan (what fits on which card), node_memory (of all processes), replay (of
+                   episodes), scoring, start (seconds to the first line), swarm (where a round spends its time)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), resident (memory), network (groups), waiting, pages (what a reader of the
                    documentation does; tests, too), internet (hosts in network namespaces, for tests), shapes (of real
                    models), served (a model of ours behind OpenAI's API; studies and tests)
-other processes    group_path_peer and group_path_tracer, for group_path
+other processes    group_path_peer and group_path_tracer, for group_path; replayed, for replay and fuzzing
 
 The environment is set here because it counts only before torch, transformers and TRL are imported.
 """

@@ -10,6 +10,7 @@ carried    right answers that carry free text (carriers): what of it is paid
 spellings  honest spellings of right answers: our scores beside the library's
 backups    mutated backups: what `restore` does with them
 folders    payloads in every field of a folder, a backup and a page's forms (stranger): whether any of them runs
+forged_episodes  trajectories that were not generated so, against replay
 interrupts Ctrl-C while a command starts
 hostile_peer  a peer that attacks a swarm by several kinds; studies start it
 """

@@ -88,7 +88,7 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
         tally.slowest = max(tally.slowest, time.monotonic() - began)
         tally.answers += 1
         if not isinstance(reply, tuple):
-            tally.skipped[reply.reason if not isinstance(reply, str) else "nonsense"] += 1
+            tally.skipped[reply.reason if isinstance(reply, Skipped) else "nonsense"] += 1
         elif (reply[0] if mode == "library" else rewarded(reply[0])) >= REWARDED and not same(text, key):
             tally.forged.append(label)
     if _honest(scoring, question, key) != honest:

@@ -13,34 +13,36 @@ from typing import Any
 
 import msgspec
 
+from lab.benchmarks import network
 from lab.fuzzing.mutation import mutate_json
 from lab.vectors.forms import load
 from lab.vectors.keys import sealed
 from lab.vectors.reading import read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
-from protocol.card import Refusal
+from protocol.card import Refusal, Signed, go_on, network_of
 from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
 from protocol.rejection import Rejected
 from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
+from swarm_node.extensions.episodes.source import begin
 from swarm_node.network import varint
-from swarm_node.network.actions import Action, Call, Deliver, Remembered
+from swarm_node.network.actions import Action, Call, Cards, Deliver, Remembered
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, relays
-from swarm_node.scoring import children, client
-from swarm_node.scoring.contract import BrokenFrame, Reader, encode
+from swarm_node.scoring import children, client, contract, playing
+from swarm_node.scoring.contract import BrokenFrame, Reader, Replay, Turn, encode
 from swarm_node.settings import NetworkConfig
 
 SWARM = "fuzz"
 PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 41)]
 US, AUTHOR = PEERS[0], PEERS[1]
 LONGEST_SEED = 4096  # bytes
-NO_DECODERS = ("message", "held-out-text", "environment-digest")
+NO_DECODERS = ("message", "held-out-text", "environment-digest", "transcript")
 SIGNED = {"rollout-group": "rollout-group", "announcement": "announcement", "signature": "rollout-group"}
 
 Dress = Callable[[Random, bytes], bytes]
@@ -68,7 +70,10 @@ def targets() -> dict[str, Target]:
             [encode([1.0, 0.0]), encode({"skipped": "x"}), encode("text")], _scoring_frame
         ),
         "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
+        "episodes of a scoring child": Target([_played()], _child_episodes),
+        "episodes of the scoring process": Target([encode(_told())], _episodes_frame, _canonical_frame),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
+        "cards of a peer": Target([wire.encode_cards(CHAIN[1:])], _cards, _with_another_card),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
         "reply, as handled": Target([items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply),
     }
@@ -131,6 +136,23 @@ def _announcement(author: Identity, seq: int) -> bytes:
         seq=seq,
     )
     return codec.seal(value, author, SWARM)
+
+
+CHAIN = network.cards(3)
+FIRST_CARD = Signed.model_validate_json(CHAIN[0]).card
+
+
+def _cards(data: bytes) -> str:
+    cards = wire.decode_cards(data)
+    if isinstance(cards, Rejected):
+        return _label(cards)
+    found = go_on(FIRST_CARD, cards)
+    assert isinstance(found, Refusal) or cards == CHAIN[1 : 1 + len(cards)], "nobody signed this"
+    return str(found) if isinstance(found, Refusal) else "ok"
+
+
+def _with_another_card(rng: Random, data: bytes) -> bytes:
+    return data if rng.random() < 0.5 else wire.encode_cards([mutate_json(rng, CHAIN[1]), CHAIN[2]])
 
 
 def _canonical(rng: Random, data: bytes) -> bytes:
@@ -218,6 +240,52 @@ def _child_bytes(data: bytes) -> str:
     return verdict if isinstance(verdict, str) else "scores"
 
 
+_TURNS = ((Turn("100"), Turn("", (contract.Call("calculate", "{}"),) * 2), Turn("1")), (Turn("é"),))
+
+
+def _played() -> bytes:
+    """What an honest child says of these turns."""
+    return playing.play(begin("bisect", "hard", 1, 0), _TURNS)
+
+
+def _told() -> dict[str, Any]:
+    return {"played": playing.read(_played(), _TURNS)}
+
+
+def _child_episodes(data: bytes) -> str:
+    try:
+        played = playing.read(data, _TURNS)
+    except ValueError:
+        return "broken"
+    return played if isinstance(played, str) else _sound(played)
+
+
+def _episodes_frame(data: bytes) -> str:
+    try:
+        frame = Reader(io.BytesIO(data).read).read()
+        reply = client._checked(frame, ("bisect", "hard", 1, 0, _TURNS))
+    except BrokenFrame:
+        return "broken"
+    return _sound(reply) if isinstance(reply, list) else "skipped"
+
+
+def _sound(played: Sequence[Replay | object]) -> str:
+    """Nothing is taken that is no text, too long or of another number."""
+    assert len(played) == len(_TURNS)
+    for turns, each in zip(_TURNS, played, strict=True):
+        if isinstance(each, Replay):
+            said = "".join(text for turn in each.observations for text in turn).encode().decode()
+            assert len(each.observations) == len(turns) and 0.0 <= each.score <= 1.0
+            assert len(said) <= contract.MAX_OBSERVED_CHARS
+    return "read"
+
+
+def _canonical_frame(rng: Random, data: bytes) -> bytes:
+    """Every second time only the content is wrong."""
+    body = mutate_json(rng, data[4:])
+    return data if rng.random() < 0.5 else len(body).to_bytes(4) + body
+
+
 _METADATA = {
     "result": [3, 4], "numbers": [2, 3, 5], "target": 11, "numerator": 6, "denominator": 8, "simplified_numerator": 3,
     "simplified_denominator": 4, "valid_answers": ["_ Q"], "variables": ["x"], "variable": "x", "integrand": "3*x**2",
@@ -261,6 +329,7 @@ class Handlers:
         return [b"\x00" + each for each in exchange] + [
             b"\x01" + wire.encode_pull(tag, [key, bytes(32)]),
             b"\x02" + wire.encode_hello(SWARM),
+            b"\x03" + wire.encode_card_request(network_of(FIRST_CARD), 7),
         ]
 
     def dress(self, rng: Random, data: bytes) -> bytes:
@@ -274,7 +343,7 @@ class Handlers:
 
     def request(self, data: bytes) -> str:
         self._now += 0.3
-        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO)[data[0] % 3 if data else 0]
+        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD)[data[0] % 4 if data else 0]
         self._next_caller()
         caller = self._callers[self._turn % len(self._callers)]
         reply = self._node.answer(caller, protocol, data[1:], self._now)
@@ -300,10 +369,13 @@ class Handlers:
         self._calls.remove(call)
         actions = self._node.replied(call.token, data, self._now)
         self._take(actions)
+        taken = [card for action in actions if isinstance(action, Cards) for card in action.cards]
+        assert taken == CHAIN[1 : 1 + len(taken)], "nobody signed this"
         return f"{wire.NAMES[call.protocol]}: {sorted({type(action).__name__ for action in actions})}"
 
     def _exchange(self, who: Identity, number: int) -> Exchange:
         exchange = Exchange(who, SWARM, NetworkConfig(), Random(number), self._now)
+        exchange.go_by(CHAIN[: 1 + 2 * number], self._now)
         for peer in PEERS:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)

@@ -26,7 +26,7 @@ from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
 from lab.benchmarks import command
 from swarm_node.environments.reasoning_gym.catalogue import REFUSED
 from swarm_node.environments.reasoning_gym.source import LibraryItem, NoQuestion
-from swarm_node.scoring.children import is_score
+from swarm_node.scoring.contract import is_score
 
 ORDERS = ("forwards", "backwards")
 LEVELS = {"easy": 0, "medium": 1, "hard": 2}

@@ -165,6 +165,7 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     ),
     "rollout-group": _group,
     "signature": _or(Reason.BAD_AUTHOR, _signature),
+    "transcript": lambda data, fields: codec.trace(*json.loads(data)),
     "swarm-name": _or(Reason.MALFORMED, _swarm_name),
 }
 

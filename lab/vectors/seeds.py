@@ -1,4 +1,4 @@
-"""Seeds of questions, which of them are held out for evaluation, and digests of environments."""
+"""Seeds of questions, which of them are held out for evaluation, digests of environments and traces of episodes."""
 
 import hashlib
 from base64 import urlsafe_b64encode
@@ -45,7 +45,7 @@ def seeds() -> list[Group]:
             held.valid(f"{distance} from a held-out seed", b"", right, "HeldOut", seed=seed + distance)
     for text in ("", "What is 3 + 4?", "caf\u00e9", "\U0001f41d", *map(str, range(9))):
         texts.valid("a question", text.encode(), hashlib.sha256(text.encode()).digest()[0] < 64)
-    return [group, evaluation, held, texts, digests()]
+    return [group, evaluation, held, texts, digests(), transcripts()]
 
 
 def digests() -> Group:
@@ -63,6 +63,23 @@ def digests() -> Group:
             text = f"swarm-node/{VERSION}/environment\0{salt}\0".encode() + canonical(behaviour)
             digest = hashlib.sha256(text).digest()[: LIMITS["HOLDING_BYTES"]]
             group.valid(name, canonical(behaviour), urlsafe_b64encode(digest).rstrip(b"=").decode(), salt=salt)
+    return group
+
+
+def transcripts() -> Group:
+    """The input is the transcript in canonical form, its output the trace."""
+    group, opening = Group("transcript"), "Guess my number from 1 to 7 in 3 guesses."
+    for name, replies, done in (
+        ("one turn, and then nothing", [[]], True),
+        ("left by the policy", [["higher"], ["lower"]], False),
+        ("ended by the environment", [["higher"], ["lower"], []], True),
+        ("the same, not ended", [["higher"], ["lower"], []], False),
+        ("a reply for each call", [["2", "error: no tool x, but calculate"], ["3"], []], True),
+        ("replies beyond ASCII", [['\u00e9\u2028\U0001f41d\n"\\/'], []], True),
+    ):
+        text = f"swarm-node/{VERSION}/transcript\0".encode() + canonical([opening, replies, done])
+        trace = hashlib.sha256(text).digest()[: LIMITS["HOLDING_BYTES"]]
+        group.valid(name, canonical([opening, replies, done]), urlsafe_b64encode(trace).rstrip(b"=").decode())
     return group
 
 

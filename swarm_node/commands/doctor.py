@@ -26,9 +26,10 @@ from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DoctorConfig, NodeConfig
+from swarm_node.settings import DoctorConfig, NodeConfig, adjusted
 from swarm_node.settings.command_line import from_command_line
 
+SAME_CODE = "install the same code and packages as the others"
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
 
 PAGE = """\
@@ -52,8 +53,10 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     yield _disk(home)
     yield _sandbox()
     yield _confinement()
-    identity = None
+    identity, lines = None, list[str]()
     try:
+        config = adjusted(config, lines.append)
+        yield from (Finding("swarm", Level.OK, line) for line in lines)
         check_addresses(config.network)
         identity = load_identity(home)
         yield Finding("identity", Level.OK, f"{identity.peer_id} in {home}")
@@ -146,7 +149,10 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
             text = f"{count} groups of {printable(task)} are of another environment of that name and version"
-            yield Finding("environment", Level.NOTE, f"{text}: install the same code and packages as the others")
+            yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
+    for task in (answer.get("training") or {}).get("odd", ()):
+        text = f"episodes of {printable(task)} go otherwise here than for several peers"
+        yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):

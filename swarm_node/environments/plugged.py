@@ -8,18 +8,20 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers, ScoredEnvironment
+from swarm_node.environments.scored import Answers, EpisodicEnvironment, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
+from swarm_node.scoring import contract
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
 
 SECONDS = 60.0  # for its imports
@@ -35,6 +37,14 @@ class Facts(BaseModel):
     name: Name
     version: Name
     tasks: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)]
+    turns: Annotated[int, Field(ge=1, le=MAX_TURNS)]
+    probe: Annotated[tuple[contract.Turn, ...], Field(max_length=contract.MAX_PROBE)]
+
+    @model_validator(mode="after")
+    def _probed(self) -> Self:
+        if self.turns > 1 and not self.probe:
+            raise ValueError("an episode of several turns has a probe")
+        return self
 
 
 class PluggedKind(EnvironmentKind):
@@ -84,5 +94,7 @@ class PluggedKind(EnvironmentKind):
         settings = config.environment
         facts = self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
-        rule, answers = RewardRule(settings.scoring), Answers.configured(settings)
-        return ScoredEnvironment(facts.name, facts.version, facts.tasks, tasks, scoring, rule, answers)
+        common = facts.name, facts.version, facts.tasks, tasks, scoring, RewardRule(settings.scoring)
+        if facts.turns > 1:
+            return EpisodicEnvironment(*common, facts.turns, facts.probe)
+        return ScoredEnvironment(*common, Answers.configured(settings))

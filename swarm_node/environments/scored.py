@@ -1,9 +1,9 @@
 """The environments of a node: how a question is asked, where its answer stands, what has been scored already.
 
-A scoring process builds questions and scores answers (`ScoredEnvironment`), and a node may have several environments
-(`Mixture`). `Answers` is a node's own choice: an address names the bare question, so nodes with other forms and shots
-still score each other's groups, each by its own form. A completion is hostile text: reading it is string work in linear
-time. What stands beside the answer is paid nothing, but trained on; `whole` alone leaves no room for it.
+A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's own choice: an
+address names the bare question, so nodes with other forms and shots still score each other's groups, each by its own
+form. A completion is hostile text: reading it is string work in linear time. What stands beside the answer is paid
+nothing, but trained on; `whole` alone leaves no room for it.
 """
 
 import hashlib
@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
 from protocol import codec
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Question, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.kinds import EVALUATION, AskingEnvironment, split_task
+from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
+from swarm_node.rollouts.groups import Catalogue, Played, Plays, Skipped, Tasks, ToPlay
+from swarm_node.scoring import contract
 from swarm_node.scoring.client import Item, Reply, Scoring
-from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
+from swarm_node.scoring.contract import AFTER_THE_END, NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION, Replay
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
@@ -32,12 +32,9 @@ KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of its questions 0 to 3
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
-LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
 Shot = tuple[str, str]  # question, answer
 Rewards = tuple[float, ...] | Skipped
-A = TypeVar("A")
-R = TypeVar("R")
 
 
 def in_tags(text: str) -> str:
@@ -216,6 +213,13 @@ class ScoredEnvironment:
             self._rewards[key] = rewards
         return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
 
+    def turns(self, question: Question) -> int:
+        return self._known.turns(question)
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        """See `EpisodicEnvironment`."""
+        return [Skipped(UNKNOWN_QUESTION)] * len(asked)
+
     def digest(self, task: tuple[str, str]) -> str:
         """What this environment does with a task: see protocol/README.md. Made once in a process and never kept, since
         code may change under its version."""
@@ -271,9 +275,9 @@ class ScoredEnvironment:
         about = {"environment": self.name, "version": self.version, "digest": self.digest(task)}
         return Question(dataset=task[0], config_id=task[1], seed=seed, index=index, **about)
 
-    def _item(self, question: Question, texts: tuple[str, ...] | None) -> Item:
+    def _item(self, question: Question, asked: contract.Asked) -> Item:
         """A request to the scoring process."""
-        return question.dataset, question.config_id, question.seed, question.index, texts
+        return question.dataset, question.config_id, question.seed, question.index, asked
 
 
 def _skipped(reply: Reply) -> Skipped:
@@ -287,77 +291,72 @@ def _key(question: Question, texts: Sequence[str]) -> bytes:
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
 
 
-class Mixture:
-    """Takes an equal share of the questions from each environment. All peers must use the same names."""
+class EpisodicEnvironment(ScoredEnvironment):
+    """Some tasks of an `EpisodeSource`. Its prompts are shown as they are, and its turns are read by itself alone."""
 
-    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
-        """`at_once`: tasks of each that are asked at a time; 0 for all."""
-        self._environments, self._at_once = dict(environments), at_once
-        self.notes = [note for each in environments.values() for note in each.notes]
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        catalogue: Tasks,
+        tasks: Sequence[str],
+        scoring: Scoring,
+        rule: RewardRule,
+        turns: int,
+        probe: Sequence[contract.Turn],
+    ) -> None:
+        """`turns` and `probe`: those of the source."""
+        super().__init__(name, version, catalogue, tasks, scoring, rule, WHOLE)
+        self._known = Catalogue({name: (version, catalogue)}, {name: turns})
+        self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
 
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Questions that do not divide evenly go to the environments in turn, round by round."""
-        names = list(self._environments)
-        share, rest = divmod(count, len(names))
-        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        openings = self.prompts([question for question, _ in asked])
+        found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
+        places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
+        items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]
+        for place, reply in zip(places, self.scoring.ask(items), strict=True):
+            found[place] = self._played(str(openings[place]), reply) if isinstance(reply, list) else _skipped(reply)
+        return found
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """Of episodes of one turn without calls."""
+        plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
         return [
-            question
-            for name, environment in self._environments.items()
-            for question in environment.sample(author, now, share + (name in lucky))
+            each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
+            for each in plays
         ]
 
-    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
-        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
-        as it asks at once, that are not learned yet; all of it where every one is learned."""
-        chosen: list[str] = []
-        for environment in self._environments.values():
-            if self._at_once:
-                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
-                environment.asked = tuple(left[: self._at_once]) or environment.tasks
-            chosen += map("/".join, environment.asked)
-        return tuple(chosen)
+    def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
+        """What the scoring process said of the episodes of one question, with rewards in place of scores."""
+        return tuple(
+            Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
+            if isinstance(each, Replay)
+            else Skipped(AFTER_THE_END)
+            for each in reply
+        )
 
-    @property
-    def catalogue(self) -> Catalogue:
-        joined = [each.catalogue.environments for each in self._environments.values()]
-        return Catalogue({name: entry for environments in joined for name, entry in environments.items()})
-
-    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
-
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
-
-    def close(self) -> None:
-        for environment in self._environments.values():
-            environment.close()
-
-    def _asked(
-        self,
-        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
-        items: Sequence[A],
-        names: Sequence[str],
-    ) -> list[R | Skipped]:
-        """Replies to all items, each of the environment of its name."""
-        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
-        for name, environment in self._environments.items():
-            if places := [place for place, asked in enumerate(names) if asked == name]:
-                replies = _guarded(method(environment), [items[place] for place in places])
-                for place, reply in zip(places, replies, strict=True):
-                    results[place] = reply
-        return results
+    def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
+        places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
+        asked, played = (self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes))
+        return [
+            [opening, *(text for each in found if isinstance(each, Replay) for text in _told(opening, each))]
+            if isinstance(opening, str) and isinstance(found, list)
+            else []
+            for opening, found in zip(asked, played, strict=True)
+        ]
 
 
-def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
-    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
+def _told(opening: str, replay: Replay) -> tuple[str, str]:
+    return f"{abs(replay.score):.6f}", _trace(opening, replay)
 
-    Only a user's mistake, such as a scoring process that cannot start, ends the run, since it would recur in every
-    round.
-    """
-    try:
-        replies = ask(asked)
-    except UserError:
-        raise
-    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
-        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
-    return list(replies)
+
+def _trace(opening: str, replay: Replay) -> str:
+    return codec.trace(opening, replay.observations, replay.done)
+
+
+def _plain(turns: Sequence[Turn]) -> tuple[contract.Turn, ...]:
+    return tuple(
+        contract.Turn(turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls))
+        for turn in turns
+    )

@@ -1,6 +1,6 @@
 """What the exchange wants done and remembered. It never acts: its runner does the calls and says how they went.
 
-`Deliver` and `Refuse` go to the trainer as they are: see process/messages.py.
+`Deliver`, `Refuse` and `Cards` go to the trainer as they are: see process/messages.py.
 """
 
 from dataclasses import dataclass
@@ -46,6 +46,12 @@ class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     reason: Reason
 
 
+class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """To the trainer: what a peer has beyond the newest card here. From it: the whole chain that counts from now on."""
+
+    cards: tuple[bytes, ...]  # the oldest first
+
+
 @dataclass(frozen=True, slots=True)
 class Disconnect:
     """Hang up on a peer: banned."""
@@ -53,7 +59,8 @@ class Disconnect:
     peer: PeerId
 
 
-Action = Call | Deliver | Refuse | Disconnect
+ForTrainer = Deliver | Refuse | Cards
+Action = Call | ForTrainer | Disconnect
 
 
 class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,15 +4,14 @@ The home folder holds everything: identity, checkpoints, events and manifest. St
 exactly where the last checkpoint was taken.
 """
 
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
 
 from protocol.messages import PeerId
-from swarm_node.environments.registry import leaving
-from swarm_node.environments.scored import Mixture
+from swarm_node.environments.registry import Mixture, leaving
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
@@ -51,7 +50,8 @@ def work(
         as_asked = kept.pinned()
         config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
-            ahead = stack.enter_context(scoring_ahead(config, peer_id)) if config.network.enabled else None
+            sharing = scoring_ahead(config, peer_id, progress.note) if config.network.enabled else nullcontext()
+            ahead = stack.enter_context(sharing)
             build = partial(build_learner, config, peer_id, environment, network)
             learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
             config, policy, node = learner.config, learner.policy, learner.node
@@ -76,9 +76,8 @@ def work(
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)
-            guests = (guest, traffic, progress)
-            session = Session(runner, keeper, validation, network, stop, telemetry, *guests, kept.done)
-            session.run(config.max_rounds)
+            watched = runner, keeper, validation, network, stop, telemetry, guest, traffic, progress
+            Session(*watched, kept.done).run(config.max_rounds)
 
 
 def warn(telemetry: Telemetry, learner: Learner, environment: Mixture) -> None:

@@ -1,12 +1,13 @@
 """Makes a node of what needs torch, generator and trainer, and what scores external groups for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic, perf_counter
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.round import Node, score_external
+from swarm_node.node.round import Node, judging
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
@@ -144,16 +145,18 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
 
 
 @contextmanager
-def scoring_ahead(config: LearningConfig, peer_id: PeerId) -> Iterator[ExternalScoring]:
+def scoring_ahead(
+    config: LearningConfig, peer_id: PeerId, note: Callable[[str, Any], None]
+) -> Iterator[ExternalScoring]:
     """External groups scored in a thread until the context ends, in an environment of their own with less time for a
-    group, so that a slow one holds up no local group."""
+    group, so that a slow one holds up no local group. `note` is told of which tasks it is the odd one, as `odd`."""
     less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
     environment = build_environment(less, prepare=True)
 
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
 
-    scoring = ScoringAhead(partial(score_external, environment), monotonic, Random(), warm)
+    scoring = ScoringAhead(judging(environment, monotonic, partial(note, "odd")), monotonic, Random(), warm)
     scoring.start()
     try:
         yield scoring

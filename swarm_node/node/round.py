@@ -16,7 +16,9 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.node.episodes import complete
 from swarm_node.rollouts.groups import (
+    DIVERGED,
     HUNG,
     NO_BETTER,
     Counts,
@@ -31,6 +33,7 @@ from swarm_node.rollouts.groups import (
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
+from swarm_node.rollouts.replay import Divergence, replayed
 from swarm_node.rollouts.reports import PHASES, RoundReport
 from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
@@ -148,7 +151,7 @@ class Node:
             self.watch(selection)
         groups = selection.generated.groups
         written = groups + selection.generated.answers
-        lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
+        lengths = [tokens.written for group in written for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in written for completion in group.group.episodes]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
@@ -219,7 +222,7 @@ class Node:
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
-            generated = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
+            generated = complete(self.environment, self.generator, asked, self.group_size, stream)
         groups, kept, written = [], [], []
         for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):
@@ -237,10 +240,25 @@ class Node:
         return scored, skipped, _sum(generating, scoring)
 
 
-def score_external(environment: Environment, asked: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
-    """External groups, with their prompts rebuilt."""
-    groups = [external.group for external in asked]
-    return score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+def score_external(
+    environment: Environment, asked: Sequence[ExternalGroup], divergence: Divergence | None = None
+) -> list[ScoredGroup | Skipped]:
+    """External groups, with their prompts rebuilt. `divergence` says which are left, and learns of the others."""
+    left = [divergence is not None and divergence.leaves(external.group) for external in asked]
+    groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
+    results = score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+    for group, result in zip(groups, results, strict=True):
+        if divergence is not None and environment.turns(group.question) > 1:
+            divergence.note(group, result)
+    scored = iter(results)
+    return [Skipped(DIVERGED) if leave else next(scored) for leave in left]
+
+
+def judging(
+    environment: Environment, clock: Callable[[], float], odd: Callable[[list[str]], object]
+) -> Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]:
+    """`score_external` with a memory: see `Divergence`."""
+    return partial(score_external, environment, divergence=Divergence(clock, odd))
 
 
 def score_groups(
@@ -249,20 +267,26 @@ def score_groups(
     prompts: Sequence[str | Skipped],
     written: Sequence[GeneratedGroup] = (),
 ) -> list[ScoredGroup | Skipped]:
-    """Score groups here, whoever generated them: rewards never travel. `written`: the groups as this node generated
-    them, in the same order; empty for external ones."""
-    texts = [[completion.turns[0].text for completion in group.episodes] for group in groups]
-    questions = [group.question for group in groups]
+    """Score groups here, whoever generated them: rewards never travel. Episodes of questions of several turns are
+    played. `written`: the groups as this node generated them, in the same order; empty for external ones."""
+    several = [place for place, group in enumerate(groups) if environment.turns(group.question) > 1]
+    played = [(groups[place].question, [each.turns for each in groups[place].episodes]) for place in several]
+    plays = dict(zip(several, environment.play(played) if played else (), strict=True))
+    single = [place for place in range(len(groups)) if place not in plays]
+    texts = [(groups[place].question, [each.text for each in groups[place].episodes]) for place in single]
+    rewards = dict(zip(single, environment.score(texts), strict=True))
     results: list[ScoredGroup | Skipped] = []
-    for index, rewards in enumerate(environment.score(list(zip(questions, texts, strict=True)))):
-        prompt = prompts[index]
-        if isinstance(rewards, Skipped):
-            results.append(rewards)
+    for place, (group, prompt) in enumerate(zip(groups, prompts, strict=True)):
+        known = (written[place].tokens, written[place].prompt_ids) if written else ()
+        given = rewards.get(place)
+        if isinstance(given, Skipped):
+            results.append(given)
         elif isinstance(prompt, Skipped):
             results.append(prompt)
+        elif given is None:
+            results.append(replayed(group, prompt, plays[place], *known))
         else:
-            known = (written[index].tokens, written[index].prompt_ids) if written else ()
-            results.append(ScoredGroup(groups[index], prompt, rewards, *known))
+            results.append(ScoredGroup(group, prompt, given, *known))
     return results
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round, Turn
 
 Counts = Mapping[str, int]  # reason -> groups
 Seconds = Mapping[str, float]  # phase -> wall clock
@@ -17,6 +17,7 @@ class Skipped:
 
 
 HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
+DIVERGED = "diverged"  # a group of whose episodes too few go here as their author told
 NO_BETTER = "no better than local"  # a group of which the defence left nothing: local completions did as well
 
 
@@ -27,6 +28,26 @@ class Tokens:
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
     versions: tuple[int, ...] = ()  # of the weights that generated each id, counted in updates; empty: the present ones
+    mask: tuple[bool, ...] = ()  # whether the policy wrote each id; empty: all. An environment wrote the others
+
+    @property
+    def written(self) -> int:
+        """How many the policy wrote."""
+        return sum(self.mask) if self.mask else len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What this node's environment makes of the turns of an episode, played from its beginning."""
+
+    observations: tuple[tuple[str, ...], ...]  # of each turn: one per call, or one for a text without; none at the end
+    done: bool  # whether the environment ended the episode with the last turn
+    score: float  # of the state as it is, in [0, 1]
+    trace: str  # of opening, observations and end: protocol/README.md
+
+
+ToPlay = tuple[Question, Sequence[Sequence[Turn]]]  # episodes of a question, as far as they are generated
+Plays = tuple[Played | Skipped, ...] | Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +84,7 @@ class ScoredGroup:
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
     tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
     prompt_ids: tuple[int, ...] = ()  # of the prompt; empty where it was not encoded yet, as in an external group
+    observations: tuple[tuple[tuple[str, ...], ...], ...] = ()  # of each episode of several turns, as in Played
 
     @property
     def informative(self) -> bool:
@@ -128,8 +150,13 @@ class Catalogue:
     """Environment name -> its version and tasks."""
 
     environments: Mapping[str, tuple[str, Tasks]] = field(default_factory=dict)
+    several: Mapping[str, int] = field(default_factory=dict)  # name -> turns of its episodes, if more than 1
 
     def knows(self, question: Question) -> bool:
         """Whether this node can rebuild the question: same version, known data set and config id."""
         version, tasks = self.environments.get(question.environment, ("", {}))
         return question.version == version and question.config_id in tasks.get(question.dataset, ())
+
+    def turns(self, question: Question) -> int:
+        """How many turns an episode of this question has at most."""
+        return self.several.get(question.environment, 1)

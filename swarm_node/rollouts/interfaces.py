@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Refused, ScoredGroup, Skipped
+from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
+from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Played, Refused, ScoredGroup, Skipped
 from swarm_node.rollouts.reports import RoundReport, StepReport
 
 
@@ -30,6 +30,18 @@ class Environment(Protocol):
         crashed or returned nonsense."""
         ...
 
+    def turns(self, question: Question) -> int:
+        """How many turns an episode of this question has at most: 1 where a completion answers it."""
+        ...
+
+    def play(
+        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
+    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+        """Episodes of questions of several turns, played from their beginning: live, where the last turn is new, and
+        again, where a peer sent them. An episode is `Skipped` where turns follow its end, a question where playing it
+        hung, crashed or took too long."""
+        ...
+
     def close(self) -> None:
         """Release what it holds outside this process."""
         ...
@@ -41,6 +53,17 @@ class Generator(Protocol):
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same
         completions."""
+        ...
+
+    def generate_turn(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        """The same for turns of episodes, which also end with a call. A context is a prompt, or the ids of a prompt and
+        of all that followed it."""
+        ...
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
         ...
 
     def close(self) -> None:

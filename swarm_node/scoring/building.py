@@ -10,12 +10,13 @@ of strangers has a budget of its own (rollouts/pool.py).
 import time
 from collections.abc import Callable
 from random import Random, SystemRandom
+from typing import cast
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
 from swarm_node.common.lru import Lru
 from swarm_node.scoring import contract
 from swarm_node.scoring.confinement import OutOfTime, cpu_budget
-from swarm_node.scoring.contract import Item, Source
+from swarm_node.scoring.contract import Episode, EpisodeSource, Item, Source
 
 KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
 KEPT_TASKS = 512
@@ -28,14 +29,15 @@ class Builder:
     """Builds the questions of one source."""
 
     def __init__(
-        self, source: Source, clock: Callable[[], float] = time.process_time, rng: Random | None = None
+        self, source: Source | EpisodeSource, clock: Callable[[], float] = time.process_time, rng: Random | None = None
     ) -> None:
         """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may foresee them."""
-        self._source, self._clock, self._rng = source, clock, rng or SystemRandom()
-        self._kept: Lru[Address, Item] = Lru(KEPT_ITEMS)
+        self._make: Callable[..., Item | Episode] = getattr(source, "begin", None) or cast(Source, source).build
+        self._clock, self._rng = clock, rng or SystemRandom()
+        self._kept: Lru[Address, Item | Episode] = Lru(KEPT_ITEMS)
         self._slow_here: Lru[tuple[str, str], bool] = Lru(KEPT_TASKS)  # tasks of which a compared question was slow
 
-    def build(self, address: Address) -> Item | str:
+    def build(self, address: Address) -> Item | Episode | str:
         """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
         item = self._kept.use(address)
         if item is not None:
@@ -51,12 +53,12 @@ class Builder:
         self._kept[address] = built
         return built
 
-    def _timed(self, address: Address, most: float) -> tuple[Item | None, float]:
+    def _timed(self, address: Address, most: float) -> tuple[Item | Episode | None, float]:
         """The question, or None where it cannot be built, and the seconds it took: infinite where it was ended."""
         began = self._clock()
         try:
             with cpu_budget(most):
-                return self._source.build(*address), self._clock() - began
+                return self._make(*address), self._clock() - began
         except OutOfTime:
             return None, float("inf")
         except BaseException:  # noqa: BLE001

@@ -1,7 +1,8 @@
 """Processes that score a few groups of answers and then end, so that no answer changes what is scored later.
 
-A child enters the sandbox before it knows the first text, and writes eight bytes per answer. Whoever started it trusts
-it with nothing else: the clock is kept outside, and only finite numbers in [0, 1] are taken. A group at which a child
+A child enters the sandbox before it knows the first text, and writes eight bytes per answer, or what an episode came to
+(`playing.py`). Whoever started it trusts it with nothing else: the clock is kept outside, and only finite numbers in
+[0, 1] are taken, and text of a bounded length. A group at which a child
 hangs or dies is skipped, and those behind it are scored in another. Whose groups share one is for `server.cohort`.
 
 Children are forked from the scoring process, or from the fork server. That is forked from the scoring process before it
@@ -22,11 +23,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
-from swarm_node.scoring import contract
+from swarm_node.scoring import contract, playing
 from swarm_node.scoring.confinement import allow_cpu, silence
-from swarm_node.scoring.contract import CHILD_ITEMS, Item, Reader, Scorers, encode
+from swarm_node.scoring.contract import CHILD_ITEMS, Episode, Item, Reader, Scorers, Turn, encode, is_score
 from swarm_node.scoring.sandbox import Sandbox
 from swarm_node.scoring.seccomp import LAST_WRITABLE
 
@@ -37,8 +38,8 @@ SPARES = 4  # children that the fork server keeps ready, for the calls of about 
 
 _ended: list[int] = []  # process ids of children that were killed
 
-Work = tuple[Item, Sequence[str]]
-Verdict = list[float] | str  # scores, or why there are none
+Work = tuple[Item | Episode, Sequence[str] | Sequence[Sequence[Turn]]]  # texts to score, or episodes to play
+Verdict = list[float] | playing.Played  # scores, or what was played, or why there are none
 Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
 
@@ -52,8 +53,12 @@ def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Ver
             child = Child(sandbox, time_limit, lambda: rest)  # noqa: B023  (called at once, in the fork)
         except OSError:  # no process left on this machine
             return verdicts + [contract.CRASHED] * len(rest)
-        verdicts += child.verdicts([len(texts) for _, texts in rest])
+        verdicts += child.verdicts([asked for _, asked in rest])
     return verdicts
+
+
+class _Gone(Exception):
+    """A child that hung or died, or says what none of ours says; the text is the reason of the skip."""
 
 
 class Child:
@@ -81,33 +86,44 @@ class Child:
             self._connection.settimeout(self._time_limit)
             self._connection.sendall(data)
 
-    def verdicts(self, sizes: Sequence[int]) -> list[Verdict]:
-        """Of items with so many answers, up to and including the one at which the child hung or died, if it did; at
-        least one. It is ended."""
+    def verdicts(self, asked: Sequence[Sequence[str] | Sequence[Sequence[Turn]]]) -> list[Verdict]:
+        """Of items with these answers or episodes, up to and including the one at which the child hung or died, if it
+        did; at least one. It is ended."""
         verdicts: list[Verdict] = []
-        for size in sizes:
-            said = self._read(SCORE.size * size)
-            if isinstance(said, str):
-                return [*verdicts, self._end() or said]
-            verdicts.append(verdict([value for (value,) in SCORE.iter_unpack(said)]))
+        for each in asked:
+            deadline = time.monotonic() + self._time_limit
+            try:
+                verdicts.append(self._played(each, deadline) if episodes(each) else self._scores(len(each), deadline))
+            except _Gone as gone:
+                return [*verdicts, self._end() or str(gone)]
         self._connection.close()
         os.kill(self._pid, signal.SIGKILL)
         _ended.append(self._pid)  # taken in later: somebody waits for the verdicts
         return verdicts
 
-    def _read(self, wanted: int) -> bytes | str:
-        """Exactly so many bytes, or why not."""
-        said, deadline = b"", time.monotonic() + self._time_limit
+    def _scores(self, number: int, deadline: float) -> Verdict:
+        return verdict([value for (value,) in SCORE.iter_unpack(self._read(SCORE.size * number, deadline))])
+
+    def _played(self, asked: Sequence[Sequence[Turn]], deadline: float) -> Verdict:
+        (length,) = playing.LENGTH.unpack(self._read(playing.LENGTH.size, deadline))
+        try:
+            return playing.read(self._read(min(length, playing.most_bytes(asked)), deadline), asked)
+        except ValueError as error:
+            raise _Gone(contract.CRASHED) from error
+
+    def _read(self, wanted: int, deadline: float) -> bytes:
+        """Exactly so many bytes; raises _Gone."""
+        said = b""
         while len(said) < wanted:
             try:
                 self._connection.settimeout(max(1e-6, deadline - time.monotonic()))
                 chunk = self._connection.recv(wanted - len(said))
-            except TimeoutError:
-                return contract.TIMEOUT
-            except OSError:
-                return contract.CRASHED
+            except TimeoutError as error:
+                raise _Gone(contract.TIMEOUT) from error
+            except OSError as error:
+                raise _Gone(contract.CRASHED) from error
             if not chunk:
-                return contract.CRASHED
+                raise _Gone(contract.CRASHED)
             said += chunk
         return said
 
@@ -124,12 +140,12 @@ def reap() -> None:
     _ended[:] = [pid for pid in _ended if not os.waitpid(pid, os.WNOHANG)[0]]
 
 
-def is_score(value: Any) -> bool:
-    """Whether it is a number in [0, 1]."""
-    return isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0
+def episodes(asked: Sequence[str] | Sequence[Sequence[Turn]]) -> TypeGuard[Sequence[Sequence[Turn]]]:
+    """Whether these are to be played, and not texts to be scored."""
+    return not isinstance(asked[0], str)
 
 
-def verdict(values: list[float]) -> Verdict:
+def verdict(values: list[float]) -> list[float] | str:
     """What eight bytes per answer say."""
     if RAISED in values:
         return contract.SCORER_RAISED
@@ -143,9 +159,22 @@ def _be_the_child(
     with contextlib.suppress(BaseException):
         os.dup2(connection, LAST_WRITABLE)
         sandbox.enter(parent, cpu_seconds)
-        for item, texts in work():
-            os.write(LAST_WRITABLE, b"".join(map(SCORE.pack, _scores(item, texts))))
+        for item, asked in work():
+            _write(_said(item, asked))
     os._exit(0)
+
+
+def _said(item: Item | Episode, asked: Sequence[str] | Sequence[Sequence[Turn]]) -> bytes:
+    if not episodes(asked):
+        return b"".join(map(SCORE.pack, _scores(cast(Item, item), cast(Sequence[str], asked))))
+    played = playing.play(cast(Episode, item), asked)
+    return playing.LENGTH.pack(len(played)) + played
+
+
+def _write(data: bytes) -> None:
+    """All of it."""
+    while data:
+        data = data[os.write(LAST_WRITABLE, data) :]
 
 
 def _scores(item: Item, texts: Sequence[str]) -> list[float]:
@@ -227,7 +256,7 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
             rest = tasks[len(verdicts) :]
             child = spares.popleft() if spares else Child(sandbox, time_limit, read_work)
             child.send(encode(rest))
-            verdicts += child.verdicts([len(texts) for _, texts in rest])
+            verdicts += child.verdicts([texts for _, texts in rest])
         connection.sendall(encode(verdicts))
 
 

@@ -5,7 +5,6 @@ them; should it hang or die all the same, those after the item it was at are ask
 before it keep their reply.
 """
 
-import math
 import os
 import socket
 import subprocess
@@ -14,15 +13,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from signal import SIGXCPU
 from typing import Any
+
+import msgspec
 
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring import contract
-from swarm_node.scoring.contract import BrokenFrame, Reader, encode
+from swarm_node.scoring import contract, playing
+from swarm_node.scoring.contract import Asked, BrokenFrame, Reader, Replay, Turn, encode, is_score
 
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
@@ -38,9 +40,8 @@ SET_VARIABLES = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-# Data set, config id, seed, index, and texts to score; None asks for the prompt, and no texts for the answer.
-Item = tuple[str, str, int, int, tuple[str, ...] | None]
-Reply = str | tuple[float, ...] | Skipped
+Item = tuple[str, str, int, int, Asked]  # data set, config id, seed, index, and what is asked of that question
+Reply = str | tuple[float, ...] | list[Replay | Skipped] | Skipped  # the prompt or the answer, scores, episodes
 DEAD = Skipped(contract.CRASHED)
 
 
@@ -270,26 +271,45 @@ def _batch(items: Sequence[Item], begin: int) -> list[Item]:
     batch: list[Item] = []
     chars = 0
     for item in items[begin : begin + BATCH_ITEMS]:
-        chars += sum(map(len, item[4] or ()))
+        chars += sum(map(_chars, item[4] or ()))
         if batch and chars > BATCH_CHARS:
             break
         batch.append(item)
     return batch
 
 
+def _chars(asked: str | Sequence[Turn]) -> int:
+    if isinstance(asked, str):
+        return len(asked)
+    return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in asked)
+
+
 def _checked(frame: Any, item: Item) -> Reply:
     """What the scoring process says, if it can be true. Raises BrokenFrame: a scoring process that an answer took
     over is replaced."""
-    texts = item[4]
+    asked = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])
-    if not texts and isinstance(frame, str):
-        return frame
-    if (
-        texts
-        and isinstance(frame, list)
-        and len(frame) == len(texts)
-        and all(isinstance(x, float) and math.isfinite(x) and 0.0 <= x <= 1.0 for x in frame)
-    ):
-        return tuple(frame)
-    raise BrokenFrame("neither prompt nor scores")
+    if not asked:
+        if isinstance(frame, str):
+            return frame
+    elif isinstance(asked[0], str):
+        if isinstance(frame, list) and list(map(type, frame)) == [float] * len(asked) and all(map(is_score, frame)):
+            return tuple(frame)
+    elif isinstance(frame, dict) and isinstance(played := frame.get("played"), list) and len(played) == len(asked):
+        return list(map(_replay, played, asked))
+    raise BrokenFrame("neither prompt nor scores nor episodes")
+
+
+def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
+    """Of one episode. Raises BrokenFrame."""
+    if isinstance(said, str):
+        return Skipped(said[:40])
+    try:
+        found = Replay(*msgspec.convert(said, tuple[tuple[tuple[str, ...], ...], bool, float]))
+        "".join(chain(*found.observations)).encode()  # JSON may hold what is no text
+        if playing.sound(found, turns):
+            return found
+    except ValueError as error:
+        raise BrokenFrame(f"no episode: {error}") from error
+    raise BrokenFrame("no episode")

@@ -6,16 +6,18 @@ A source runs inside the scoring process only. It is a module, or a class withou
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
 An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
-of ours may also bring a module of `Scorers`, which score without the source.
+of ours may also bring a module of `Scorers`, which score without the source. One whose questions have several turns has
+`begin` in place of `build`: see `EpisodeSource`.
 
 A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends are ours, but an
 answer may take over the scoring process: whoever reads bounds the length first and checks the content.
 """
 
 import json
+import math
 import struct
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Item(Protocol):
@@ -63,9 +65,74 @@ class Source(Protocol):
         ...
 
 
+class Call(NamedTuple):
+    """What a policy asks of a tool."""
+
+    name: str
+    arguments: str  # as it wrote them: JSON, or not. `tools.use` reads them
+
+
+class Turn(NamedTuple):
+    """What a policy generated at one go."""
+
+    text: str  # outside calls
+    calls: tuple[Call, ...] = ()
+
+
+class Step(NamedTuple):
+    """What an environment says to a turn."""
+
+    observations: tuple[str, ...]  # one for each call, in order, or at most one to a text
+    done: bool = False  # the episode ends here, and nobody reads the observations
+
+
+class Episode(Protocol):
+    """A question of several turns, at its beginning. It is copied (`copy.deepcopy`) before it is played, and played
+    again from there for each new turn and by each peer: it draws from the address alone, and asks no clock."""
+
+    @property
+    def prompt(self) -> str:
+        """How it opens; it names the tools, if there are some."""
+        ...
+
+    def step(self, turn: Turn) -> Step:
+        """What the environment says to the next turn. At most 0.05 s of CPU, 0.25 s in an episode."""
+        ...
+
+    def score(self) -> float:
+        """Reward of the episode as it is, in [0, 1]: a policy may leave off before it is done."""
+        ...
+
+
+class EpisodeSource(Protocol):
+    """A source whose questions have several turns."""
+
+    name: str
+    tasks: Mapping[str, Iterable[str]]
+    version: str
+    turns: int  # of an episode, at most; 2 or more
+    probe: Sequence[Turn]  # at most 8, played for the digest: they should meet what may differ between two versions
+
+    def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Episode:
+        """As `Source.build`."""
+        ...
+
+
+class Replay(NamedTuple):
+    """An episode as it was played."""
+
+    observations: tuple[tuple[str, ...], ...]  # of each turn; none where the episode ended
+    done: bool
+    score: float
+
+
+Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]  # the prompt; texts to score, or for () the answer; play
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
 _LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
+STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25  # CPU seconds to play a turn, and all of an episode with its score
+MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384  # of a turn, of an episode: one that says more ends
+MAX_PROBE = 8  # turns
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.
@@ -77,12 +144,18 @@ SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or said something it never says
+AFTER_THE_END = "after the end"  # of an episode: turns follow that in which it ends here
 OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
 
 
 class BrokenFrame(Exception):
     """The bytes are no frame: the other end is no longer what we started."""
+
+
+def is_score(value: Any) -> bool:
+    """Whether it is a number in [0, 1]."""
+    return isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0
 
 
 def encode(value: Any) -> bytes:

@@ -19,6 +19,8 @@ def main() -> None:
         "name": source.name,
         "version": source.version,
         "tasks": {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()},
+        "turns": getattr(source, "turns", 1),
+        "probe": getattr(source, "probe", ()),
     }
     os.write(out, json.dumps(facts).encode())
 

@@ -6,8 +6,11 @@ never reads a text of a peer. Children score the texts (`children.py`): forked f
 from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may
 share a child. One reply per item, in order.
 
-Frames in:  [[dataset, config id, seed, index, null or [text, ...]], ...]   null asks for the prompt, [] for the answer
-Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...] or {"skipped": reason}
+Frames in:  [[dataset, config id, seed, index, asked], ...]
+            asked: null for the prompt, [] for the answer, [text, ...] to score, or episodes to play: [[turn, ...], ...]
+            turn: [text, [[name of a tool, arguments], ...]]
+Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...], {"skipped": reason}, or
+            {"played": [[observations, done, score] or "why it was left", ...]}
 """
 
 import gc
@@ -15,6 +18,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from typing import Any, Literal, cast
 
 from swarm_node.common import loading
@@ -22,11 +26,10 @@ from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Item, Reader, Scorers, Source, encode
+from swarm_node.scoring.contract import Asked, Call, Episode, EpisodeSource, Item, Reader, Scorers, Source, Turn, encode
 from swarm_node.scoring.sandbox import Sandbox
 
-Asked = tuple[Address, Sequence[str] | None]
-Reply = str | list[float] | dict[str, str]
+Reply = str | list[float] | dict[str, Any]
 Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
 Where = Literal["forkserver", "here"]
 Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
@@ -52,18 +55,20 @@ def main() -> None:
     ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
 
 
-def load(target: str) -> Source:
+def load(target: str) -> Source | EpisodeSource:
     """A source by its place (common/loading.py): a module, or a class, of which one is made. PLACE?ARGUMENT makes it
     with an argument."""
     place, asked, argument = target.partition("?")
     made = loading.load(place)
-    return cast(Source, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
+    return cast(Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
 
 
 class ScoringServer:
     """Builds questions and scores answers to them, batch by batch."""
 
-    def __init__(self, source: Source, sandbox: Sandbox, forkserver: ForkServer | None, time_limit: float) -> None:
+    def __init__(
+        self, source: Source | EpisodeSource, sandbox: Sandbox, forkserver: ForkServer | None, time_limit: float
+    ) -> None:
         """`forkserver`: None where the environment has no scorers beside its source."""
         self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
         self._scorers = forkserver.scorers if forkserver else None
@@ -73,13 +78,13 @@ class ScoringServer:
         """Answer batches until the node closes its end."""
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
-            asked = [((dataset, config_id, seed, k), texts) for dataset, config_id, seed, k, texts in batch]
+            asked = [((dataset, config_id, seed, k), _asked(said)) for dataset, config_id, seed, k, said in batch]
             for begin in range(0, len(asked), contract.CHILD_ITEMS):
                 allow_cpu(contract.CHILD_ITEMS)
                 replies = self.replies(asked[begin : begin + contract.CHILD_ITEMS])
                 connection.sendall(b"".join(map(encode, replies)))
 
-    def replies(self, asked: Sequence[Asked]) -> list[Reply]:
+    def replies(self, asked: Sequence[tuple[Address, Asked]]) -> list[Reply]:
         """At most as many as one child may score."""
         built = [self._builder.build(address) for address, _ in asked]
         replies = [_told(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
@@ -89,18 +94,20 @@ class ScoringServer:
                 together.setdefault(cohort(address, item, self._scorers), []).append((place, (item, texts)))
         for (where, _), members in together.items():
             verdicts = self._score(where, [pair for _, pair in members])
-            for (place, _), verdict in zip(members, verdicts, strict=True):
-                replies[place] = skipped(verdict) if isinstance(verdict, str) else verdict
+            for (place, (_, given)), verdict in zip(members, verdicts, strict=True):
+                said = {"played": verdict} if children.episodes(given) else verdict
+                replies[place] = skipped(verdict) if isinstance(verdict, str) else cast(Reply, said)
         return replies
 
     def _score(self, where: Where, work: Sequence[children.Work]) -> list[children.Verdict]:
         if where == "forkserver":
             assert self._light is not None
-            return self._light.score([(key, texts) for item, texts in work if (key := portable(item))])
+            texts_of = [(portable(item), cast(Sequence[str], texts)) for item, texts in work]
+            return self._light.score([(key, texts) for key, texts in texts_of if key])
         return children.score(work, self._sandbox, self._time_limit)
 
 
-def cohort(address: Address, item: Item, scorers: Scorers | None) -> Cohort:
+def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> Cohort:
     """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
 
     A plain scorer of ours does nothing with an answer but compare strings and read numbers, so there is nothing to
@@ -114,14 +121,21 @@ def cohort(address: Address, item: Item, scorers: Scorers | None) -> Cohort:
     return "forkserver", None if key[0] in scorers.PLAIN else seed
 
 
-def portable(item: Item) -> Key | None:
+def portable(item: Item | Episode) -> Key | None:
     """The key that the fork server can score by; None where the item itself has to."""
     found: Key | None = getattr(item, "portable", None)
     return found
 
 
-def _told(item: Item | str, texts: Sequence[str] | None) -> Reply:
-    """Of a question: why there is none, its answer, or its prompt, which scores replace."""
+def _asked(said: Any) -> Asked:
+    """What the node asks of a question."""
+    if not said or isinstance(said[0], str):
+        return cast(Asked, said)
+    return tuple(tuple(Turn(text, tuple(starmap(Call, calls))) for text, calls in turns) for turns in said)
+
+
+def _told(item: Item | Episode | str, texts: Asked) -> Reply:
+    """Of a question: why there is none, its answer, or its prompt, which scores or episodes replace."""
     if isinstance(item, str):
         return skipped(item)
     if texts is None or texts:

@@ -163,7 +163,7 @@ class GrpoTrainer:
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
         """One optimiser step over `groups`; gradients of micro-batches add up."""
-        lengths = [len(ids) for group in groups for ids in group.completion_ids]
+        lengths = [len(places) for group in groups for places in group.predicted]
         size = StepSize(len(lengths), sum(lengths))
         loss = self._gradient(groups, size, totals)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm))

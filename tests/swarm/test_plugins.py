@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import PeerId, Round
+from protocol.messages import Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.trackers.observer import Trackers
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Played, Skipped
 from swarm_node.rollouts.reports import METRICS
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -60,6 +60,7 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     assert example("tutorials/own_task.md", "environment") == (package / "environment.py").read_text()
     assert example("how-to/sampler.md", "sampler") == (package / "sampler.py").read_text()
     blocks = [example("tutorials/own_task.md", "environment")]
+    blocks += [example("tutorials/own_task.md", "episode")]
     blocks += [example(f"how-to/{page}.md", name) for name, page in PAGES.items()]
     assert all(len(block.splitlines()) < 40 for block in blocks)
 
@@ -78,6 +79,25 @@ def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path)
         rows = list(csv.DictReader(file))
     assert [float(row["reward"]) for row in rows] == [report["reward"] for report in rounds]
     assert set(METRICS) < set(rows[0])
+
+
+@pytest.mark.slow
+def test_an_episode_of_several_turns_in_a_file_is_played_and_one_without_a_probe_refused(tmp_path: Path) -> None:
+    file = tmp_path / "my_episode.py"
+    file.write_text(example("tutorials/own_task.md", "episode"))
+    config = NodeConfig.model_validate({"environment": {"use": [f"{file}:HiddenWord"]}})
+    with closing(build_environment(config)) as environment:
+        (question,) = environment.sample(PeerId("me"), Round(0), 1)
+        asked = Turn(text="", calls=(Call(name="first", arguments="{}"), Call(name="first", arguments="[]")))
+        ((heard,),) = environment.play([(question, [[asked]])])
+        assert isinstance(heard, Played) and environment.turns(question) == 4
+        ((first, wrong),) = heard.observations
+        word = {"a": "apple", "b": "bread", "c": "chair"}[first]
+        ((found,),) = environment.play([(question, [[asked, Turn(text=word, calls=())]])])
+        assert isinstance(found, Played) and (found.done, found.score, wrong[:7]) == (True, 1.0, "error: ")
+    file.write_text(file.read_text().replace("probe", "proof"))
+    with pytest.raises(UserError, match="an episode of several turns has a probe"):
+        PluggedKind(f"{file}:HiddenWord").facts  # noqa: B018
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { environmentDigest, evaluationSeed, isHeldOut, isHeldOutText, questionSeed, swarmTag } from "../src/addressing.js";
+import { environmentDigest, evaluationSeed, isHeldOut, isHeldOutText, questionSeed, swarmTag, traceOf } from "../src/addressing.js";
 import { admitAnnouncement, admitGroup, type Rules } from "../src/admission.js";
 import { concat, equal, hex, sha256 } from "../src/bytes.js";
 import { encoded, parse, type Json } from "../src/canonical.js";
@@ -108,6 +108,7 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
   "held-out-seed": (_, { seed }) => isHeldOut(seed),
   "held-out-text": (given) => isHeldOutText(text(given)),
   "environment-digest": (given, { salt }) => environmentDigest(salt, parse(given) as Json),
+  transcript: (given) => traceOf(parse(given) as Json),
   "exchange-request": (given) => {
     const { tag, limit, digest, announcement } = wire.readExchangeRequest(given);
     const known = Object.fromEntries(digest.map(({ key, seq }) => [hex(key), seq]));

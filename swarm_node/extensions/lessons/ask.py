@@ -16,8 +16,7 @@ from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.registry import build_environment, tasks_of
-from swarm_node.environments.scored import Mixture
+from swarm_node.environments.registry import Mixture, build_environment, tasks_of
 from swarm_node.node.defaults import newest, resolved
 from swarm_node.policy.named import say
 from swarm_node.settings import NodeConfig

@@ -13,9 +13,8 @@ from typing import Any
 from swarm_node.extensions.taskset import library
 from swarm_node.extensions.taskset.source import TasksetSource
 from swarm_node.scoring import contract
-from swarm_node.scoring.children import is_score
 from swarm_node.scoring.confinement import silence
-from swarm_node.scoring.contract import Reader, encode
+from swarm_node.scoring.contract import Reader, encode, is_score
 from swarm_node.scoring.server import Reply, skipped
 
 

@@ -190,6 +190,7 @@ POINTS: Mapping[str, float] = {
     Reason.SEVERAL_TURNS: 0.0,  # its node can do more than this one
     Reason.UNKNOWN_QUESTION: 1.0,
     Reason.OTHER_ENVIRONMENT: 0.0,  # which of the two is the odd one, nobody knows
+    "diverged": 0.0,  # the same
     "slow question": 0.0,  # its author cannot know this machine
     "slow question sought out": 1.0,
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored

@@ -11,7 +11,8 @@ from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, Round
 from swarm_node.common.channel import Message, Talk
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse, Remembered
+from swarm_node.network.actions import Cards as Cards
+from swarm_node.network.actions import ForTrainer, Remembered
 from swarm_node.rollouts.groups import Catalogue
 from swarm_node.settings import NetworkConfig
 
@@ -27,9 +28,7 @@ class Memory(Message, frozen=True):
 
     port: int = 0  # listened on
     exchange: Remembered = Remembered()
-    peers: dict[PeerId, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # addresses by which others were reached, the best first
+    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # addresses that reached others, the best first
     private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 
@@ -40,6 +39,7 @@ class Rules(BaseModel):
 
     swarm: str
     environments: dict[str, tuple[str, dict[str, tuple[str, ...]]]]  # see rollouts.groups.Catalogue
+    several: dict[str, int] = {}
     max_episodes: int = limits.MAX_EPISODES
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
 
@@ -48,14 +48,16 @@ class Rules(BaseModel):
         """Groups of this swarm on questions of this catalogue, within these bounds or those of the protocol."""
         known = catalogue.environments.items()
         tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
-        return cls(swarm=swarm, environments=tasks, **bounds)
+        return cls(swarm=swarm, environments=tasks, several=dict(catalogue.several), **bounds)
 
     def admission(self, local_id: PeerId) -> AdmissionRules:
         """The same for a node with this peer id."""
+        catalogue = Catalogue(self.environments, self.several)
         return AdmissionRules(
             swarm=self.swarm,
             local_id=local_id,
-            knows=Catalogue(self.environments).knows,
+            knows=catalogue.knows,
+            turns=catalogue.turns,
             max_episodes=self.max_episodes,
             max_episode_chars=self.max_episode_chars,
         )
@@ -129,6 +131,6 @@ class View(Message, frozen=True):
     view: dict[str, _Scalar | list[_Scalar | _Row] | dict[str, _Scalar]]
 
 
-FromTrainer = Start | Allow | Publish | Verdict | Ask | Stop
-FromNetwork = Memory | Deliver | Refuse | Said | Alive | View
+FromTrainer = Start | Cards | Allow | Publish | Verdict | Ask | Stop
+FromNetwork = Memory | ForTrainer | Said | Alive | View
 NETWORK: Talk[FromTrainer, FromNetwork] = Talk(FromTrainer, FromNetwork, MAX_FRAME_BYTES)

@@ -12,7 +12,7 @@ from swarm_node import starters
 from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
-NAMES = ("fp8_gpu", "generation", "step", "swarm")
+NAMES = ("fp8_gpu", "generation", "replay", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 
 
@@ -63,6 +63,11 @@ def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, An
     assert {what.split()[0] for what in parts} == {"products", "speed", "mismatch"}
     assert results["fp8_gpu"]["ratio"] > 0
     assert parts["mismatch fp8_rollout"]["kl_20"] > 7 * parts["mismatch fp8"]["kl_20"]
+
+
+def test_honest_episodes_go_the_same_way_in_other_processes(results: dict[str, dict[str, Any]]) -> None:
+    result = results["replay"]
+    assert (result["honest"] >= 200, result["diverged"], result["wire_bytes"] < 7000) == (True, 0, True)
 
 
 @needs_starter

@@ -1,0 +1,108 @@
+"""What it costs to play episodes of peers again, how soon a hanging one ends, how large a group is on the wire, and
+whether honest episodes go the same way in another process with another hash seed.
+
+    python -m lab.benchmarks.replay --json
+
+CPU time is that of the process that scores and of the child that it forks for a group of 8 episodes, building the
+question included; of an episode it is an eighth of that. Nothing is kept: every group has a question of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from random import Random
+from statistics import fmean, quantiles
+from unittest import mock
+
+from lab.benchmarks import command
+from lab.benchmarks.replayed import GROUP, TIME_LIMIT, turns_of
+from protocol import codec
+from protocol.identity import Identity
+from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
+from swarm_node.environments.registry import Mixture, build_environment
+from swarm_node.extensions.episodes import environment as kinds
+from swarm_node.rollouts.groups import Played
+from swarm_node.scoring import contract
+from swarm_node.scoring.client import SET_VARIABLES, ScoringClient
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+SOURCES = {"bisect/easy": "source", "calculator/hard": "source", "second_try.gcd/easy": "gym"}
+TURNS, CHARS = 6, 40
+HASH_SEEDS = 4
+
+
+def costs(task: str, groups: int) -> dict[str, float]:
+    """CPU milliseconds of an episode, over groups."""
+    line = [sys.executable, "-m", "lab.benchmarks.replayed", f"{kinds.__package__}.{SOURCES[task]}", task, str(groups)]
+    done = subprocess.run(line, capture_output=True, check=True, env={**os.environ, **SET_VARIABLES})
+    found = [1000 * seconds / GROUP for seconds in json.loads(done.stdout)]
+    cuts = quantiles(found, n=100)
+    return {"p50_ms": cuts[49], "p99_ms": cuts[98], "a_second": 1000 / fmean(found)}
+
+
+def hanging() -> float:
+    """Seconds until a group with an episode that hangs is skipped."""
+    with closing(ScoringClient(str(Path(__file__).with_name("replayed.py")), "hanging", TIME_LIMIT)) as client:
+        client.ask([("any", "any", 1, 0, None)])  # it has started
+        began = time.perf_counter()
+        (reply,) = client.ask([("any", "any", 1, 0, ((contract.Turn(""),),))])
+        assert getattr(reply, "reason", "") == contract.TIMEOUT, reply
+        return time.perf_counter() - began
+
+
+def wire_bytes() -> int:
+    """Of a sealed group of `GROUP` episodes of `TURNS` turns of `CHARS` characters, a call included."""
+    author, arguments = Identity.from_seed_bytes(bytes(32)), '{"expression":"12 * 34"}'
+    turn = Turn(text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),))
+    made = Episode(ended=True, trace="A" * 11, turns=(turn,) * TURNS)
+    with closing(build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))) as environment:
+        (question,) = environment.sample(author.peer_id, Round(1000), 1)
+    group = RolloutGroup(author=author.peer_id, round=1000, question=question, episodes=(made,) * GROUP)
+    return len(codec.seal(group, author, "public"))
+
+
+def diverged(task: str, episodes: int) -> tuple[int, int]:
+    """How many honest episodes were played here and in other processes, and how many went otherwise there."""
+    rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
+    config, there = LearningConfig(environment=settings), list[Mixture]()
+    with ExitStack() as stack:
+        here = stack.enter_context(closing(build_environment(config, prepare=True)))
+        for seed in range(1, HASH_SEEDS + 1):
+            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)):
+                there.append(stack.enter_context(closing(build_environment(config, prepare=True))))
+        count, wrong, now = 0, 0, 0
+        while count < episodes:
+            now += 1
+            questions = here.sample(PeerId("author"), Round(now), 8)
+            asked = [(question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions]
+            for one, other in zip(here.play(asked), there[now % HASH_SEEDS].play(asked), strict=True):
+                ours = one if isinstance(one, tuple) else ()
+                theirs = other if isinstance(other, tuple) else (other,) * len(ours)
+                count += sum(isinstance(each, Played) for each in ours)
+                wrong += sum(each != again for each, again in zip(ours, theirs, strict=True))
+    return count, wrong
+
+
+def main() -> None:
+    parser = command.parser("lab.benchmarks.replay", __doc__)
+    command.add_quick(parser)
+    options = parser.parse_args()
+    groups, episodes = (40, 200) if options.quick else (2000, 20_000)
+    replay = {task: costs(task, groups) for task in SOURCES}
+    honest = {task: diverged(task, episodes // len(SOURCES) + 1) for task in SOURCES}
+    played, wrong = (sum(found) for found in zip(*honest.values(), strict=True))
+    ends, size = hanging(), wire_bytes()
+    rows = [[task, *(f"{value:.2f}" for value in each.values())] for task, each in replay.items()]
+    command.show(["CPU of an episode", "p50, ms", "p99, ms", "a second and core"], rows)
+    print(f"{played} honest episodes, {wrong} diverged elsewhere; a hanging one ends after {ends:.2f} s")
+    print(f"{size} bytes of a group")
+    result = {"cpu": replay, "hanging_seconds": ends, "wire_bytes": size, "honest": played, "diverged": wrong}
+    command.finish(options, {**result, **command.versions("reasoning-gym")})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Turns of episodes for measurements; and for `replay`, in a process as light as a scoring process: a source whose
+episodes hang, and the CPU time of others.
+
+    python -m lab.benchmarks.replayed SOURCE TASK GROUPS        # a JSON list: CPU seconds of each group
+"""
+
+import gc
+import json
+import resource
+import sys
+import time
+from random import Random
+from typing import Any
+
+from protocol.messages import Call, Turn
+from swarm_node.scoring import children, server
+from swarm_node.scoring.sandbox import Sandbox
+
+GROUP = 8  # episodes
+TIME_LIMIT = 1.0  # seconds of a group of a peer
+
+version = "hanging"
+
+
+class Hanging:
+    prompt = "?"
+
+    def step(self, turn: object) -> Any:
+        while True:
+            pass
+
+
+def begin(dataset: str, config_id: str, seed: int, index: int) -> Hanging:
+    return Hanging()
+
+
+def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
+    """As a policy writes them that knows the form and not the answer. Some follow the end of their episode."""
+    if task.startswith("calculator"):
+        call = Call(name="calculate", arguments=f'{{"expression": "{rng.randint(1, 999)} * {rng.randint(1, 99)} / 7"}}')
+        return (*[Turn(text="", calls=(call,))] * rng.randint(1, 3), Turn(text=str(rng.randint(1, 99)), calls=()))
+    return tuple(
+        Turn(text=str(rng.randint(1, 215)), calls=()) for _ in range(2 if "try" in task else rng.randint(2, 4))
+    )
+
+
+def costs(name: str, task: str, groups: int) -> list[float]:
+    """CPU seconds of the process that scores and of its children: a question, and its episodes played."""
+    scoring: Any = server.ScoringServer(server.load(name), Sandbox(), None, TIME_LIMIT)
+    rng, found, began = Random(task), list[float](), 0.0
+    gc.collect()
+    gc.freeze()
+    for seed in range(groups):
+        asked = [turns_of(task, rng) for _ in range(GROUP)]
+        began = _cpu()
+        (reply,) = scoring.replies([((*task.split("/"), seed, 0), asked)])
+        while children._ended:
+            children.reap()
+        found.append(_cpu() - began)
+        assert "played" in reply, reply
+    return found
+
+
+def _cpu() -> float:
+    of = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + of.ru_utime + of.ru_stime
+
+
+if __name__ == "__main__":
+    print(json.dumps(costs(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

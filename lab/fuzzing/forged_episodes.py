@@ -1,0 +1,223 @@
+"""Forged trajectories against replay: nothing is trained on with a reward or an observation that this node's own
+environment did not give.
+
+    python -m lab.fuzzing.forged_episodes --json        # docs/results/security.md
+
+A group of each kind goes the way of a pulled one: sealed, admitted, into the pool, replayed in sandboxed children,
+charged. What is kept is compared with an oracle: the environment's own object, played in this process. One group in
+eight is honest, of a peer that makes no others.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from random import Random
+from typing import Any, cast
+
+from lab.benchmarks import command
+from lab.benchmarks.replayed import turns_of
+from protocol import codec, limits
+from protocol.addressing import question_seed
+from protocol.admission import AdmissionRules, admit
+from protocol.identity import Identity
+from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
+from protocol.rejection import Rejected
+from protocol.versions import CURRENT
+from swarm_node.environments.registry import Mixture, build_environment
+from swarm_node.extensions.episodes.source import begin
+from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
+from swarm_node.node.round import score_external
+from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.replay import Divergence
+from swarm_node.scoring import contract
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
+EPISODES, HONEST, PEERS = 16, 8, 8  # of a group; one group in so many; peers that make those
+US = PeerId("us")
+Turns = tuple[Turn, ...]
+Forge = Callable[[Random, RolloutGroup], RolloutGroup]
+
+
+def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
+    """Observations, score and trace, without a child or a parser; None where turns follow the end."""
+    episode = begin(question.dataset, question.config_id, question.seed, question.index)
+    said, done = list[tuple[str, ...]](), False
+    for turn in turns:
+        if done:
+            return None
+        found, done = episode.step(cast(contract.Turn, turn))  # of the same names
+        said.append(() if done else found)
+    return tuple(said), round(episode.score(), 6), codec.trace(episode.prompt, said, done)
+
+
+def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGroup:
+    """Episodes of three turns or more, as an honest node has them."""
+    seed, index = question_seed(SWARM, author, Round(now)), rng.randrange(limits.MAX_QUESTIONS_PER_ROUND)
+    question, episodes = asked.model_copy(update={"seed": seed, "index": index}), list[Episode]()
+    while len(episodes) < EPISODES:
+        turns = turns_of(question.dataset, rng)
+        told = oracle(question, turns)
+        if told and len(turns) > 2:
+            episodes.append(Episode(ended=True, trace=told[2], turns=turns))
+    return RolloutGroup(author=author, round=now, question=question, episodes=tuple(episodes))
+
+
+def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
+    """Other turns under the old traces."""
+
+    def forge(rng: Random, group: RolloutGroup) -> RolloutGroup:
+        episodes = (each.model_copy(update={"turns": change(rng, each.turns)}) for each in group.episodes)
+        return group.model_copy(update={"episodes": tuple(episodes)})
+
+    return forge
+
+
+def _at(change: Callable[[Random, Turn], Sequence[Turn]]) -> Forge:
+    """Others in place of a turn."""
+
+    def forge(rng: Random, turns: Turns) -> Turns:
+        place = rng.randrange(len(turns))
+        return (*turns[:place], *change(rng, turns[place]), *turns[place + 1 :])
+
+    return _each(forge)
+
+
+def _asked(**update: Callable[[Question], object]) -> Forge:
+    """The same episodes under another question."""
+    return lambda rng, group: group.model_copy(
+        update={"question": group.question.model_copy(update={k: new(group.question) for k, new in update.items()})}
+    )
+
+
+def _traced(forge: Forge, move: int | None = None) -> Forge:
+    """With true traces; or, moved by so many places, with those of others."""
+
+    def run(rng: Random, group: RolloutGroup) -> RolloutGroup:
+        forged = forge(rng, group)
+        traces = [(oracle(forged.question, each.turns) or ("", 0, each.trace))[2] for each in forged.episodes]
+        traces = traces[move:] + traces[:move] if move else traces
+        pairs = zip(forged.episodes, traces, strict=True)
+        return forged.model_copy(update={"episodes": tuple(e.model_copy(update={"trace": t}) for e, t in pairs)})
+
+    return run
+
+
+def _said(text: str = "", name: str = "calculate", arguments: str = '{"expression":"6*7"}', calls: int = 1) -> Turn:
+    call = Call.model_construct(name=name, arguments=arguments)
+    return Turn.model_construct(text=text, calls=(call,) * calls)
+
+
+def _text(form: str) -> Forge:
+    return _at(lambda rng, turn: [turn.model_copy(update={"text": form.format(turn.text)})])
+
+
+LONG = "1" * (limits.MAX_ARGUMENT_CHARS + 1)
+MANY = [(_said(),) * 7, (_said(),) * 33, (_said(calls=5),) * 2, (_said(arguments=LONG),) * 2, (_said(LONG),) * 9]
+KINDS: dict[str, Forge] = {
+    "turn dropped": _at(lambda rng, turn: []),
+    "turns swapped": _each(lambda rng, turns: turns[::-1]),
+    "turn inserted": _at(lambda rng, turn: [turn, _said("7", calls=0)]),
+    "argument changed": _at(lambda rng, turn: [_said(f"9{turn.text}", calls=len(turn.calls))]),
+    "other seed": _asked(seed=lambda question: question.seed + 1),
+    "other index": _asked(index=lambda question: (question.index + 1) % limits.MAX_QUESTIONS_PER_ROUND),
+    "other author": _asked(seed=lambda question: question_seed(SWARM, US, Round(0))),
+    "other swarm": _each(lambda rng, turns: turns),
+    "other version": _asked(version=lambda question: "0"),
+    "after the end": _at(lambda rng, turn: [turn, *[_said("1", calls=0)] * 2]),
+    "unknown tool": _at(lambda rng, turn: [_said(name="shell")]),
+    "unknown tool, true trace": _traced(_at(lambda rng, turn: [_said(name="shell")])),
+    "fake result": _text("{}<result>higher</result>"),
+    "trace of another": _traced(_each(lambda rng, turns: turns), move=1),
+    "observation in text": _text("{0}\nhigher\n{0}"),
+    "over a limit": lambda rng, group: _each(lambda _, turns: MANY[group.round % len(MANY)])(rng, group),
+    "bad JSON": _traced(_at(lambda rng, turn: [_said(arguments=rng.choice(["{", "[]", '{"x":1}', "NaN", "é"]))])),
+    "duplicates": _each(lambda rng, turns: turns),
+    "honest": _each(lambda rng, turns: turns),
+}
+
+
+def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
+    """So many forged ones, and honest ones between them, one group after another."""
+    settings = EnvironmentConfig(tasks=TASKS, scoring="graded", time_limit=5.0)
+    peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(PEERS)]
+    rng, raised, made = Random(seed), list[str](), -(-trajectories // EPISODES)
+    with closing(build_environment(LearningConfig(environment=settings, swarm=SWARM))) as environment:
+        asked, node = environment.sample(peers[0].peer_id, Round(0), len(TASKS)), Node(environment)
+        for now in range(made):
+            kind, forger = list(KINDS)[now % (len(KINDS) - 1)], Identity.from_seed_bytes(rng.randbytes(32))
+            peer = peers[now // HONEST % PEERS]
+            parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (now % HONEST == 0)
+            for what, author in parcels:
+                group = honest(Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)])
+                payload = codec._canonical(KINDS[what](Random(now), group))  # also of what is too large to be sent
+                swarm = "elsewhere" if what == "other swarm" else SWARM
+                data = author.sign(CURRENT.domain("rollout-group", swarm), payload) + payload
+                try:
+                    node.take(what, data, author.peer_id)
+                except Exception as error:  # noqa: BLE001
+                    raised.append(f"{what}: {error!r}")
+    distrusted = [peer for peer in peers if not node.reputation.is_trusted(peer.peer_id, node.now)]
+    counts = {"trajectories": EPISODES * made, "quarantined": len(distrusted)}
+    return {
+        **counts,
+        "wrong": node.wrong,
+        "failures": raised,
+        "outcomes": {k: dict(v) for k, v in node.outcomes.items()},
+    }
+
+
+class Node:
+    """The receiving side, from the bytes that a holder served to what would be trained on."""
+
+    def __init__(self, environment: Mixture) -> None:
+        self.reputation, self.wrong, self.now = Reputation(), list[str](), 0.0
+        self.outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+        self._rules = AdmissionRules(SWARM, US, knows=environment.catalogue.knows, turns=environment.turns)
+        self._pool, self._score = RolloutPool(US), partial(score_external, environment)
+        self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()
+
+    def take(self, kind: str, data: bytes, author: PeerId) -> None:
+        """A group of this author."""
+        self.now += 1.0
+        group, outcome, kept = admit(data, self._rules), "", 0
+        if isinstance(group, Rejected):
+            outcome, charge = f"refused: {group.reason}", POINTS.get(group.reason, OTHER_POINTS)
+            self.outcomes[kind][outcome] += EPISODES
+            self.reputation.charge(author, charge, self.now, outcome)
+            return
+        self._pool.add([ExternalGroup(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0))
+        waiting = self._pool.candidates()
+        self._pool.remove(waiting)
+        for external, result in zip(waiting, self._score(waiting, self._divergence), strict=True):
+            outcome = result.reason if isinstance(result, Skipped) else "useful"
+            self.reputation.charge(author, points(outcome), self.now, outcome)
+            if isinstance(result, ScoredGroup):
+                kept = len(result.rewards)
+                self.wrong += [kind] * (external.id in self._trained or not _right(result))
+                self._trained.add(external.id)
+            self.outcomes[kind] += Counter({"kept": kept, "dropped": EPISODES - kept})
+
+
+def _right(scored: ScoredGroup) -> bool:
+    """Whether the environment itself says so, and no trace is another."""
+    episodes = scored.group.episodes
+    told = [oracle(scored.question, each.turns) for each in episodes]
+    found = zip(told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True)
+    return all(a and a[:2] == (said, reward) and claim in ("", a[2]) for a, said, reward, claim in found)
+
+
+def main() -> None:
+    parser = command.parser("lab.fuzzing.forged_episodes", __doc__)
+    parser.add_argument("--trajectories", type=int, default=100_000)
+    options = parser.parse_args()
+    found = run(options.trajectories)
+    command.show(["kind", "became"], [[kind, str(outcomes)] for kind, outcomes in found["outcomes"].items()])
+    print(*(f"{name}: {found[name]}" for name in ("trajectories", "quarantined", "wrong", "failures")), sep="; ")
+    command.finish(options, found)
+
+
+if __name__ == "__main__":
+    main()

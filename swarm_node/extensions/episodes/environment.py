@@ -1,0 +1,48 @@
+"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and second_try.gcd/easy."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.reasoning_gym import catalogue
+from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import EpisodicEnvironment
+from swarm_node.extensions.episodes import source
+from swarm_node.rollouts.groups import Tasks
+from swarm_node.scoring.client import ScoringClient
+from swarm_node.scoring.contract import Turn
+
+PREFIX = "second_try."  # of the names of data sets, which are those of reasoning-gym behind it
+
+
+class EpisodesKind(EnvironmentKind):
+    """Those that need no library."""
+
+    name = "episodes"
+    tasks: Tasks = MappingProxyType(source.tasks)
+    default_tasks = tuple(f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids)
+
+    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+        settings, of = config.environment, source
+        scoring = ScoringClient(f"{__package__}.source", of.version, settings.time_limit)
+        shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring)
+        return EpisodicEnvironment(*shown, scoring, rule, of.turns, of.probe)
+
+
+class SecondTryKind(EnvironmentKind):
+    """Every task of reasoning-gym."""
+
+    name = "second_try"
+    tasks: Tasks = MappingProxyType({PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()})
+    default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
+
+    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+        settings, version = config.environment, f"1-{catalogue.VERSION}"
+        scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
+        scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
+        shown, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        return EpisodicEnvironment(*shown, scoring, rule, turns=2, probe=(Turn(""), Turn("0")))
+
+
+KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

@@ -1,0 +1,40 @@
+"""Questions of `second_try` for a scoring process: any of reasoning-gym, with "wrong, try again"."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from swarm_node.environments.reasoning_gym import source
+from swarm_node.environments.reasoning_gym.scorers.scorers import score_with
+from swarm_node.environments.rewards import is_right
+from swarm_node.scoring.contract import Step, Turn
+from swarm_node.scoring.tools import use
+
+version = f"1-{source.version}"
+
+
+@dataclass
+class SecondTry:
+    """One question; what was said last counts."""
+
+    prompt: str
+    name: str
+    entry: Mapping[str, Any]
+    left: int = 2
+    reached: float = 0.0
+
+    def step(self, turn: Turn) -> Step:
+        self.left -= 1
+        self.reached = score_with(self.name, self.entry, turn.text)
+        if is_right(self.reached) or not self.left:
+            return Step((), done=True)
+        return Step(tuple(use({}, call) for call in turn.calls) or ("wrong, try again",))
+
+    def score(self) -> float:
+        return self.reached
+
+
+def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
+    """See `source.build`; the name of the data set stands behind `second_try.`"""
+    item = source.build(dataset.partition(".")[2], config_id, seed, index)
+    return SecondTry(item.prompt, *item.portable)

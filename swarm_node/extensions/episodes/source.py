@@ -1,0 +1,113 @@
+"""Questions of `episodes` for a scoring process: a number to guess, and arithmetic with a tool.
+
+Held-out questions are apart from all others by text: an address draws until it has a question of its own side.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from protocol.addressing import is_held_out, is_held_out_text
+from swarm_node.extensions.episodes.calculator import calculate
+from swarm_node.scoring.contract import Call, Episode, Step, Turn
+from swarm_node.scoring.tools import use
+
+version = "1"
+turns = 6
+GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> as many as halving needs among 2 ** guesses - 1 numbers
+FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of first numbers; a starter says small ones
+CALCULATIONS = 4  # turns, the answer included
+SUMS = {"easy": (2, 99), "hard": (3, 999)}  # config id -> how many operators, the largest number
+tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS)}
+probe = (
+    Turn("", (Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'), Call("calculate", "{}"), Call("x", "1"))),
+    Turn("", (Call("calculate", '{"expression": "1 / (2 - 2)"}'),)),
+    Turn("100"),
+    Turn("seven"),
+    Turn(" 7\n"),
+)
+
+
+@dataclass
+class Bisect:
+    """A number to guess: after each guess the policy hears `higher` or `lower`."""
+
+    low: int
+    high: int
+    number: int
+    left: int  # guesses
+    found: bool = False
+
+    def __post_init__(self) -> None:
+        self.prompt = f"Guess my number from {self.low} to {self.high} in {self.left} guesses."
+        self.size = self.high - self.low
+
+    def step(self, turn: Turn) -> Step:
+        guess = int(text) if (text := turn.text.strip()).isascii() and text.isdigit() and len(text) < 4 else None
+        self.left -= 1
+        self.found = guess == self.number
+        if self.found or not self.left:
+            return Step((), done=True)
+        if turn.calls:
+            return Step(tuple(use({}, call) for call in turn.calls))
+        if guess is None:
+            return Step(("only a number",))
+        if guess < self.number:
+            self.low = max(self.low, guess + 1)
+            return Step(("higher",))
+        self.high = min(self.high, guess - 1)
+        return Step(("lower",))
+
+    def score(self) -> float:
+        """Up to a half for numbers that are ruled out."""
+        return 1.0 if self.found else (1 - (self.high - self.low) / self.size) / 2
+
+
+@dataclass
+class Sum:
+    """Arithmetic: calls of the tool, and then the answer as a turn without calls."""
+
+    asked: str
+    answer: str
+    left: int = CALCULATIONS
+    said: str | None = None
+
+    def __post_init__(self) -> None:
+        self.prompt = f"{self.asked} = ? The tool calculate takes an expression. Then give only the number."
+
+    def step(self, turn: Turn) -> Step:
+        self.left -= 1
+        if not turn.calls:
+            self.said = turn.text.strip()
+        if self.said is not None or not self.left:
+            return Step((), done=True)
+        return Step(tuple(use({"calculate": calculate}, call) for call in turn.calls))
+
+    def score(self) -> float:
+        return float(self.said == self.answer)
+
+
+def _number(config_id: str, rng: Random) -> Bisect:
+    guesses, low = GUESSES[config_id], rng.randint(1, FIRST[config_id])
+    high = low + 2**guesses - 2
+    return Bisect(low, high, rng.randint(low, high), guesses)
+
+
+def _sum(config_id: str, rng: Random) -> Sum:
+    count, largest = SUMS[config_id]
+    text = str(rng.randint(2, largest))
+    for _ in range(count):
+        text += f" {rng.choice('+-*')} {rng.randint(2, largest)}"
+    return Sum(text, calculate(text))
+
+
+_DRAWS: Mapping[str, Callable[[str, Random], Episode]] = {"bisect": _number, "calculator": _sum}
+
+
+def begin(dataset: str, config_id: str, seed: int, index: int) -> Episode:
+    """The question at this address. KeyError for an unknown data set."""
+    rng, held_out = Random(f"{dataset}/{config_id}/{seed}/{index}"), is_held_out(seed)
+    while True:
+        episode = _DRAWS[dataset](config_id, rng)
+        if is_held_out_text(episode.prompt) == held_out:
+            return episode

@@ -1,0 +1,133 @@
+"""An episode played from its beginning: what a child does, and what is taken of what it says.
+
+There is no live process of an episode. Whoever generates plays all turns again with each new one, and whoever receives
+an episode plays it once, so both run this. The child may have been taken over by a turn, so what it says is bounded
+first and then read strictly: for each episode a byte that says how it went, the score, and for each turn the number of
+observations and each with its length. An episode that went wrong has none.
+"""
+
+import copy
+import struct
+import time
+from collections.abc import Callable, Sequence
+
+from swarm_node.scoring import contract
+from swarm_node.scoring.contract import Episode, Replay, Turn, is_score
+
+LENGTH = struct.Struct("<I")  # of what follows for a question, and of an observation
+_HEAD = struct.Struct("<Bd")
+_ON, _DONE, _AFTER_THE_END, _RAISED, _NO_SCORE, _SLOW = range(6)  # how it went
+_SKIPS = {_RAISED: contract.SCORER_RAISED, _NO_SCORE: contract.NOT_A_SCORE, _SLOW: contract.TIMEOUT}  # of the question
+
+Played = list[Replay | str] | str  # one per episode, or why it was left; or why all are left
+
+
+def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
+    """What a child may say of these episodes: any character takes four bytes at most."""
+    heads = sum(1 + LENGTH.size * max(1, len(turn.calls)) for turns in asked for turn in turns)
+    return heads + len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
+
+
+def play(began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time) -> bytes:
+    """In a child. All episodes of a question; `clock`: seconds of CPU time."""
+    return b"".join(_episode(began, turns, clock) for turns in asked)
+
+
+def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
+    """In its parent. ValueError for what no child of ours says."""
+    reader, episodes = _Bytes(said), list[Replay | str]()
+    for turns in asked:
+        how, score = _HEAD.unpack(reader.take(_HEAD.size))
+        if how in _SKIPS:
+            return _SKIPS[how]
+        if how == _AFTER_THE_END:
+            episodes.append(contract.AFTER_THE_END)
+            continue
+        replay = Replay(tuple(reader.observations() for _ in turns), how == _DONE, score)
+        if how > _DONE or not sound(replay, turns):
+            raise ValueError("no way for an episode to go")
+        episodes.append(replay)
+    reader.end()
+    return episodes
+
+
+def sound(replay: Replay, turns: Sequence[Turn]) -> bool:
+    """Whether a child of ours can have said this of these turns: each call or at most once the text is answered, but
+    at the end, and in text of a bounded length."""
+    sizes = [sum(map(len, said)) for said in replay.observations]
+    return (
+        is_score(replay.score)
+        and max(sizes) <= contract.MAX_OBSERVATION_CHARS
+        and sum(sizes) <= contract.MAX_OBSERVED_CHARS
+        and _fits(replay.observations, turns[: len(turns) - replay.done])
+    )
+
+
+def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
+    """Whether these turns, and no others, were answered."""
+    asked = [(len(turn.calls), max(1, len(turn.calls))) for turn in turns]
+    asked += [(0, 0)] * (len(observations) - len(turns))
+    return all(least <= len(said) <= most for (least, most), said in zip(asked, observations, strict=True))
+
+
+def _episode(began: Episode, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
+    """Whatever the environment raises: it may even be SystemExit."""
+    try:
+        how, score, observations = _steps(began, turns, clock)
+        said = [_HEAD.pack(how, score)]
+        for turn in observations:
+            texts = [each.encode() for each in turn]
+            said += [bytes([len(texts)]), *(LENGTH.pack(len(text)) + text for text in texts)]
+        return b"".join(said)
+    except BaseException:  # noqa: BLE001
+        return _HEAD.pack(_RAISED, 0.0)
+
+
+def _steps(
+    began: Episode, turns: Sequence[Turn], clock: Callable[[], float]
+) -> tuple[int, float, list[tuple[str, ...]]]:
+    """How it went, the score and the observations."""
+    start, episode, done = clock(), copy.deepcopy(began), False
+    observations: list[tuple[str, ...]] = []
+    left, last = contract.MAX_OBSERVED_CHARS, clock()
+    for turn in turns:
+        if done:
+            return _AFTER_THE_END, 0.0, []
+        said, done = episode.step(turn)
+        now = clock()
+        if now - last > contract.STEP_BUDGET or now - start > contract.EPISODE_BUDGET:
+            return _SLOW, 0.0, []
+        chars, last = sum(map(len, said)), now
+        left -= chars
+        done = bool(done) or chars > contract.MAX_OBSERVATION_CHARS or left < 0
+        observations.append(() if done else tuple(said))
+    score = episode.score()
+    if clock() - start > contract.EPISODE_BUDGET:
+        return _SLOW, 0.0, []
+    if not _fits(observations, turns[: len(turns) - done]):
+        return _RAISED, 0.0, []
+    return (_DONE if done else _ON, float(score), observations) if is_score(score) else (_NO_SCORE, 0.0, [])
+
+
+class _Bytes:
+    """What a child said, from its beginning. ValueError where it is no such thing."""
+
+    def __init__(self, said: bytes) -> None:
+        self._said, self._place = said, 0
+
+    def take(self, size: int) -> bytes:
+        """The next so many."""
+        self._place += size
+        if self._place > len(self._said):
+            raise ValueError("less than was said")
+        return self._said[self._place - size : self._place]
+
+    def end(self) -> None:
+        """Nothing is left."""
+        if self._place < len(self._said):
+            raise ValueError("more than was asked for")
+
+    def observations(self) -> tuple[str, ...]:
+        """To one turn."""
+        number = self.take(1)[0]
+        return tuple(self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number))

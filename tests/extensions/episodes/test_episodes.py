@@ -1,0 +1,112 @@
+"""The episodes that ship, as they are played in scoring processes."""
+
+import re
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_out_text, question_seed
+from protocol.messages import NAME_PATTERN, Call, PeerId, Round, Turn
+from swarm_node.common.errors import UserError
+from swarm_node.environments.registry import conversation
+from swarm_node.extensions.episodes.calculator import DEEPEST, calculate
+from swarm_node.extensions.episodes.environment import KIND, SECOND_TRY
+from swarm_node.extensions.episodes.source import begin
+from swarm_node.rollouts.groups import Played, Skipped
+from swarm_node.scoring.tools import ToolError
+from swarm_node.settings import EnvironmentConfig, LearningConfig
+
+GRADED = LearningConfig(environment=EnvironmentConfig(scoring="graded"))
+
+
+def said(*texts: str) -> tuple[Turn, ...]:
+    """Of a text that begins with { the call that it is the arguments of."""
+    return tuple(
+        Turn(text="", calls=(Call(name="calculate", arguments=each),)) if each[:1] == "{" else Turn(text=each, calls=())
+        for each in texts
+    )
+
+
+def heard(played: Played | Skipped) -> tuple[list[str], bool, float]:
+    assert isinstance(played, Played)
+    return [text for turn in played.observations for text in turn], played.done, played.score
+
+
+@pytest.mark.parametrize("task", KIND.default_tasks)
+def test_an_address_has_one_question_and_those_held_out_have_texts_of_their_own(task: str) -> None:
+    def asked(author: str, rounds: int, count: int) -> set[str]:
+        seed = fixed_seed if author == HELD_OUT else partial(question_seed, "public")
+        addresses = [(seed(PeerId(author), Round(now)), index) for now in range(rounds) for index in range(count)]
+        return {begin(*task.split("/"), *address).prompt for address in addresses}
+
+    held_out, trained = asked(HELD_OUT, HELD_OUT_ROUNDS, 4), set[str]().union(*(asked(f"{k}", 8, 4) for k in range(20)))
+    assert (
+        len(held_out) >= (3 if task == "bisect/tiny" else 30)
+        and not held_out & trained
+        and all(map(is_held_out_text, held_out))
+    )
+    assert begin(*task.split("/"), 7, 0) == begin(*task.split("/"), 7, 0) != begin(*task.split("/"), 8, 0)
+
+
+def test_a_person_plays_a_question_line_by_line() -> None:
+    asked, answer, *rest = conversation(
+        "calculator/easy", ['<call>{"name":"calculate","arguments":{"expression":"2*3"}}</call>\n']
+    )
+    assert asked.startswith("environment: ") and (answer, rest) == ("environment: 6", ["reward 0"])
+    with pytest.raises(UserError, match="one turn"):
+        list(conversation("gcd/easy", []))
+
+
+def test_whoever_halves_finds_the_number_and_whoever_does_not_hears_where_it_is() -> None:
+    with closing(KIND.start(["bisect/easy"], GRADED)) as environment:
+        for question in environment.sample(PeerId("x"), Round(0), 5):
+            low, high = map(int, re.findall("[0-9]+", str(environment.prompts([question])[0]))[:2])
+            guesses, (first, last, answer) = list[str](), (low, high, ["higher"])
+            while answer:
+                guesses.append(str((first + last) // 2))
+                ((played,),) = environment.play([(question, [said(*guesses)])])
+                answer, done, score = heard(played)[0][len(guesses) - 1 :], *heard(played)[1:]
+                first = first if answer == ["lower"] else int(guesses[-1]) + 1
+                last = int(guesses[-1]) - 1 if answer == ["lower"] else last
+            assert done and score == 1.0 and len(guesses) <= 4
+            number, texts = guesses[-1], (f"{low - 1}", f"{high + 1}", "a number", f"{low + 99}")
+            others = [said(*texts), said("{}", f" {number}\n"), said(number, "1")]
+            ((wrong, calling, late),) = environment.play([(question, others)])
+            assert heard(wrong) == (["higher", "lower", "only a number"], True, 0.0)
+            assert heard(calling) == (["error: no tool calculate, but none"], True, 1.0)
+            assert late == Skipped("after the end")
+
+
+def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:
+    with closing(KIND.start(["calculator/hard"], GRADED)) as environment:
+        (question,) = environment.sample(PeerId("x"), Round(0), 1)
+        asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
+        right, call = calculate(asked), f'{{"expression": "{asked}"}}'
+        episodes = [said(call, f" {right} "), said(right), said(call, "0.5"), said(*[call] * 4)]
+        found = [heard(each) for each in environment.play([(question, episodes)])[0]]
+        assert found == [([right], True, 1.0), ([], True, 1.0), ([right], True, 0.0), ([right] * 3, True, 0.0)]
+
+
+def test_the_calculator_computes_exactly_and_refuses_what_is_no_arithmetic() -> None:
+    values = {"1": "1", "2+3*4": "14", "(2 + 3) * -4 ": "-20", "7/2": "3.5", "2/3": "0.666667", "-1/3": "-0.333333"}
+    values |= {"--2": "2", "1.50 + 0.25": "1.75", "10 - 4 - 3": "3", "8 / 4 / 2": "1", "-1/10000000": "0"}
+    assert {expression: calculate(expression) for expression in values} == values
+    deep = DEEPEST + 2
+    wrong = ["", " ", "1 +", "(1", "1)", "1 2", "2 ** 3", "1/0", "1/(2-2)", "x", "1_0", "٣", "1e9", "()", ".5", "1."]
+    wrong += ["1" * 101, "(" * deep + "1" + ")" * deep, "-" * deep + "1", "__import__('os')"]
+    for expression in [*wrong, None, 3, ["1"]]:
+        with pytest.raises(ToolError):
+            calculate(expression)
+
+
+@pytest.mark.slow
+def test_a_second_try_at_a_question_of_the_library_counts_as_the_first() -> None:
+    with closing(SECOND_TRY.start(["second_try.gcd/tiny"], GRADED)) as environment:
+        (question,) = environment.sample(PeerId("x"), Round(0), 1)
+        (plays,) = environment.play([(question, [said(str(number)) for number in range(60)])])
+        (right,) = [str(number) for number, played in enumerate(plays) if heard(played)[2] == 1.0]
+        (plays,) = environment.play([(question, [said(right), said("x", right), said("x", "y")])])
+        again = ["wrong, try again"]
+        assert list(map(heard, plays)) == [([], True, 1.0), (again, True, 1.0), (again, True, 0.0)]
+    assert all(map(re.compile(NAME_PATTERN).fullmatch, SECOND_TRY.tasks)) and max(map(len, SECOND_TRY.tasks)) < 64
