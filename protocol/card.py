@@ -18,8 +18,7 @@ from protocol import codec, limits
 from protocol.admission import AdmissionRules
 from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
-from protocol.messages import Holding, Message, Name, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
 MAX_BYTES, MAX_CARDS = limits.MAX_CARD_BYTES, 1024  # of a chain: one a week for 19 years
 MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS = 9, 16, 64, 1000

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from protocol import codec, limits
 from protocol.identity import public_key
-from protocol.messages import Hello, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Hello, PeerId, Reason, Rejected
 from protocol.versions import CURRENT, Version
 
 EXCHANGE = CURRENT.stream("exchange")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from swarm_node.rollouts.reports import METRICS, PHASES
+from swarm_node.rollouts.groups import METRICS, PHASES
 
 
 def line(record: dict[str, Any]) -> str:

@@ -22,8 +22,7 @@ from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.card import Refusal, Signed, go_on, network_of
 from protocol.identity import Identity
-from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
-from protocol.rejection import Rejected
+from protocol.messages import Announcement, Episode, Question, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score

@@ -13,8 +13,7 @@ from typing import Any
 
 from lab.vectors.forms import load
 from protocol import addressing, admission, card, codec, identity, limits, wire
-from protocol.messages import Announcement, Hello, Message, PeerId, Question, RolloutGroup, Round
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Announcement, Hello, Message, PeerId, Question, Reason, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 
 Fields = Mapping[str, Any]

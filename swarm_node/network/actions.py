@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from protocol import limits
-from protocol.messages import PeerId, RolloutGroup
-from protocol.rejection import Reason
+from protocol.messages import PeerId, Reason, RolloutGroup
 
 SERVE_ROUNDS = 3  # of this node, for which a group stays available
 OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # the trainer finds it, when it has built the digest of a task

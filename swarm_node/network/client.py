@@ -19,8 +19,7 @@ from typing import Any
 from protocol import codec, limits
 from protocol.card import Signed, narrowed, read
 from protocol.identity import Identity
-from protocol.messages import RolloutGroup, Round
-from protocol.rejection import Reason
+from protocol.messages import Reason, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Cards, Deliver, Refuse

@@ -16,16 +16,18 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.node.episodes import complete
+from swarm_node.node.episodes import Divergence, complete, replayed
 from swarm_node.rollouts.groups import (
     DIVERGED,
     HUNG,
     NO_BETTER,
+    PHASES,
     Counts,
     ExternalGroup,
     Generated,
     GeneratedGroup,
     Refused,
+    RoundReport,
     ScoredGroup,
     Seconds,
     Selection,
@@ -33,8 +35,6 @@ from swarm_node.rollouts.groups import (
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
-from swarm_node.rollouts.replay import Divergence, replayed
-from swarm_node.rollouts.reports import PHASES, RoundReport
 from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 

@@ -5,8 +5,17 @@ from random import Random
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Played, Refused, ScoredGroup, Skipped
-from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.rollouts.groups import (
+    Catalogue,
+    ExternalGroup,
+    GeneratedGroup,
+    Played,
+    Refused,
+    RoundReport,
+    ScoredGroup,
+    Skipped,
+    StepReport,
+)
 
 
 class Environment(Protocol):

@@ -21,8 +21,7 @@ from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, d
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.recompute import blocks_of
-from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.rollouts.reports import StepReport
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
     Advantages,

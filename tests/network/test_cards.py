@@ -10,8 +10,7 @@ from protocol import wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, review
 from protocol.card import Card, Refusal, narrowed
-from protocol.messages import Round
-from protocol.rejection import Reason
+from protocol.messages import Reason, Round
 from swarm_node.network.actions import Cards
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.exchange.exchange import Exchange

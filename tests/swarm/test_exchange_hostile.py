@@ -12,8 +12,7 @@ from lab.studies.simulated_exchange import Answering
 from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import verify
-from protocol.messages import PeerId, Round
-from protocol.rejection import Reason
+from protocol.messages import PeerId, Reason, Round
 from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange

@@ -10,7 +10,7 @@ from random import Random
 from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.episodes.calculator import calculate
 from swarm_node.scoring.contract import Call, Episode, Step, Turn
-from swarm_node.scoring.tools import use
+from swarm_node.scoring.playing import use
 
 version = "1"
 turns = 6

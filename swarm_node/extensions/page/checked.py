@@ -8,7 +8,7 @@ KeyError for what it lacks), and costs itself alone. Nothing here is changed bef
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from swarm_node.rollouts.reports import METRICS, PHASES
+from swarm_node.rollouts.groups import METRICS, PHASES
 from swarm_node.telemetry.samples import COMPLETION_CHARS, COMPLETIONS, MESSAGES, PROMPT_CHARS
 
 MOST_WHOLE = 2**53 - 1  # what a browser counts exactly

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from protocol import codec, limits, wire
-from protocol.messages import Announcement, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Announcement, PeerId, Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.gossip import Verdict, receive

@@ -5,8 +5,7 @@ And what it thinks of a peer: slow to condemn what may be honest, quick with lie
 
 from protocol import limits
 from protocol.identity import Identity
-from protocol.messages import Announcement, PeerId
-from protocol.rejection import Reason
+from protocol.messages import Announcement, PeerId, Reason
 from swarm_node.network.actions import USEFUL
 from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore, LocalAnnouncement
 from swarm_node.network.exchange.peers import (

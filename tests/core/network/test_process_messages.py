@@ -6,8 +6,7 @@ import pytest
 from msgspec import to_builtins
 
 from protocol.identity import Identity
-from protocol.messages import PeerId, Round
-from protocol.rejection import Reason
+from protocol.messages import PeerId, Reason, Round
 from swarm_node.common.channel import BrokenFrame
 from swarm_node.network.access import parse
 from swarm_node.network.actions import Deliver, Refuse, Remembered

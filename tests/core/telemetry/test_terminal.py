@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from swarm_node.rollouts.reports import Overlap, StepReport
+from swarm_node.rollouts.groups import Overlap, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Corrected,

@@ -14,7 +14,7 @@ from swarm_node.extensions.episodes.calculator import DEEPEST, calculate
 from swarm_node.extensions.episodes.environment import KIND, SECOND_TRY
 from swarm_node.extensions.episodes.source import begin
 from swarm_node.rollouts.groups import Played, Skipped
-from swarm_node.scoring.tools import ToolError
+from swarm_node.scoring.playing import ToolError
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 GRADED = LearningConfig(environment=EnvironmentConfig(scoring="graded"))

@@ -31,7 +31,7 @@ from swarm_node.extensions.simulation.memory_use import family, family_mb
 from swarm_node.extensions.simulation.node_options import identity, node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
-from swarm_node.rollouts.reports import RoundReport
+from swarm_node.rollouts.groups import RoundReport
 from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
