@@ -5,6 +5,7 @@ author of whose episodes half do costs time, so its groups of that task are left
 authors do, the odd one is this node's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from protocol.limits import MIN_EPISODES
@@ -71,8 +72,8 @@ class Divergence:
         self._counts[key] = episodes, diverged
         if episodes >= JUDGED and 2 * diverged >= episodes:
             self._until[key], self._counts[key] = now + LEFT, (0, 0)
-        tasks = [task for (_, task), until in self._until.items() if until > now]
-        odd = sorted({"/".join(task[1:]) for task in tasks if tasks.count(task) >= ODD})
+        authors = Counter(task for (_, task), until in self._until.items() if until > now)
+        odd = sorted("/".join(task[1:]) for task, count in authors.items() if count >= ODD)
         if odd != self._told:
             self._told = odd
             self._tell(odd)
