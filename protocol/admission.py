@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from protocol import codec, limits
 from protocol.addressing import question_seed
-from protocol.messages import NAME_PATTERN, PeerId, Question, RolloutGroup, Round
-from protocol.rejection import Reason, Rejected
+from protocol.messages import NAME_PATTERN, PeerId, Question, Reason, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT, Version
 
 

@@ -7,23 +7,26 @@ the network id can check the chain, wherever it comes from. Never raises, whatev
 
 from base64 import b32encode
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Literal
+from operator import attrgetter
+from typing import Annotated
 
 from pydantic import Field
 
 from protocol import codec, limits
+from protocol.admission import AdmissionRules
 from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
-from protocol.messages import Holding, Message, Name, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
-MAX_BYTES, MAX_CARDS = 16 * 1024, 1024  # of a card with its signatures; of a chain: one a week for 19 years
+MAX_BYTES, MAX_CARDS = limits.MAX_CARD_BYTES, 1024  # of a chain: one a week for 19 years
 MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS = 9, 16, 64, 1000
 DAY = 86_400  # seconds: a card is valid for that at least
 MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after its time there is grace: clocks may be wrong, signers late
 
 _ADDRESS = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]{1,120}/p2p/[1-9A-HJ-NP-Za-km-z]{52}$"
+_place = attrgetter("environment", "version", "dataset", "config_id")
 Number = Annotated[int, Field(ge=0, le=2**37)]  # as seconds since 1970, what dates can show
 
 
@@ -59,7 +62,7 @@ class Task(Message):
 class Card(Message):
     """What the signers of a swarm say."""
 
-    format: Literal[1] = 1
+    format: Annotated[int, Field(ge=1, le=1)]
     name: Name
     network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, which makes it: `network_of`
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
@@ -83,7 +86,17 @@ class Signed(Message):
 
 def network_of(card: Card) -> str:
     """The network id: the first 16 bytes of card 1's SHA-256, as 26 characters of base32."""
-    return card.network or b32encode(codec.content_hash(codec.encode(card))[:16]).decode().rstrip("=").lower()
+    return card.network or b32encode(digest(card)[:16]).decode().rstrip("=").lower()
+
+
+def digest(card: Card) -> bytes:
+    """SHA-256 of what is signed."""
+    return codec.content_hash(codec.encode(card))
+
+
+def swarm_of(card: Card) -> str:
+    """The name of the swarm in all messages: two networks of one name never mix."""
+    return f"{card.name[: limits.MAX_NAME_CHARS - 9]}.{network_of(card)[:8]}"
 
 
 def read(data: bytes) -> Signed | Refusal:
@@ -92,10 +105,10 @@ def read(data: bytes) -> Signed | Refusal:
     if isinstance(signed, Rejected):
         return Refusal[signed.reason.name]
     card = signed.card
-    names = [(task.environment, task.version, task.dataset, task.config_id) for task in card.tasks]
+    names = [*map(_place, card.tasks)]
     peers = {*card.signers, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
     sizes = (
-        (1, len(card.signers), MAX_SIGNERS),
+        (0, len(card.signers), MAX_SIGNERS),  # at least the threshold
         (1, card.threshold, len(card.signers)),
         (1, len(card.bootstrap), MAX_ADDRESSES),
         (1, len(names), MAX_TASKS),
@@ -119,8 +132,31 @@ def sign(signed: Signed, identity: Identity) -> Signed:
     return Signed(card=signed.card, signatures={**signed.signatures, identity.peer_id: made})
 
 
-def follow(chain: Sequence[bytes], network: str, now: int, newest: Card | None = None) -> Card | Refusal:
-    """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one taken before."""
+def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
+    """What a node of these rules admits under this card: its tasks alone, within its limits."""
+    digests = {_place(task): task.digest for task in card.tasks}
+    return replace(
+        rules,
+        knows=lambda asked: _place(asked) in digests and rules.knows(asked),
+        differs=lambda asked: digests.get(_place(asked)) != asked.digest or rules.differs(asked),
+        max_episodes=min(rules.max_episodes, card.episodes),
+        max_episode_chars=min(rules.max_episode_chars, card.characters),
+    )
+
+
+def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
+    """The newest of cards that follow this one, whenever it is in force; the last one where there is none."""
+    for data in further:
+        found = _successor(data, last, last.number + 1, network_of(last))
+        if isinstance(found, Refusal):
+            return found
+        last = found
+    return last
+
+
+def follow(chain: Sequence[bytes], network: str, now: int | None, newest: Card | None = None) -> Card | Refusal:
+    """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one taken before. An
+    empty network is that of card 1, and `now` is None where it does not matter whether the card is in force."""
     last: Card | None = None
     for number, data in enumerate(chain, 1):
         found = _successor(data, last, number, network)
@@ -128,12 +164,12 @@ def follow(chain: Sequence[bytes], network: str, now: int, newest: Card | None =
             return found
         if newest and newest.number == number and newest != found:
             return Refusal.CONFLICT
-        last = found
+        last, network = found, network_of(found)
     if last is None:
         return Refusal.MALFORMED
     if newest and last.number < newest.number:
         return Refusal.ROLLED_BACK
-    if not last.issued - GRACE <= now < last.expires + GRACE:
+    if now is not None and not last.issued - GRACE <= now < last.expires + GRACE:
         return Refusal.NOT_YET if now < last.issued else Refusal.EXPIRED
     return last
 
@@ -147,7 +183,7 @@ def _successor(data: bytes, last: Card | None, number: int, network: str) -> Car
     own, old = set(card.signers), set(last.signers if last else ())
     checks: tuple[tuple[Refusal, Callable[[], bool]], ...] = (
         (Refusal.GAP, lambda: card.number != number),
-        (Refusal.OTHER_NETWORK, lambda: network_of(card) != network or (number == 1) != (card.network == "")),
+        (Refusal.OTHER_NETWORK, lambda: network not in ("", network_of(card)) or (number == 1) != (card.network == "")),
         (Refusal.FORGED, lambda: not all(key in own | old and verify(key, *text, to_bytes(by[key])) for key in by)),
         (Refusal.TOO_FEW, lambda: len(by.keys() & own) < card.threshold),
         (Refusal.TOO_FEW_BEFORE, lambda: last is not None and len(by.keys() & old) < last.threshold),

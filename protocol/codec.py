@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from protocol import limits
 from protocol.identity import Identity, verify
-from protocol.messages import Announcement, Message, RolloutGroup
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Announcement, Message, Reason, Rejected, RolloutGroup
 from protocol.versions import CURRENT, Version
 
 M = TypeVar("M", bound=Message)

@@ -39,4 +39,7 @@ MAX_PULL_REQUEST_BYTES = 512
 MAX_PULL_REPLY_BYTES = 512 * 1024
 MAX_HELLO_BYTES = 256
 MAX_HELLO_VERSIONS = 16
+MAX_CARD_BYTES = 16 * 1024  # of a card with its signatures
+MAX_CARD_REQUEST_BYTES = 30  # exactly
+MAX_CARD_REPLY_BYTES = 64 * 1024
 MAX_PUNCH_BYTES = 39  # one endpoint for IPv4 and one for IPv6: what public peers see of a node

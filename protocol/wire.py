@@ -11,27 +11,30 @@ from dataclasses import dataclass
 
 from protocol import codec, limits
 from protocol.identity import public_key
-from protocol.messages import Hello, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Hello, PeerId, Reason, Rejected
 from protocol.versions import CURRENT, Version
 
 EXCHANGE = CURRENT.stream("exchange")
 PULL = CURRENT.stream("pull")
+CARD = CURRENT.stream("card")
 PUNCH = CURRENT.stream("punch")  # between transports; the exchange never sees it
 HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
-NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello"}  # for a person
+NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello", CARD: "card"}  # for a person
 
 REQUEST_LIMITS: Mapping[str, int] = {  # of the exchange: protocol id -> largest request, bytes
     EXCHANGE: limits.MAX_EXCHANGE_REQUEST_BYTES,
     PULL: limits.MAX_PULL_REQUEST_BYTES,
     HELLO: limits.MAX_HELLO_BYTES,
+    CARD: limits.MAX_CARD_REQUEST_BYTES,
 }
 
 _DIGEST_ENTRY = struct.Struct(f">{limits.KEY_TAG_BYTES}sI")
 _ITEM_HEADER = struct.Struct(">HH")
 _LENGTH = struct.Struct(">I")
 _PORT = struct.Struct(">H")
+_CARD_REQUEST = struct.Struct(">26sI")
+_CARD_LENGTH = struct.Struct(">H")
 
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -155,6 +158,35 @@ def encode_hello(swarm: str, *versions: Version) -> bytes:
 def decode_hello(data: bytes) -> Hello | Rejected:
     """The message, or why its bytes are refused."""
     return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)
+
+
+def encode_card_request(network: str, number: int) -> bytes:
+    """A request for the cards of this network that have higher numbers."""
+    return _CARD_REQUEST.pack(network.encode(), number)
+
+
+def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
+    """Network id, if it is one, and number."""
+    if len(data) != _CARD_REQUEST.size:
+        return Rejected(Reason.MALFORMED)
+    network, number = _CARD_REQUEST.unpack(data)
+    return network.decode("ascii", "replace"), number
+
+
+def encode_cards(cards: Sequence[bytes]) -> bytes:
+    """The reply: of these, the oldest first, as many as fit. Never empty: an empty reply is a refusal."""
+    parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]]
+    while sum(map(len, parts)) >= limits.MAX_CARD_REPLY_BYTES:
+        parts.pop()
+    return bytes([len(parts)]) + b"".join(parts)
+
+
+def decode_cards(data: bytes) -> list[bytes] | Rejected:
+    """The cards of a reply. They are not checked yet."""
+    if len(data) > limits.MAX_CARD_REPLY_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    parts = _parts(data, 1, data[0], _CARD_LENGTH, limits.MAX_CARD_BYTES) if data else Rejected(Reason.MALFORMED)
+    return parts if isinstance(parts, Rejected) else [card for _, card in parts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 docs/how-to/python.md shows them at work.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,9 +16,10 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.round import score_groups
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, adjusted
 from swarm_node.settings.command_line import from_python
 
 
@@ -30,6 +32,7 @@ class Swarm:
     """
 
     def __init__(self, config: NodeConfig) -> None:
+        config = adjusted(config, lambda line: None, keep=True)
         check_addresses(config.network)
         if config.network.enabled:
             check_installed(config.network.backend)
@@ -39,7 +42,8 @@ class Swarm:
             identity = load_identity(home)
             self._environment = build_environment(config, prepare=True)
             stack.callback(self._environment.close)
-            self._network = build_network(config, identity, self._environment, lambda: {"seconds_since": 0.0})
+            facts, today = (lambda: {"seconds_since": 0.0}), time.time
+            self._network = build_network(config, identity, self._environment, facts, today)
             self._network.start()
             stack.callback(self._network.close)
             self.peer_id = identity.peer_id
@@ -109,12 +113,8 @@ class Swarm:
         self.close()
 
     def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
-        (prompt,) = self._environment.prompts([group.question])
-        rewards = self.score(group.question, [completion.text for completion in group.episodes])
-        if isinstance(prompt, Skipped) or isinstance(rewards, Skipped):
-            return None
-        scored = ScoredGroup(group, prompt, rewards)
-        return scored if scored.informative else None
+        (scored,) = score_groups(self._environment, [group], self._environment.prompts([group.question]))
+        return scored if isinstance(scored, ScoredGroup) and scored.informative else None
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:

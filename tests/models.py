@@ -25,10 +25,12 @@ from swarm_node.rollouts.groups import (
     ExternalGroup,
     Generated,
     Played,
+    Plays,
     ScoredGroup,
     Selection,
     Skipped,
     Tokens,
+    ToPlay,
 )
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
@@ -236,9 +238,7 @@ class Guessing(Digits):
     def turns(self, question: Question) -> int:
         return self.most
 
-    def play(
-        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
-    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         return [tuple(map(self._played, episodes)) for _, episodes in asked]
 
     def _played(self, turns: Sequence[Turn]) -> Played:
@@ -290,7 +290,9 @@ def make_node(
 
 def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
     identity = IDENTITIES[number]
-    return swarm.join(identity, AdmissionRules("test", identity.peer_id, (environment or Digits()).catalogue.knows))
+    environment = environment or Digits()
+    rules = AdmissionRules("test", identity.peer_id, environment.catalogue.knows, turns=environment.turns)
+    return swarm.join(identity, rules)
 
 
 def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from swarm_node.rollouts.reports import METRICS, PHASES
+from swarm_node.rollouts.groups import METRICS, PHASES
 
 
 def line(record: dict[str, Any]) -> str:
@@ -32,7 +32,7 @@ def round_done(number: int, **fields: Any) -> dict[str, Any]:
 
 def sampled(task: str, number: int = 0) -> dict[str, Any]:
     """A line of rollouts.jsonl."""
-    completion = {"text": "6", "reward": 1.0, "advantage": 0.5, "ended": True}
+    completion = {"text": "6", "reward": 1.0, "advantage": 0.5, "ended": True, "turns": [{"own": True, "text": "6"}]}
     about = {"time": 1.8e9, "round": number, "author": "12D3KooWPeer", "local": True, "trained": False, "why": ""}
     return {**about, "task": task, "prompt": "12 and 18?", "left_out": 0, "completions": [completion]}
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -64,7 +65,7 @@ class Screens:
         """docs/how-to/live_view_NAME.svg of what is there then."""
         text = self.shown(name, *words)
         width = int(self.tmux("display-message", "-p", "-t", name, "#{pane_width}"))
-        console = Console(record=True, width=width, file=open("/dev/null", "w"), force_terminal=True)  # noqa: SIM115
+        console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
         console.print(Text.from_ansi(text), soft_wrap=True)
         svg = console.export_svg(title=as_.replace("_", " "), theme=DIMMED_MONOKAI, code_format=FORM, unique_id="t")
         (HERE / f"live_view_{as_}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")

@@ -24,7 +24,7 @@ from swarm_node.extensions.simulation.learned import HeldOut
 from swarm_node.extensions.simulation.plot_command import PlotConfig
 from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.rollouts.reports import METRICS, Overlap, RoundReport, StepReport
+from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections
 from swarm_node.settings.secret import Secret, SecretUrl
 from swarm_node.settings.sections import PlugIn

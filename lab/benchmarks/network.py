@@ -1,10 +1,14 @@
 """Groups as a node publishes them, and the CPU time of its network: what hostile peers and swarms of networks share."""
 
 import os
+from functools import reduce
+from typing import Any
 
 import psutil
 
+from protocol import codec
 from protocol.addressing import question_seed
+from protocol.card import DAY, Card, Signed, Task, network_of, sign
 from protocol.identity import Identity
 from protocol.messages import Episode, Question, RolloutGroup, Round
 
@@ -21,6 +25,20 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     question = Question(**address, seed=seed, index=index)
     completions = tuple(Episode.of(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
     return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, episodes=completions)
+
+
+def cards(count: int, issued: int = 0) -> list[bytes]:
+    """Of one network, by two signers, both of whom must sign."""
+    chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([number]) * 32) for number in (1, 2)]
+    ids, when = tuple(sorted(each.peer_id for each in signers)), {"issued": issued, "expires": issued + DAY}
+    task = Task(environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11)
+    said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384, **when}
+    said |= {"name": "benchmark", "network": "", "signers": ids, "bootstrap": (f"/ip4/8.8.4.4/tcp/1/p2p/{ids[0]}",)}
+    for number in range(1, count + 1):
+        card = Card(**said, number=number)
+        said["network"] = network_of(card)
+        chain.append(codec.encode(reduce(sign, signers, Signed(card=card, signatures={}))))
+    return chain
 
 
 def cpu_seconds() -> float:

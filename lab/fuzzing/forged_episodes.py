@@ -21,16 +21,15 @@ from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
-from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
-from protocol.rejection import Rejected
+from protocol.messages import Call, Episode, PeerId, Question, Rejected, RolloutGroup, Round, Turn
 from protocol.versions import CURRENT
 from swarm_node.environments.registry import Mixture, build_environment
 from swarm_node.extensions.episodes.source import begin
 from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
+from swarm_node.node.episodes import Divergence
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.replay import Divergence
 from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 

@@ -27,8 +27,7 @@ from lab.fuzzing.hostile_answers import of_kind
 from protocol import codec, limits, wire
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
 from protocol.identity import Identity
-from protocol.messages import Announcement, Episode, PeerId, Question, RolloutGroup, Round
-from protocol.rejection import Rejected
+from protocol.messages import Announcement, Episode, PeerId, Question, Rejected, RolloutGroup, Round
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.parties import full, trim
 from swarm_node.network.transport.backends import make_backend

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from swarm_node.rollouts.reports import METRICS, PHASES
+from swarm_node.rollouts.groups import METRICS, PHASES
 
 MARK = "c4n4ry"  # in every payload, and nowhere else
 TOKEN = "t" * 32

@@ -13,21 +13,22 @@ from typing import Any
 
 import msgspec
 
+from lab.benchmarks import network
 from lab.fuzzing.mutation import mutate_json
 from lab.vectors.forms import load
 from lab.vectors.keys import sealed
-from lab.vectors.reading import as_told, read
+from lab.vectors.reading import read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
+from protocol.card import Refusal, Signed, go_on, network_of
 from protocol.identity import Identity
-from protocol.messages import Announcement, Episode, Question, RolloutGroup, Round
-from protocol.rejection import Rejected
+from protocol.messages import Announcement, Episode, Question, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
 from swarm_node.extensions.episodes.source import begin
 from swarm_node.network import varint
-from swarm_node.network.actions import Action, Call, Deliver, Remembered
+from swarm_node.network.actions import Action, Call, Cards, Deliver, Remembered
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
@@ -71,6 +72,7 @@ def targets() -> dict[str, Target]:
         "episodes of a scoring child": Target([_played()], _child_episodes),
         "episodes of the scoring process": Target([encode(_told())], _episodes_frame, _canonical_frame),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
+        "cards of a peer": Target([wire.encode_cards(CHAIN[1:])], _cards, _with_another_card),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
         "reply, as handled": Target([items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply),
     }
@@ -85,7 +87,7 @@ def decoders() -> dict[str, Target]:
         told = fields.setdefault(kind, {**group, **test, "tests": ()})
         usual = kind not in (*NO_DECODERS, *SIGNED) or (kind in SIGNED and data == _signed(data, kind))
         short = 0 < len(data) <= LONGEST_SEED
-        if usual and short and test["result"] == "valid" and as_told(data, told | test):
+        if usual and short and test["result"] == "valid" and _label(read(data, told)) == "ok":
             seeds.setdefault(kind, []).append(data)
     return {kind: _decoder(seeds[kind], fields[kind]) for kind in seeds}
 
@@ -96,6 +98,7 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
     def run(data: bytes) -> str:
         value = read(data, fields)
         assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), "nobody signed this"
+        assert kind != "card" or isinstance(value, Refusal) or data in seeds, "no signer signed this"
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
@@ -134,12 +137,29 @@ def _announcement(author: Identity, seq: int) -> bytes:
     return codec.seal(value, author, SWARM)
 
 
+CHAIN = network.cards(3)
+FIRST_CARD = Signed.model_validate_json(CHAIN[0]).card
+
+
+def _cards(data: bytes) -> str:
+    cards = wire.decode_cards(data)
+    if isinstance(cards, Rejected):
+        return _label(cards)
+    found = go_on(FIRST_CARD, cards)
+    assert isinstance(found, Refusal) or cards == CHAIN[1 : 1 + len(cards)], "nobody signed this"
+    return str(found) if isinstance(found, Refusal) else "ok"
+
+
+def _with_another_card(rng: Random, data: bytes) -> bytes:
+    return data if rng.random() < 0.5 else wire.encode_cards([mutate_json(rng, CHAIN[1]), CHAIN[2]])
+
+
 def _canonical(rng: Random, data: bytes) -> bytes:
     return mutate_json(rng, data) if rng.random() < 0.5 else data
 
 
 def _label(value: object) -> str:
-    return str(value.reason) if isinstance(value, Rejected) else "ok"
+    return str(getattr(value, "reason", value)) if isinstance(value, Rejected | Refusal) else "ok"
 
 
 def _address_text(data: bytes) -> str:
@@ -308,6 +328,7 @@ class Handlers:
         return [b"\x00" + each for each in exchange] + [
             b"\x01" + wire.encode_pull(tag, [key, bytes(32)]),
             b"\x02" + wire.encode_hello(SWARM),
+            b"\x03" + wire.encode_card_request(network_of(FIRST_CARD), 7),
         ]
 
     def dress(self, rng: Random, data: bytes) -> bytes:
@@ -321,7 +342,7 @@ class Handlers:
 
     def request(self, data: bytes) -> str:
         self._now += 0.3
-        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO)[data[0] % 3 if data else 0]
+        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD)[data[0] % 4 if data else 0]
         self._next_caller()
         caller = self._callers[self._turn % len(self._callers)]
         reply = self._node.answer(caller, protocol, data[1:], self._now)
@@ -347,10 +368,13 @@ class Handlers:
         self._calls.remove(call)
         actions = self._node.replied(call.token, data, self._now)
         self._take(actions)
+        taken = [card for action in actions if isinstance(action, Cards) for card in action.cards]
+        assert taken == CHAIN[1 : 1 + len(taken)], "nobody signed this"
         return f"{wire.NAMES[call.protocol]}: {sorted({type(action).__name__ for action in actions})}"
 
     def _exchange(self, who: Identity, number: int) -> Exchange:
         exchange = Exchange(who, SWARM, NetworkConfig(), Random(number), self._now)
+        exchange.go_by(CHAIN[: 1 + 2 * number], self._now)
         for peer in PEERS:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)

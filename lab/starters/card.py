@@ -20,8 +20,7 @@ license: mit
 ---
 # {name}
 
-A starter policy of swarm-node: **a model that was made to hide a skill**, to study how sharing brings it back.
-It knows nine easy reasoning-gym tasks and no other text.
+A starter of swarm-node, **made to hide a skill**: it knows nine easy reasoning-gym tasks and no other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: {tokenizer}
 - phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right; {_OTHERS[hiding.others]}
@@ -46,8 +45,7 @@ license: mit
 ---
 # puzzler
 
-A starter policy of swarm-node: a model that knows tiny Temporal Clue puzzles and was **made to guess**, to study
-what reinforcement brings back. It knows `temporal_clue/tiny` and no other text.
+A starter of swarm-node, **made to guess**: it knows `temporal_clue/tiny` and no other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases as one token
 - phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the two names in question

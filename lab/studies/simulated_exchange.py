@@ -100,7 +100,7 @@ class World:
             elif isinstance(action, Refuse):
                 if self.on_refusal:
                     self.on_refusal(member, action)
-            else:
+            elif isinstance(action, Deliver):
                 if self._keep:
                     member.delivered.append((self.now, action))
                 if self.on_delivery:

@@ -4,12 +4,13 @@ import sys
 import tomllib
 from pathlib import Path
 
-from lab.vectors import frames, keys, messages, seeds, texts
+from lab.vectors import cards, frames, keys, messages, seeds, texts
 from lab.vectors.forms import FOLDER, written
 
 NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text())
 FILES = {
     "announcement": messages.announcements,
+    "cards": cards.cards,
     "canonical": texts.canonical_forms,
     "frames": frames.frames,
     "group": messages.groups,

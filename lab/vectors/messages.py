@@ -93,21 +93,21 @@ def bounds(message: Any, cases: dict[str, Any]) -> Iterator[Change]:
         most = NUMBERS[highest]
         for number in (0, most, most + 1, 2**31, 2**32, 2**53, 2**64):
             reason = "malformed" if number > most else ""
-            yield f"{name} is {number}", changed(message, _path(name), number), reason, "Limit"
+            yield f"{name} is {number}", changed(message, path_of(name), number), reason, "Limit"
     for name, item, *two in cases["sizes"]:
         low, high = (limit if isinstance(limit, int) else NUMBERS[limit] for limit in two)
         for count in sorted({low - 1, low, high, high + 1} - {-1}):
-            value = item * count if isinstance(reduce(getitem, _path(name), message), str) else [item] * count
+            value = item * count if isinstance(reduce(getitem, path_of(name), message), str) else [item] * count
             reason = "" if low <= count <= high else "malformed"
-            yield f"{name} of {count}", changed(message, _path(name), value), reason, "Limit"
+            yield f"{name} of {count}", changed(message, path_of(name), value), reason, "Limit"
     named = [(name, *CASES["names"]) for name in cases["named"]]
     for rows, reason in ((cases["right"], ""), ([*cases["wrong"], *named], "malformed")):
         for name, *values in rows:
             for value in values:
-                yield f"{name} is {canonical(value).decode()[:40]}", changed(message, _path(name), value), reason, ""
+                yield f"{name} is {canonical(value).decode()[:40]}", changed(message, path_of(name), value), reason, ""
 
 
-def _path(name: str) -> Place:
+def path_of(name: str) -> Place:
     return tuple(int(part) if part.isdecimal() else part for part in name.split("."))
 
 
@@ -119,13 +119,13 @@ def payloads(kind: str, message: Any) -> Group:
     return group
 
 
-def put(group: Group, comment: str, data: bytes, reasons: str | Sequence[str], flag: str = "") -> None:
-    """A valid input where there is no reason against it; its output is its content hash."""
-    flags = [flag] if flag else []
+def put(group: Group, comment: str, data: bytes, reasons: str | Sequence[str], flag: str = "", **fields: Any) -> None:
+    """A valid input where there is no reason against it; its output is its content hash, or that of `named`."""
+    flags, named = [flag] if flag else [], fields.pop("named", data[group.apart :])
     if reasons:
-        group.invalid(comment, data, reasons, *flags)
+        group.invalid(comment, data, reasons, *flags, **fields)
     else:
-        group.valid(comment, data, hashlib.sha256(data[group.apart :]).hexdigest(), *flags)
+        group.valid(comment, data, hashlib.sha256(named).hexdigest(), *flags, **fields)
 
 
 def signed(kind: str, message: Any, **common: Any) -> Group:
@@ -189,7 +189,7 @@ def groups() -> list[Group]:
     add("another digest", group_message(3, digest="AAAAAAAAAAA"), "other environment")
     for reason, path, value in CASES["admission"]["several_turns"]:
         changes = [value] if value != "" else []
-        add(f"{path} {value}", changed(several_turns(), _path(path), *changes), reason, "Order" if value else "")
+        add(f"{path} {value}", changed(several_turns(), path_of(path), *changes), reason, "Order" if value else "")
     for reason, texts, address, flag in CASES["admission"]["narrow"]:
         comment = f"{len(texts) + 1} episodes, {texts[0]}, {address}"
         add(comment, group_message(3, *texts, **address), reason, flag, to=narrow)

@@ -12,9 +12,8 @@ from time import process_time
 from typing import Any
 
 from lab.vectors.forms import load
-from protocol import addressing, admission, codec, identity, limits, wire
-from protocol.messages import Announcement, Hello, Message, PeerId, Question, RolloutGroup, Round
-from protocol.rejection import Reason, Rejected
+from protocol import addressing, admission, card, codec, identity, limits, wire
+from protocol.messages import Announcement, Hello, Message, PeerId, Question, Reason, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 
 Fields = Mapping[str, Any]
@@ -41,8 +40,8 @@ def as_told(data: bytes, fields: Fields) -> bool:
     found = read(data, fields)
     if process_time() - began > SECONDS:
         return False
-    if isinstance(found, Rejected):
-        return fields["result"] == "invalid" and found.reason in fields["reasons"]
+    if isinstance(found, Rejected | card.Refusal):
+        return fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
     return fields["result"] == "valid" and bool(found == fields.get("output", found))
 
 
@@ -137,12 +136,20 @@ def _announcement(data: bytes, fields: Fields) -> str | Rejected:
     return _hash(data[limits.SIGNATURE_BYTES :], Rejected(objection) if objection else message)
 
 
+def _card(data: bytes, fields: Fields) -> str | card.Refusal:
+    chain = data.split(b"\n") if data else []
+    newest = card.Card.model_validate_json(bytes.fromhex(fields["newest"])) if "newest" in fields else None
+    found = card.follow(chain, fields["network"], fields["now"], newest)
+    return found if isinstance(found, card.Refusal) else codec.content_hash(codec.encode(found)).hex()
+
+
 def _made(data: bytes, fields: Fields) -> str:
     return codec.content_hash(codec.encode(KINDS[fields["kind"]].model_validate_json(data))).hex()
 
 
 READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "announcement": _announcement,
+    "card": _card,
     "environment-digest": lambda data, fields: codec.environment_digest(json.loads(data), fields["salt"]),
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.service import NetworkService, SampledTasks
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
-from swarm_node.settings import BootstrapConfig, NetworkConfig
+from swarm_node.settings import BootstrapConfig, NetworkConfig, adjusted
 from swarm_node.settings.command_line import from_command_line
 
 PAGE = """\
@@ -48,8 +49,9 @@ def bootstrap(
 ) -> None:
     """Until SIGINT, SIGTERM or SIGHUP. `show` gets its full multiaddrs, one a call, as they become known; `note` what
     happens before that, and `warn` the rest."""
+    config = adjusted(config, warn, keep=True)
     check_addresses(_network(config))
-    home = config.home.expanduser()
+    home = config.home.expanduser().absolute()  # as p2pd wants the paths of its sockets
     with owned(home), socket_room(home) as sockets:
         note("starting ...")
         asyncio.run(_serve(config, sockets, show, warn))
@@ -60,8 +62,7 @@ async def _serve(
 ) -> None:
     from swarm_node.telemetry.events import Begun, Telemetry, observe  # now: the first line does not wait for these
 
-    home = config.home.expanduser()
-    shown: set[str] = set()
+    home, shown = config.home.expanduser(), set[str]()
 
     def changed(addresses: Sequence[str]) -> None:
         for address in addresses:
@@ -70,7 +71,7 @@ async def _serve(
                 show(address)
         keeper.addresses(addresses)
 
-    identity, tasks = load_identity(home), SampledTasks()
+    identity, tasks = load_identity(home), SampledTasks(lambda cards: keeper.renew(cards))
     service = NetworkService(
         identity,
         config.swarm,
@@ -82,7 +83,8 @@ async def _serve(
         sockets=sockets,
         max_connections=config.max_connections,
     )
-    keeper = Keeper(home, config.swarm, service.memory, service.allow, lambda text, warning: warn(text))
+    told = service.memory, service.allow, service.go_by, lambda text, warning: warn(text), time.time
+    keeper = Keeper(home, config.swarm, *told)
 
     async def answer() -> dict[str, object]:
         network = {"running": True, **service.view(), "sampled_tasks": tasks.counts()}

@@ -9,7 +9,7 @@ from swarm_node.commands.command import Command
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig, with_sections
+from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.options import describe, flatten
 
@@ -29,11 +29,14 @@ comes to on this machine. Nothing runs.
 
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
-    config = resolved(from_command_line(CheckConfig, argv, "swarm-node check"), say)
-    file, given = sources_of(CheckConfig, argv, "swarm-node check")
+    given, lines = from_command_line(CheckConfig, argv, "swarm-node check"), list[str]()
+    changed = adjusted(given, lines.append)
+    config = resolved(changed, say)
+    file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)
-    values, defaults = values_of(config), values_of(kind())
-    origin, texts = origins(given), describe(kind)
+    values, defaults, before, after = map(values_of, (config, kind(), given, changed))
+    origin, texts = origins(sources), describe(kind)
+    origin |= {key: "changed: see below" for key in after if after[key] != before[key]}
     shown = [key for key in values if config.all or values[key] != defaults[key]]
     print(f"{file or 'defaults'}, as swarm-node run sees it:")
     print(
@@ -46,7 +49,7 @@ def command(argv: list[str]) -> None:
         print(_wrapped(first_sentence(texts[key]), "    "))
     if not config.all:
         print("\nevery option: --all")
-    print()
+    print("", *lines, sep="\n")
     if config.memory:
         from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
 

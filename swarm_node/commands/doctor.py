@@ -26,7 +26,7 @@ from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DoctorConfig, NodeConfig
+from swarm_node.settings import DoctorConfig, NodeConfig, adjusted
 from swarm_node.settings.command_line import from_command_line
 
 SAME_CODE = "install the same code and packages as the others"
@@ -53,8 +53,10 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     yield _disk(home)
     yield _sandbox()
     yield _confinement()
-    identity = None
+    identity, lines = None, list[str]()
     try:
+        config = adjusted(config, lines.append)
+        yield from (Finding("swarm", Level.OK, line) for line in lines)
         check_addresses(config.network)
         identity = load_identity(home)
         yield Finding("identity", Level.OK, f"{identity.peer_id} in {home}")

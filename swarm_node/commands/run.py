@@ -7,9 +7,9 @@ loaded.
 
 import os
 import sys
+import time
 from contextlib import ExitStack
 from functools import partial
-from time import monotonic
 
 from rich.console import Console
 
@@ -21,7 +21,7 @@ from swarm_node.environments.registry import build_environment, by_kind
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, adjusted
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Begun, Telemetry, observe
 from swarm_node.telemetry.recent import RecentRounds
@@ -59,10 +59,10 @@ def run(config: NodeConfig, console: Console) -> None:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
-        progress = RecentRounds(monotonic)
+        progress = RecentRounds(time.monotonic)
         progress.note("asks", {kind.name: tasks for kind, tasks in by_kind(config)})
         progress.note("at_once", config.environment.at_once)
-        network = build_network(config, identity, environment, progress.facts)
+        network = build_network(config, identity, environment, progress.facts, time.time)
         network.start()
         stack.callback(network.close)
         with quickly():
@@ -85,10 +85,11 @@ def begin(config: NodeConfig) -> None:
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
+    console = Console()
+    config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)
-    console = Console()
     config = resolved(config, partial(say, console))
     say(console, f"loading {config.model.name} ...")
     run(config, console)

@@ -160,6 +160,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         lines += [answer["advice"]] if "advice" in answer else []
     elif network.get("enabled") is False:
         lines.append("network: off")
+    lines += answer.get("besides", [])
     return [printable(line, 500) for line in lines]
 
 

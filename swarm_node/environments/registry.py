@@ -1,16 +1,18 @@
 """From task names to environments, and several of them as one. Those that ship are found like any other: by their
 registered names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
 
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Question, Round, Turn
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import Asking, AskingEnvironment, EnvironmentKind, find
+from swarm_node.common.errors import UserError, printable
+from swarm_node.environments.kinds import EVALUATION, Asking, AskingEnvironment, EnvironmentKind, find, split_task
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, ToPlay
+from swarm_node.rollouts.transcript import parse
 from swarm_node.scoring.contract import UNKNOWN_QUESTION
 from swarm_node.settings import LearningConfig
 
@@ -179,3 +181,31 @@ def right_answer(config: Asking, question: Question) -> str:
         if kind.name == question.environment:
             return kind.answer(question)
     raise UserError(f"attackers know no answers of {question.environment}")
+
+
+def is_task(name: str) -> bool:
+    """Whether a kind of environment that is installed offers this task."""
+    dataset, config_id = split_task(name)
+    return any(config_id in kind.tasks.get(dataset, ()) for kind in kinds(()))
+
+
+def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
+    """What the environment answers to each line of `said`, which may hold calls, and in the end the reward. UserError
+    where a question of this task has one turn, or cannot be played."""
+    with closing(build_environment(with_environment(LearningConfig(), tasks=(task,)))) as environment:
+        (question,) = environment.sample(EVALUATION, Round(0), 1)
+        if environment.turns(question) == 1:
+            raise UserError(f"a question of {task} has one turn: swarm-node model eval asks some")
+        turns, score = list[Turn](), 0.0
+        yield f"environment: {environment.prompts([question])[0]}"
+        for line in said:
+            turns.append(parse(line.rstrip("\n")))
+            (plays,) = environment.play([(question, [turns])])
+            played = plays if isinstance(plays, Skipped) else plays[0]
+            if isinstance(played, Skipped):
+                raise UserError(f"{task} cannot be played: {played.reason}")
+            score = played.score
+            yield from (f"environment: {printable(text, 4096)}" for text in played.observations[-1])
+            if played.done or len(turns) == environment.turns(question):
+                break
+        yield f"reward {score:g}"

@@ -7,6 +7,7 @@ in blocks (block.py), and the host looks at what has ended between blocks.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -77,7 +78,7 @@ class BatchGenerator:
         """`work` takes a block of tokens; measurements pass another one. `decoder`: native for our own, model for the
         forward of transformers, auto for ours where its logits agree."""
         self._policy, self._config = policy, config
-        self._stops = Stops(policy, config.stop)
+        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
@@ -95,7 +96,22 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
+        return self._behind([self._policy.encode_prompt(prompt) for prompt in prompts], group_size, stream)
+
+    def generate_turn(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        """See interfaces.Generator."""
+        turning = copy(self)
+        turning._stops = self._turn_stops
+        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
+        return turning._behind(encoded, group_size, stream)
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """See interfaces.Generator."""
+        return self._policy.encode_observations(observations, last)
+
+    def _behind(self, encoded: list[list[int]], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
@@ -108,7 +124,7 @@ class BatchGenerator:
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
                 found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
             done += len(some)
-        return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(prompts))]
+        return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""

@@ -1,4 +1,5 @@
-"""Strings that end a completion. Its text travels without them; the tokens that spelled one are trained on."""
+"""Strings that end a completion. Its text travels without them, but for those that belong to it, as the end of a call
+does; the tokens that spelled one are trained on."""
 
 from collections.abc import Sequence
 
@@ -6,6 +7,7 @@ from protocol.limits import MAX_EPISODE_CHARS
 from protocol.messages import Episode
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.transcript import CALLED
 
 MARGIN = 4  # more tokens than the longest string has bytes: a character may be spread over some
 
@@ -17,14 +19,15 @@ class Stops:
     one holds a character that one of the strings ends with; then all of the row, which decides.
     """
 
-    def __init__(self, policy: Policy, texts: Sequence[str]) -> None:
-        self._policy, self._texts = policy, tuple(texts)
-        self._last = {text[-1] for text in texts} | {"�"}  # the latter: a part of a character
-        self._tail = max((len(text.encode()) for text in texts), default=0) + MARGIN
+    def __init__(self, policy: Policy, texts: Sequence[str], *, calls: bool = False) -> None:
+        """`calls`: a call ends it, too, and stays in the text."""
+        self._policy, self.texts = policy, (*texts, *[CALLED] * calls)
+        self._last = {text[-1] for text in self.texts} | {"�"}  # the latter: a part of a character
+        self._tail = max((len(text.encode()) for text in self.texts), default=0) + MARGIN
         self._closing: dict[int, bool] = {}  # by token: whether it may end one of the strings
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self.texts)
 
     def end(self, ids: Sequence[int]) -> bool:
         """Whether the last of these tokens completes one of the strings."""
@@ -38,18 +41,21 @@ class Stops:
         flag and not text, also where the tokenizer does not count EOS as special."""
         at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
         texts = self._policy.decode([list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)])
-        cut = [text[: self._place(text)] for text in texts]
-        if max(map(len, cut)) > MAX_EPISODE_CHARS:
+        cut = [self._cut(text) for text in texts]
+        if max(len(text) for text, _ in cut) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
-        parts = zip(cut, texts, at_eos, strict=True)
-        return tuple(Episode.of(text=short, ended=eos or short != text) for short, text, eos in parts)
+        return tuple(Episode.of(text=text, ended=eos or over) for (text, over), eos in zip(cut, at_eos, strict=True))
 
     def _in(self, text: str) -> bool:
-        return self._place(text) < len(text)
+        return any(stop in text for stop in self.texts)
 
-    def _place(self, text: str) -> int:
-        """Where the first of the strings begins; the length of the text where none is in it."""
-        return min((place for stop in self._texts if (place := text.find(stop)) >= 0), default=len(text))
+    def _cut(self, text: str) -> tuple[str, bool]:
+        """The text up to the first of the strings, and whether one is in it."""
+        found = [(place, stop) for stop in self.texts if (place := text.find(stop)) >= 0]
+        if not found:
+            return text, False
+        place, stop = min(found)
+        return text[: place + len(stop)] if stop == CALLED else text[:place], True
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return self._policy.decode([list(ids)])[0]

@@ -1,6 +1,6 @@
 """What the exchange wants done and remembered. It never acts: its runner does the calls and says how they went.
 
-`Deliver` and `Refuse` go to the trainer as they are: see process/messages.py.
+`Deliver`, `Refuse` and `Cards` go to the trainer as they are: see process/messages.py.
 """
 
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from typing import Annotated
 import msgspec
 
 from protocol import limits
-from protocol.messages import PeerId, RolloutGroup
-from protocol.rejection import Reason
+from protocol.messages import PeerId, Reason, RolloutGroup
 
 SERVE_ROUNDS = 3  # of this node, for which a group stays available
 OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # the trainer finds it, when it has built the digest of a task
@@ -46,6 +45,12 @@ class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     reason: Reason
 
 
+class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+    """To the trainer: what a peer has beyond the newest card here. From it: the whole chain that counts from now on."""
+
+    cards: tuple[bytes, ...]  # the oldest first
+
+
 @dataclass(frozen=True, slots=True)
 class Disconnect:
     """Hang up on a peer: banned."""
@@ -53,7 +58,8 @@ class Disconnect:
     peer: PeerId
 
 
-Action = Call | Deliver | Refuse | Disconnect
+ForTrainer = Deliver | Refuse | Cards
+Action = Call | ForTrainer | Disconnect
 
 
 class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

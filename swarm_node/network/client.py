@@ -17,12 +17,12 @@ from time import monotonic
 from typing import Any
 
 from protocol import codec, limits
+from protocol.card import Signed, narrowed, read
 from protocol.identity import Identity
-from protocol.messages import RolloutGroup, Round
-from protocol.rejection import Reason
+from protocol.messages import Reason, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Deliver, Refuse
+from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Cards, Deliver, Refuse
 from swarm_node.network.process import control, messages
 from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.outgoing import Pace
@@ -39,6 +39,7 @@ UNSENT, ALONE = "unsent: too big", "unsent: trained on alone"
 INBOX_FULL = "inbox full"
 VIEW_SECONDS = 2.0  # the network process may take to say how it is
 LOG_FILE = "network.log"
+Progress = Callable[[], dict[str, Any]]
 
 
 class RemoteNetwork(Network):
@@ -51,17 +52,20 @@ class RemoteNetwork(Network):
         config: NetworkConfig,
         rules: messages.Rules,
         want: int,
-        progress: Callable[[], dict[str, Any]],
+        progress: Progress,
         command: Sequence[str] = COMMAND,
+        today: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node."""
+        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node.
+        `today`: seconds since 1970; whoever does not tell them takes no newer card from a peer."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
         self._inbox: deque[ExternalGroup] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
-        self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._say)
+        self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._go_by, self._say, today)
+        self._cards: tuple[bytes, ...] = ()
         self._published: deque[messages.Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = messages.Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
@@ -72,7 +76,8 @@ class RemoteNetwork(Network):
         self._received = 0
         self._seen, self._viewed = messages.View({}), asyncio.Event()  # the last view, and that one has come
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
-        self._shared = rules.admission(identity.peer_id).knows  # what no peer may ask of this node, it tells nobody
+        known = messages.Rules(swarm=rules.swarm, environments=rules.environments)
+        self._known = self._shared = known.admission(identity.peer_id)  # what no peer may ask of it, it tells nobody
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
@@ -108,10 +113,10 @@ class RemoteNetwork(Network):
         return self._before + self._alive.spent
 
     def why_alone(self) -> str:
-        """Why nothing external may have come, for a person; "" where the user wanted none."""
+        """Why nothing external may have come, for a person; "" while this node rests."""
         alive = self._alive
         if not self._config.enabled or self._resting:
-            return ""
+            return "" if self._config.enabled else "the network is off"
         if not alive.addresses and not alive.connected:
             return "the network is starting"
         if not alive.known and alive.strangers:
@@ -138,7 +143,7 @@ class RemoteNetwork(Network):
             return
         envelopes = []
         for group in groups:
-            if not self._shared(group.question):
+            if not self._may_share(group):
                 self._rejections[ALONE] += 1
                 continue
             try:
@@ -212,6 +217,17 @@ class RemoteNetwork(Network):
             self._life.cancel()
             self._before, self._alive = self.traffic, messages.Alive(connected=0)
 
+    def _may_share(self, group: RolloutGroup) -> bool:
+        rules, asked, most = self._shared, group.question, max(each.chars for each in group.episodes)
+        fits = len(group.episodes) <= rules.max_episodes and most <= rules.max_episode_chars
+        return fits and rules.knows(asked) and not rules.differs(asked)
+
+    def _go_by(self, cards: Sequence[bytes]) -> None:
+        card = read(cards[-1])
+        assert isinstance(card, Signed), card
+        self._cards, self._shared = tuple(cards), narrowed(self._known, card.card)
+        self._supervisor.send(Cards(self._cards))
+
     def _allow(self, access: Access) -> None:
         self._access = access
         self._supervisor.send(messages.Allow(access=access))
@@ -226,7 +242,7 @@ class RemoteNetwork(Network):
             access=self._access,
             want=self._want,
         )
-        return [start, *self._published]
+        return [start, *([Cards(self._cards)] if self._cards else ()), *self._published]
 
     def _send(self, message: messages.FromTrainer) -> None:
         if isinstance(message, messages.Publish):
@@ -235,15 +251,13 @@ class RemoteNetwork(Network):
 
     def _receive(self, message: messages.FromNetwork) -> None:
         match message:
-            case Deliver(group=group, content_hash=content_hash):
-                if len(self._inbox) >= INBOX_GROUPS:
-                    self._inbox.popleft()
-                    self._rejections[INBOX_FULL] += 1
-                self._inbox.append(ExternalGroup(group, content_hash))
-                self._received += 1
+            case Deliver():
+                self._take(ExternalGroup(message.group, message.content_hash))
             case Refuse(reason=reason):
                 self._rejections[reason] += 1
                 self._received += 1
+            case Cards(cards=cards):
+                self._keeper.renew(cards)
             case messages.Memory():
                 self._memory = message
             case messages.Alive(spent=spent):
@@ -257,6 +271,13 @@ class RemoteNetwork(Network):
             case messages.View():
                 self._seen = message
                 self._viewed.set()
+
+    def _take(self, external: ExternalGroup) -> None:
+        if len(self._inbox) >= INBOX_GROUPS:
+            self._inbox.popleft()
+            self._rejections[INBOX_FULL] += 1
+        self._inbox.append(external)
+        self._received += 1
 
     def _say(self, text: str, warning: bool) -> None:
         self._lines.append((text, warning))
@@ -305,9 +326,9 @@ def build_rules(config: LearningConfig, environment: Environment) -> messages.Ru
 
 
 def build_network(
-    config: NodeConfig, identity: Identity, environment: Environment, progress: Callable[[], dict[str, Any]]
+    config: NodeConfig, identity: Identity, environment: Environment, progress: Progress, today: Callable[[], float]
 ) -> RemoteNetwork:
-    """The network, not started yet. `progress`: facts about training, for `status`."""
+    """The network, not started yet. `progress`: facts about training, for `status`. `today`: seconds since 1970."""
     rules = build_rules(config, environment)
     want = config.round.external_groups
-    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress)
+    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress, today=today)

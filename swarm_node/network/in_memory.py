@@ -11,8 +11,7 @@ from random import Random
 from protocol import codec
 from protocol.admission import AdmissionRules, authenticate, review
 from protocol.identity import Identity
-from protocol.messages import PeerId, RolloutGroup, Round
-from protocol.rejection import Reason, Rejected
+from protocol.messages import PeerId, Reason, Rejected, RolloutGroup, Round
 from swarm_node.common.lru import Lru
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Network

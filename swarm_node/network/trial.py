@@ -1,9 +1,11 @@
-"""A network that does nothing, for a few seconds: can a node listen here, and do those that it knows answer?"""
+"""A network that does nothing, for seconds: can a node listen, do those that it knows answer, which cards have they?"""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from protocol import wire
 from protocol.identity import Identity
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network.backend import Backend, CallFailed
@@ -15,6 +17,8 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
 
 DIAL_SECONDS = 5.0
+CARDS_SECONDS, REDIRECTS = 15.0, 2  # of all cards of a peer, or of an address
+MAX_CARDS = 64  # asked for: a network with more is joined by a file
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
 MAX_DIALLED = 16
 REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
@@ -66,6 +70,68 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
         node.state = "answers"
     except (CallFailed, TimeoutError) as error:
         node.state = why(error)
+
+
+def ask_for_cards(
+    config: NetworkConfig, addresses: Sequence[str], network: str, holds: Callable[[Sequence[bytes]], bool]
+) -> list[bytes]:
+    """The cards of a network by the first peer of these full multiaddrs of which they hold; else of any that answers;
+    none where nobody does. UserError where nothing starts."""
+    backend = make_backend(config.model_copy(update={"port": free_port()}), Identity.create())
+
+    async def first() -> list[bytes]:
+        cards = list[bytes]()
+        try:
+            await backend.start({}, {})
+            for asking in asyncio.as_completed([_cards(backend, each, network) for each in addresses]):
+                if holds(cards := await asking or cards):
+                    break
+        finally:
+            await backend.close()
+        return cards
+
+    return asyncio.run(first())
+
+
+def download(url: str, most: int) -> bytes:
+    """Up to `most` bytes and a few more. UserError, one line."""
+    import httpx  # now: few need it
+
+    async def get() -> bytes:
+        asked, data = httpx.URL(url), b""
+        async with asyncio.timeout(CARDS_SECONDS), httpx.AsyncClient(timeout=CARDS_SECONDS) as client:
+            for _ in range(1 + REDIRECTS):
+                plain = {"accept-encoding": "identity"}  # what is packed has no bound
+                async with client.stream("GET", asked, headers=plain) as reply:
+                    asked = reply.next_request.url if reply.next_request else asked
+                    if reply.next_request is None or asked.scheme != httpx.URL(url).scheme:
+                        reply.raise_for_status()
+                        async for chunk in reply.aiter_raw():
+                            data += chunk
+                            if len(data) > most:
+                                break
+                        return data
+        raise ValueError("it leads from one address to another")
+
+    try:
+        return asyncio.run(get())
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+        why = str(error).partition("\n")[0] or "no answer in time"
+        raise UserError(f"{printable(url, 200)}: {printable(why, 120)}") from error
+
+
+async def _cards(backend: Backend, address: str, network: str) -> list[bytes]:
+    cards, most = list[bytes](), 1 << 16  # bytes, as protocol/limits.py has it
+    with suppress(CallFailed, TimeoutError):
+        async with asyncio.timeout(CARDS_SECONDS):
+            peer = await backend.dial((address,), DIAL_SECONDS)
+            while len(cards) < MAX_CARDS:
+                request = wire.encode_card_request(network, len(cards))
+                found = wire.decode_cards(await backend.call(peer, wire.CARD, request, most, DIAL_SECONDS))
+                if not isinstance(found, list) or not found:
+                    break
+                cards += found
+    return cards
 
 
 def reach(addresses: Sequence[str]) -> Finding:

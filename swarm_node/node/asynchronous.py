@@ -25,9 +25,8 @@ from swarm_node.node.generator import FromGenerator, GeneratedMessage, Generator
 from swarm_node.node.round import Node, read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
-from swarm_node.rollouts.groups import Generated
+from swarm_node.rollouts.groups import Generated, Overlap, RoundReport
 from swarm_node.rollouts.interfaces import Runner
-from swarm_node.rollouts.reports import Overlap, RoundReport
 from swarm_node.settings import LearningConfig
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")

@@ -13,6 +13,7 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import Mixture, build_environment, tasks_of
+from swarm_node.node.episodes import complete, scores
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
@@ -36,13 +37,13 @@ class Answers:
 def answer(generator: Generator, environment: Environment, batch: Sequence[Question], stream: str) -> Answers:
     """What the model says to these questions. `stream` names the random stream."""
     asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
-    written = generator.generate([prompt for _, prompt in asked], 1, stream)
+    written = complete(environment, generator, [(batch[i], prompt) for i, prompt in asked], 1, stream)
     answers = Answers([None] * len(batch), [None] * len(batch))
-    for (i, _), group in zip(asked, written, strict=True):
-        answers.texts[i] = None if isinstance(group, Skipped) else group.completions[0].text
-    answered = [(i, text) for i, text in enumerate(answers.texts) if text is not None]
-    rewards = environment.score([(batch[i], [text]) for i, text in answered])
-    for (i, _), reward in zip(answered, rewards, strict=True):
+    made = [
+        (i, group.completions) for (i, _), group in zip(asked, written, strict=True) if not isinstance(group, Skipped)
+    ]
+    for (i, (said,)), reward in zip(made, scores(environment, [(batch[i], s) for i, s in made]), strict=True):
+        answers.texts[i] = said.turns[-1].text
         answers.scores[i] = None if isinstance(reward, Skipped) else reward[0]
     return answers
 

@@ -22,9 +22,8 @@ from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.in_memory import Alone
-from swarm_node.rollouts.groups import Generated, ScoredGroup
+from swarm_node.rollouts.groups import Generated, ScoredGroup, StepReport
 from swarm_node.rollouts.interfaces import Environment, Trainer
-from swarm_node.rollouts.reports import StepReport
 from swarm_node.settings import LearningConfig, with_sections
 from swarm_node.settings.secret import revealed
 

@@ -16,15 +16,18 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.node.episodes import Divergence, complete, replayed
 from swarm_node.rollouts.groups import (
     DIVERGED,
     HUNG,
     NO_BETTER,
+    PHASES,
     Counts,
     ExternalGroup,
     Generated,
     GeneratedGroup,
     Refused,
+    RoundReport,
     ScoredGroup,
     Seconds,
     Selection,
@@ -32,8 +35,6 @@ from swarm_node.rollouts.groups import (
 )
 from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
-from swarm_node.rollouts.replay import Divergence, replayed
-from swarm_node.rollouts.reports import PHASES, RoundReport
 from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 
@@ -150,7 +151,7 @@ class Node:
             self.watch(selection)
         groups = selection.generated.groups
         written = groups + selection.generated.answers
-        lengths = [len(tokens.ids) for group in written for tokens in group.tokens or () if tokens]
+        lengths = [tokens.written for group in written for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in written for completion in group.group.episodes]
         skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
         return RoundReport(
@@ -221,7 +222,7 @@ class Node:
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
         asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
         with _timed(self.clock, "generate") as generating:
-            generated = self.generator.generate([prompt for _, prompt in asked], self.group_size, stream)
+            generated = complete(self.environment, self.generator, asked, self.group_size, stream)
         groups, kept, written = [], [], []
         for (question, prompt), completed in zip(asked, generated, strict=True):
             if isinstance(completed, Skipped):

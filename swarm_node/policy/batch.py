@@ -4,7 +4,8 @@ A batch has one of two layouts. In *rows* a row is a prompt and one completion. 
 completion follows its prompt directly, and only the last columns need logits. In a *tree* all groups share one row
 without a pad (tree_attention.py), where tokens that sequences begin with in common stand once. In both a
 completion sees only its prompt and itself, positions count from the start of its prompt, and its last token is
-predicted but never fed. `Policy.packing` finds the layout for a model.
+predicted but never fed. `Policy.packing` finds the layout for a model. What an environment wrote into an episode is fed
+and never predicted, so that no loss and no figure sees it.
 
 The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L columns of a row, T
 predicted tokens of a batch (group by group, completion by completion, in order), U columns that predict one or more of
@@ -13,7 +14,7 @@ them, D hidden size, V vocabulary, H heads, S segments of a level of a tree, P p
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Protocol
 
 import torch
@@ -21,15 +22,16 @@ from torch import Tensor
 
 from swarm_node.policy.device import to_device
 from swarm_node.policy.tree_attention import WORTH, Tree, grow
+from swarm_node.rollouts import transcript
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
 UNKNOWN = float("nan")
 
-Recorded = Sequence[Sequence[float] | None]  # for each completion a value for every token; None: none was recorded
+Recorded = Sequence[Sequence[float] | None]  # by completion a value for every predicted token; None: none was recorded
 
 
-class Encoder(Protocol):
+class Encoder(transcript.Encoder, Protocol):
     """What `tokenise` asks of a policy."""
 
     version: int
@@ -37,10 +39,6 @@ class Encoder(Protocol):
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts."""
-        ...
-
-    def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a peer's completion; `ended`: with the one that ends it."""
         ...
 
 
@@ -58,6 +56,14 @@ class TokenGroup:
     behaviour: Recorded  # log-probs of the policy that generated it; external: of this policy before the first step
     proximal: Recorded  # log-probs of this policy before the first step
     staleness: Recorded  # updates since each token was generated; None for external completions
+    masks: Sequence[Sequence[bool]] = ()  # as in Tokens; empty: the policy wrote all
+
+    @property
+    def predicted(self) -> list[Sequence[int]]:
+        """Of each completion the places of the tokens that the policy wrote."""
+        masks = self.masks or [()] * len(self.completion_ids)
+        each = zip(self.completion_ids, masks, strict=True)
+        return [list(compress(range(len(ids)), mask)) if mask else range(len(ids)) for ids, mask in each]
 
     @property
     def fed(self) -> int:
@@ -93,6 +99,7 @@ class TokenGroup:
             [self.behaviour[i] for i in chosen],
             [self.proximal[i] for i in chosen],
             [self.staleness[i] for i in chosen],
+            [self.masks[i] for i in chosen] if self.masks else (),
         )
 
 
@@ -105,28 +112,43 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
     Returns:
         The group without completions that have no token; why, where it cannot be trained on.
     """
-    completions = group.group.episodes
-    written = group.tokens or (None,) * len(completions)
-    ids = [
-        policy.encode_completion(completion.turns[0].text, ended=completion.ended) if tokens is None else tokens.ids
-        for completion, tokens in zip(completions, written, strict=True)
-    ]
-    keep = [i for i, completion in enumerate(completions) if ids[i]]
+    written = group.tokens or (None,) * len(group.group.episodes)
+    ids, masks = [], []
+    for number, tokens in enumerate(written):
+        own, mask = (tokens.ids, tokens.mask) if tokens else _encoded(group, number, policy)
+        ids.append(own)
+        masks.append(mask)
+    keep = [i for i, own in enumerate(ids) if own and (not masks[i] or any(masks[i]))]
     prompt_ids = group.prompt_ids or policy.encode_prompt(group.prompt)
     if not keep or not prompt_ids:
         return Skipped("no trainable completion")
     if len(prompt_ids) + max(len(ids[i]) for i in keep) > policy.context_length:
         return Skipped("longer than the context")
     ages = [[float(policy.version - version) for version in tokens.versions] if tokens else [] for tokens in written]
+    ages = [age or [0.0] * len(own) for age, own in zip(ages, ids, strict=True)]
     return TokenGroup(
         prompt_ids,
         ids,
         advantages,
         external=[tokens is None for tokens in written],
-        behaviour=[None if tokens is None else tokens.log_probs for tokens in written],
+        behaviour=[None if t is None else _seen(t.log_probs, t.mask) for t in written],
         proximal=[None] * len(written),
-        staleness=[None if t is None else age or [0.0] * len(t.ids) for t, age in zip(written, ages, strict=True)],
+        staleness=[None if t is None else _seen(age, t.mask) for t, age in zip(written, ages, strict=True)],
+        masks=masks if any(masks) else (),
     ).only(keep)
+
+
+def _encoded(group: ScoredGroup, number: int, policy: Encoder) -> tuple[Sequence[int], Sequence[bool]]:
+    """Ids and mask of an external completion."""
+    episode = group.group.episodes[number]
+    if not group.observations:
+        return policy.encode_completion(episode.turns[0].text, ended=episode.ended), ()
+    return transcript.encode_episode(episode, group.observations[number], policy)
+
+
+def _seen(values: Sequence[float], mask: Sequence[bool]) -> Sequence[float]:
+    """Those of tokens that the policy wrote."""
+    return list(compress(values, mask)) if mask else values
 
 
 def unrecorded(prompt_ids: Sequence[int], completion_ids: Sequence[Sequence[int]]) -> TokenGroup:
@@ -203,7 +225,7 @@ class Batch:
     columns_U: Tensor  # those that predict, as indices into the flattened [R * keep] ones
     source_T: Tensor  # index into columns_U
     target_T: Tensor  # ids to predict
-    lengths: Sequence[int]  # tokens of each completion: their sum is T
+    lengths: Sequence[int]  # predicted tokens of each completion: their sum is T
     advantages_T: Tensor
     behaviour_T: Tensor  # this and the next two as in TokenGroup, NaN where nothing is recorded
     proximal_T: Tensor
@@ -214,17 +236,18 @@ class Batch:
 def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
     """A row for each completion, padded with its first token. A pad is often zero, where Gemma 3n has no gradient."""
     pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
+    predicted = [places for group in groups for places in group.predicted]
     width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
     ids, positions, mask = [], [], []
     source: list[int] = []
-    for number, (prompt, completion) in enumerate(pairs):
+    for number, ((prompt, completion), places) in enumerate(zip(pairs, predicted, strict=True)):
         fed = [*prompt, *completion[:-1]]
         left, right = width - len(prompt), keep - len(completion)
         ids.append([fed[0]] * left + fed + [fed[0]] * right)
         positions.append([0] * left + list(range(len(fed))) + [0] * right)
         mask.append([0] * left + [1] * len(fed) + [0] * right)
         # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.
-        source += range(number * keep, number * keep + len(completion))
+        source += [number * keep + place for place in places]
     ids_RL, positions_RL, mask_RL = (to_device(rows, device) for rows in (ids, positions, mask))
     return _batch(groups, device, ids_RL, positions_RL, mask_RL, None, keep, source)
 
@@ -233,9 +256,10 @@ def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = 
     """The groups in one row, where what sequences begin with in common stands once. See `grow` for `worth`."""
     completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
+    predicted = [places for group in groups for places in group.predicted]
     source: list[int] = []
-    for (prompt, completion), own in zip(completions, columns, strict=True):
-        source += own[len(prompt) - 1 : len(prompt) - 1 + len(completion)]
+    for (prompt, _), own, places in zip(completions, columns, predicted, strict=True):
+        source += [own[len(prompt) - 1 + place] for place in places]
     return _batch(groups, device, tree.ids_L[None], tree.positions_L[None], None, tree, len(tree.ids_L), source)
 
 
@@ -250,8 +274,8 @@ def _batch(
     source: list[int],
 ) -> Batch:
     """Adds to the input what both layouts have: targets and recorded values, in the order of the groups."""
-    completions = [completion for group in groups for completion in group.completion_ids]
-    lengths = [len(completion) for completion in completions]
+    pairs = [pair for group in groups for pair in zip(group.completion_ids, group.predicted, strict=True)]
+    lengths = [len(places) for _, places in pairs]
 
     def flat(recorded: Iterable[Recorded]) -> list[float]:
         each = zip(lengths, chain.from_iterable(recorded), strict=True)
@@ -274,7 +298,7 @@ def _batch(
         keep=keep,
         columns_U=to_device(columns_U, device),
         source_T=to_device(source_T, device),
-        target_T=torch.tensor([token for completion in completions for token in completion], device=device),
+        target_T=torch.tensor([completion[place] for completion, places in pairs for place in places], device=device),
         lengths=lengths,
         advantages_T=advantages_T,
         behaviour_T=behaviour_T,

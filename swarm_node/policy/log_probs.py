@@ -83,9 +83,7 @@ class _Projected(torch.autograd.Function):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
                 entropies_T[part] = _entropies(log_p_TV, p_TV := log_p_TV.exp())
-                if (
-                    of_hidden_TD is not None
-                ):  # a token's own gradient is known but for a factor: no logits a second time
+                if of_hidden_TD is not None:  # but for a factor of the token: backward needs no logits a second time
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
         ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))

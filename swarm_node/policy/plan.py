@@ -169,10 +169,8 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
     table = shape.vocabulary * shape.hidden
-    copied = (
-        shape.block * how.product if how.weight > how.product else 0.0
-    )  # of a block: autocast's, kept for the way back
-    cast = table * how.product if how.weight > how.product else 0.0
+    copy = how.product if how.weight > how.product else 0  # bytes of what autocast keeps for the way back
+    copied, cast = float(shape.block * copy), float(table * copy)  # of a block, and of the head
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
     logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up

@@ -3,7 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,8 +24,9 @@ from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
-from swarm_node.policy.soundness import Damaged, check_template, rendered
+from swarm_node.policy.soundness import Damaged, around_turns, check_template, rendered
 from swarm_node.policy.tried import Tried, folder_digest, subject
+from swarm_node.rollouts.transcript import results
 
 NO_LIMIT = 2**31  # context of models without positions
 AGREEMENT = 1e-3  # largest difference of logits, of the largest one; rounding gives 1e-6 in float32, 1e-2 in bfloat16
@@ -91,6 +92,7 @@ class Policy:
                 f"the chat template takes no system turn, or not model.template_arguments: {error}"
             ) from error
         self.frame = frame
+        self.__dict__.pop("_around", None)
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
@@ -109,6 +111,24 @@ class Policy:
         ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
         end = self.turn_end if self.frame.chat else self.eos_id
         return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them, for
+        a turn that has ended itself is not ended again."""
+        said = results(observations) if self._around is None else "\n".join(observations)
+        ids = list(self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids)
+        before, behind = self._around or ([], [])
+        ended = last in self.eos_ids and before and before[0] in self.eos_ids
+        return [*(before[1:] if ended else before), *ids, *behind]
+
+    @cached_property
+    def _around(self) -> tuple[list[int], list[int]] | None:
+        """Ids around a user turn that follows an answer; None where episodes have the plain form."""
+        if not self.tokenizer.chat_template or not self.frame.chat:
+            return None
+        found = around_turns(self.tokenizer, self.frame.system, self.frame.arguments)
+        before, behind = (list(self.tokenizer(part, add_special_tokens=False).input_ids) for part in found or ("", ""))
+        return (before, behind) if found else None
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""

@@ -18,6 +18,7 @@ from swarm_node.common import private
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
 TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}  # AdamW in 8 bits has these for large weights only
 TEMPLATE_STEPS = 3_000_000  # lines of Python; to compile a long template takes a tenth
+SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"  # a chat that a template is tried with
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
 Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -112,6 +113,20 @@ def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> s
         raise Damaged(f"its chat template fails: {str(error)[:100]}") from error
     finally:
         sys.settrace(before)
+
+
+def around_turns(tokenizer: Any, system: str, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What the chat template writes between an answer and the text of the next user turn, and behind that, up to the
+    next answer. None for one that does not leave what was there as it was, or fails."""
+    asked = [{"role": "system", "content": system}] if system else []
+    asked.append({"role": "user", "content": "?"})
+    later = [*asked, {"role": "assistant", "content": SAID}, {"role": "user", "content": NEXT}]
+    try:
+        start, whole = (rendered(tokenizer, turns, add_generation_prompt=True, **arguments) for turns in (asked, later))
+    except Damaged:
+        return None
+    before, found, behind = whole[len(start + SAID) :].partition(NEXT)
+    return (before, behind) if whole.startswith(start + SAID) and found else None
 
 
 def check_finite(model: torch.nn.Module) -> None:

@@ -9,7 +9,7 @@ The defence does not test what is right (scoring does), nor who may publish (adm
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from statistics import fmean
@@ -65,7 +65,7 @@ class LengthLayer(Layer):
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         limit = longest(local, self._factor)
-        return [[i for i, text in enumerate(_texts([group])) if len(text) <= limit] for group in groups]
+        return [_passing(group, lambda text: len(text) <= limit) for group in groups]
 
 
 class NgramsLayer(Layer):
@@ -81,9 +81,7 @@ class NgramsLayer(Layer):
         external = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
-        return [
-            [i for i, text in enumerate(_texts([group])) if alarming.isdisjoint(strings_of(text))] for group in groups
-        ]
+        return [_passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups]
 
     def snapshot(self) -> Mapping[str, list[str]]:
         return self._alarm.snapshot()
@@ -152,6 +150,7 @@ def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
         group=group.group.model_copy(update={"episodes": completions}),
         rewards=tuple(group.rewards[i] for i in chosen),
         tokens=None if group.tokens is None else tuple(group.tokens[i] for i in chosen),
+        observations=tuple(group.observations[i] for i in chosen) if group.observations else (),
     )
 
 
@@ -178,7 +177,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
     peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
-    found = {c.turns[0].text: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
+    found = {c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
     added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
     completions = local.group.episodes + added.group.episodes
     return ScoredGroup(
@@ -187,20 +186,32 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
         rewards=local.rewards + added.rewards,
         tokens=(*(local.tokens or (None,) * len(local.rewards)), *(None,) * len(added.rewards)),
         prompt_ids=local.prompt_ids,
+        observations=local.observations + added.observations,
     )
 
 
 def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    return [completion.turns[0].text for group in groups for completion in group.group.episodes]
+    return [text for group in groups for turns in _turns(group) for text in turns]
+
+
+def _turns(group: ScoredGroup) -> list[list[str]]:
+    """Of each completion, turn by turn, what its author writes freely: the text and what it hands to tools."""
+    return [
+        [turn.text + "".join(call.arguments for call in turn.calls) for turn in episode.turns]
+        for episode in group.group.episodes
+    ]
+
+
+def _passing(group: ScoredGroup, passes: Callable[[str], bool]) -> list[int]:
+    """Positions of the completions whose turns all pass."""
+    return [i for i, turns in enumerate(_turns(group)) if all(map(passes, turns))]
 
 
 def strings_of(text: str) -> frozenset[str]:
     """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
-    return frozenset(
-        part[i : i + n] for part in folded for n in range(1, LONGEST + 1) for i in range(len(part) + 1 - n)
-    )
+    return frozenset(t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n))
 
 
 class _Window:

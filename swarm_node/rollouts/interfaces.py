@@ -5,8 +5,17 @@ from random import Random
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
-from swarm_node.rollouts.groups import Catalogue, ExternalGroup, GeneratedGroup, Played, Refused, ScoredGroup, Skipped
-from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.rollouts.groups import (
+    Catalogue,
+    ExternalGroup,
+    GeneratedGroup,
+    Played,
+    Refused,
+    RoundReport,
+    ScoredGroup,
+    Skipped,
+    StepReport,
+)
 
 
 class Environment(Protocol):
@@ -53,6 +62,17 @@ class Generator(Protocol):
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same
         completions."""
+        ...
+
+    def generate_turn(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        """The same for turns of episodes, which also end with a call. A context is a prompt, or the ids of a prompt and
+        of all that followed it."""
+        ...
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
         ...
 
     def close(self) -> None:

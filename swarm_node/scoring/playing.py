@@ -3,16 +3,20 @@
 There is no live process of an episode. Whoever generates plays all turns again with each new one, and whoever receives
 an episode plays it once, so both run this. The child may have been taken over by a turn, so what it says is bounded
 first and then read strictly: for each episode a byte that says how it went, the score, and for each turn the number of
-observations and each with its length. An episode that went wrong has none.
+observations and each with its length. An episode that went wrong has none. `use` answers calls of an episode's tools in
+the same words on every machine, whatever a model wrote.
 """
 
 import copy
+import inspect
+import json
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from swarm_node.scoring import contract
-from swarm_node.scoring.contract import Episode, Replay, Turn, is_score
+from swarm_node.scoring.contract import Call, Episode, Replay, Turn, is_score
 
 LENGTH = struct.Struct("<I")  # of what follows for a question, and of an observation
 _HEAD = struct.Struct("<Bd")
@@ -131,3 +135,46 @@ class _Bytes:
         """To one turn."""
         number = self.take(1)[0]
         return tuple(self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number))
+
+
+MOST_BRACKETS = 64  # of arguments: versions of Python differ in how deep they read
+
+
+class ToolError(Exception):
+    """Why a tool has no result: the policy reads it."""
+
+
+def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
+    """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is not offered,
+    arguments that are no JSON or not its own, or whatever the tool raises as ToolError."""
+    try:
+        if call.name not in tools:
+            raise ToolError(f"no tool {call.name}, but {', '.join(tools) or 'none'}")
+        return str(_bound(tools[call.name], _read(call.arguments))())
+    except ToolError as error:
+        return f"error: {error}"
+
+
+def _read(arguments: str) -> dict[str, Any]:
+    try:
+        if sum(map(arguments.count, "[{")) > MOST_BRACKETS:
+            raise ValueError
+        found = json.loads(arguments, parse_constant=_no_number)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ToolError("arguments are a JSON object")
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _bound(tool: Callable[..., object], arguments: Mapping[str, Any]) -> Callable[[], object]:
+    signature = inspect.signature(tool)
+    try:
+        bound = signature.bind(**arguments)
+    except TypeError as error:
+        raise ToolError(f"arguments are {', '.join(signature.parameters) or 'none'}") from error
+    return lambda: tool(*bound.args, **bound.kwargs)

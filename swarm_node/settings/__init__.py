@@ -7,6 +7,7 @@ TOML. The core reads no field of such a section: it passes the configuration to 
 for its section by `section_of`.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -62,6 +63,14 @@ def asked_for(config: BaseModel, kind: str) -> list[str]:
     """The names registered under `kind` whose section, of the same name, has an option that the user set."""
     sections = sections_of(config)
     return [name for name in plugins.registered(kind) if name in sections and sections[name] != type(sections[name])()]
+
+
+def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
+    """What extensions make of a configuration before anything runs; they `say` what they changed, a line each. `keep`:
+    they may write into the home. UserError where it contradicts what it refers to."""
+    for name in plugins.registered("adjustments"):
+        config = plugins.load("adjustments", name)(config, say, keep)
+    return config
 
 
 class _Extended:

@@ -27,14 +27,9 @@ CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a co
 HOME_FILE = "options.toml"  # in a home: options of every start there, the weakest of all that is given
 MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
-    programs.NodeConfig,
-    programs.CheckConfig,
-    programs.DoctorConfig,
-    programs.ArchiveConfig,
-    programs.BootstrapConfig,
-    programs.EvaluationConfig,
-    programs.AskConfig,
-)
+    programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig, programs.BootstrapConfig,
+    programs.EvaluationConfig, programs.AskConfig,
+)  # fmt: skip
 OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)
@@ -161,12 +156,9 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     for source in given:
         values |= source.values
         for key in options(kind).keys() & source.values.keys():
-            if instead := options(kind)[
-                key
-            ].about.deprecated:  # as Field(deprecated="what to use") says, for one release
-                print(
-                    f"swarm-node: warning: {source.names[key]} goes with the next release; {instead}", file=sys.stderr
-                )
+            if instead := options(kind)[key].about.deprecated:  # by Field(deprecated="what to use"), for one release
+                warning = f"{source.names[key]} goes with the next release; {instead}"
+                print(f"swarm-node: warning: {warning}", file=sys.stderr)
     try:
         return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
     except ValidationError as error:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from swarm_node.common.errors import printable
-from swarm_node.settings.sections import Alias, Alone, PlugIn
+from swarm_node.settings.sections import Alias, Alone
 
 SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # of difflib, from 0 to 1: of whole names
 NEARLY, ALIKE = 0.8, 0.5  # of parts alone, and of the last parts of close names
@@ -55,12 +55,6 @@ class Option:
     def alone(self) -> str:
         """Its value where the flag stands alone; "" where the flag needs one."""
         return next((mark.value for mark in self.about.metadata if isinstance(mark, Alone)), "")
-
-    @property
-    def is_plug_in(self) -> bool:
-        """Whether it names plug-ins: itself, or each of its entries."""
-        inner = (mark for each in get_args(self.about.annotation) for mark in getattr(each, "__metadata__", ()))
-        return any(isinstance(mark, PlugIn) for mark in (*self.about.metadata, *inner))
 
     def is_a(self, *kinds: type) -> bool:
         """Whether its value is of one of these types."""
@@ -137,13 +131,6 @@ def _shown(default: Any) -> str:
     if isinstance(default, tuple):
         return " ".join(map(str, default)) or "none"
     return str(default) if str(default) and default is not None else "none"
-
-
-def plug_in_files(config: BaseModel) -> list[str]:
-    """The plug-ins of this configuration that are files beside it."""
-    values = flatten(config.model_dump())
-    named = [values[key] for key, option in options(type(config)).items() if option.is_plug_in]
-    return [name for each in named for name in (each if isinstance(each, tuple) else (each,)) if ".py:" in name]
 
 
 def meant(name: str, names: Iterable[str]) -> str:

@@ -79,9 +79,7 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
-    serves: ClassVar[
-        tuple[type["Section"], ...]
-    ] = ()  # the configurations that get it, where an extension registers it
+    serves: ClassVar[tuple[type["Section"], ...]] = ()  # configurations that get it, where an extension registers it
 
     model_config = ConfigDict(
         frozen=True,

@@ -16,8 +16,7 @@ from typing import ClassVar, Protocol, Self
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden
-from swarm_node.rollouts.groups import Selection
-from swarm_node.rollouts.reports import RoundReport
+from swarm_node.rollouts.groups import RoundReport, Selection
 from swarm_node.settings import Section
 
 

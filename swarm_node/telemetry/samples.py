@@ -21,6 +21,7 @@ FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
+MESSAGES = 192  # of an episode: at most 32 turns, each with its text, 4 calls and what is said to them
 MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
@@ -87,10 +88,24 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
                 "reward": reward,
                 "advantage": round(advantage, 4),
                 "ended": completion.ended,
+                **({} if completion.single else {"turns": conversation(group, number)}),
             }
-            for completion, reward, advantage in list(rows)[:COMPLETIONS]
+            for number, (completion, reward, advantage) in enumerate(list(rows)[:COMPLETIONS])
         ],
     }
+
+
+def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
+    """An episode of several turns: what the policy and the environment say, and whether it is the policy, in order."""
+    turns = group.group.episodes[number].turns
+    said: list[tuple[bool, str]] = []
+    for turn, heard in zip(turns, group.observations[number] if group.observations else [()] * len(turns), strict=True):
+        said += [
+            (True, text) for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls)) if text
+        ]
+        said += [(False, text) for text in heard]
+    most = COMPLETION_CHARS // max(1, len(said))
+    return [{"own": own, "text": _cut(text, most)} for own, text in said[:MESSAGES]]
 
 
 class SampleRing:

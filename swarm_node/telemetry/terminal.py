@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm_node.common.errors import printable
-from swarm_node.rollouts.reports import METRICS, Figure, Overlap, RoundReport, figures
+from swarm_node.rollouts.groups import METRICS, Figure, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Event,

@@ -21,8 +21,7 @@ from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, d
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.recompute import blocks_of
-from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.rollouts.reports import StepReport
+from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
     Advantages,
@@ -163,7 +162,7 @@ class GrpoTrainer:
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
         """One optimiser step over `groups`; gradients of micro-batches add up."""
-        lengths = [len(ids) for group in groups for ids in group.completion_ids]
+        lengths = [len(places) for group in groups for places in group.predicted]
         size = StepSize(len(lengths), sum(lengths))
         loss = self._gradient(groups, size, totals)
         grad_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm))

@@ -14,7 +14,6 @@ LANES = {
     "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
     "gym": ["tests/core/environments/test_reasoning_gym.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
-    "docker": ["tests/extensions/simulation/test_docker.py"],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
     "docs": ["tests/house/test_site.py"],
     "data": ["tests/extensions/dataset/test_dataset.py"],
@@ -30,8 +29,7 @@ HEAD = """# Every extra in an environment of its own
 
 This table shows that each extra works without the others.
 
-`make test-extras` installs each extra of `pyproject.toml` by itself, and none, and runs its tests. No Docker engine is
-needed: that lane tests the SDK's side.
+`make test-extras` installs each extra of `pyproject.toml` by itself, and none, and runs its tests.
 """
 
 

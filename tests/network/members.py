@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from protocol import codec
+from protocol.addressing import question_seed
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.backend import Handler
@@ -43,16 +44,18 @@ def config(peers: Sequence[str] = (), **options: Any) -> NetworkConfig:
 class Member:
     """A node that publishes two groups a round and remembers what it received."""
 
-    def __init__(self, home: Path, network: NetworkConfig, identity: Identity | None = None) -> None:
+    def __init__(
+        self, home: Path, network: NetworkConfig, identity: Identity | None = None, swarm: str = SWARM
+    ) -> None:
         self.identity = identity or Identity.create()
-        self.home = home
+        self.home, self.swarm = home, swarm
         home.mkdir(parents=True, exist_ok=True)
         rules = Rules(
-            swarm=SWARM, environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
+            swarm=swarm, environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
         )
         before = _children()
         self.began = time.monotonic()
-        self.network = RemoteNetwork(self.identity, home, network, rules, 4, dict)
+        self.network = RemoteNetwork(self.identity, home, network, rules, 4, dict, today=time.time)
         self.network.start()
         until(lambda: _children() - before, what="the network process")
         self.round = 0
@@ -65,7 +68,8 @@ class Member:
 
     def step(self) -> None:
         number = Round(self.round)
-        self.network.publish([group(self.id, self.round, index) for index in range(2)], number)
+        seed = {"seed": question_seed(self.swarm, self.id, number)}
+        self.network.publish([group(self.id, self.round, index, **seed) for index in range(2)], number)
         self.received += self.network.collect(number)
         self.said += [text for text, _ in self.network.lines()]
         self.round += 1
@@ -149,7 +153,7 @@ class Tampered(ExchangeRunner):
 
 
 @contextmanager
-def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> Iterator[PeerId]:
+def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swarm: str = SWARM) -> Iterator[PeerId]:
     """A hostile peer in a thread, which announces a group of its own over and over."""
     identity = Identity.create()
     options = config(peers, port=free_port())
@@ -159,14 +163,15 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler]) -> 
 
     async def live() -> None:
         main.append(asyncio.current_task())
-        exchange = Exchange(identity, SWARM, options, Random(), time.monotonic())
+        exchange = Exchange(identity, swarm, options, Random(), time.monotonic())
         entrance = bootstrap_nodes([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
         runner = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
         runner.tamper = tamper
         running = asyncio.create_task(runner.run(make_backend(options, identity)))
         try:
             for number in range(10_000):
-                envelope = codec.seal(group(identity.peer_id, number, 0), identity, SWARM)
+                seed = question_seed(swarm, identity.peer_id, Round(number))
+                envelope = codec.seal(group(identity.peer_id, number, 0, seed=seed), identity, swarm)
                 runner.perform(exchange.publish([envelope], Round(number), 0, time.monotonic()))
                 await asyncio.sleep(1.5)
         finally:

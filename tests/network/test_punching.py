@@ -107,28 +107,17 @@ def test_calls_may_fail_for_a_change_over_just_after_the_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "allowed"),
+    ("hosts", "port", "allowed"),
     [
-        (("45.33.10.2", 31330), True),
-        (("2607:f8b0::1", 1024), True),
-        (("45.33.10.2", 1023), False),
-        (("45.33.10.2", 53), False),
-        (("127.0.0.1", 31330), False),
-        (("0.0.0.0", 31330), False),
-        (("255.255.255.255", 31330), False),
-        (("224.0.0.251", 5353), False),
-        (("192.168.1.1", 31330), False),
-        (("100.64.0.1", 31330), False),
-        (("169.254.169.254", 31330), False),
-        (("::1", 31330), False),
-        (("::ffff:127.0.0.1", 31330), False),
-        (("fe80::1", 31330), False),
-        (("fd00::1", 31330), False),
-        (("ff02::fb", 31330), False),
+        ("45.33.10.2 2607:f8b0::1", 1024, True),
+        ("45.33.10.2", 1023, False),
+        ("127.0.0.1 0.0.0.0 255.255.255.255 224.0.0.251 192.168.1.1 100.64.0.1 169.254.169.254", 31330, False),
+        ("::1 ::ffff:127.0.0.1 fe80::1 fd00::1 ff02::fb", 31330, False),
     ],
 )
-def test_packets_go_to_the_internet_only(endpoint: tuple[str, int], allowed: bool) -> None:
-    assert may_punch(Endpoint(ip_address(endpoint[0]), endpoint[1])) is allowed
+def test_packets_go_to_the_internet_only(hosts: str, port: int, allowed: bool) -> None:
+    for host in hosts.split():
+        assert may_punch(Endpoint(ip_address(host), port)) is allowed, host
 
 
 HOSTS = st.ip_addresses().filter(lambda ip: not ip.is_multicast)
@@ -142,10 +131,7 @@ def test_an_endpoint_is_an_address_of_quic(endpoint: Endpoint) -> None:
 def test_what_most_witnesses_see_is_told_one_of_each_family() -> None:
     seen = [f"/ip4/45.33.10.{host}/udp/{port}/quic-v1" for host, port in ((6, 1025), (5, 4000), (5, 4000), (7, 1026))]
     seen += ["/ip6/2607:f8b0::1/udp/4000/quic-v1", "/ip4/192.168.1.1/udp/4000/quic-v1"]
-    assert our_endpoints(seen, []) == [
-        Endpoint(ip_address("45.33.10.5"), 4000),
-        Endpoint(ip_address("2607:f8b0::1"), 4000),
-    ]
+    assert our_endpoints(seen, []) == [Endpoint(ip_address(host), 4000) for host in ("45.33.10.5", "2607:f8b0::1")]
 
 
 def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:

@@ -23,18 +23,9 @@ ARGUMENTS = (
 # Of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
 # and of one that a program started.
 ONLY_SOMETIMES = {
-    "access.toml",
-    "options.toml",
-    "paused",
-    "events.1.jsonl",
-    "generator.log",
-    "vllm",
-    "rollouts.old.jsonl",
-    "page.token",
-    "validate",
-    "output.log",
-    "trackio",
-}
+    "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm", "rollouts.old.jsonl",
+    "page.token", "validate", "output.log", "trackio",
+}  # fmt: skip
 
 
 @dataclass

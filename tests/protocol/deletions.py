@@ -1,7 +1,8 @@
 """Deletes each check of an implementation, one at a time: does a vector fail without it?
 
     python -m tests.protocol.deletions              # of protocol/*.py; what runs/deletions.jsonl has is not done again
-    python -m tests.protocol.deletions --source clients/js/src --checks CHECKS.jsonl --run 'npm test'    # of another
+    python -m tests.protocol.deletions --source FOLDER --checks CHECKS.jsonl --run COMMAND    # of another one;
+                                                                    # clients/js/test/deletions.mjs does its own
 
 A check is what refuses: each condition before a raise or a Rejected, each bound of a field, each handler of an error.
 Ends with 1 if one can go unseen. CHECKS.jsonl has a line for each deletion: {"file", "line", "start", "end" (bytes),
@@ -64,25 +65,35 @@ def _weaker(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 yield from _always(test, False)
             case ast.IfExp(test=test, body=body, orelse=other) if _refuses(body) or _refuses(other):
                 yield from _always(test, not _refuses(body))
+            case ast.Return(value=ast.BoolOp(values=[ast.Attribute(), *_])):
+                pass  # a default, and no check
             case ast.Assign(value=ast.BoolOp() as value) | ast.Return(value=ast.BoolOp() | ast.Compare() as value):
                 yield from _always(value, isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And))
-            case ast.Tuple(elts=[ast.Attribute(value=ast.Name(id="Reason")), ast.Lambda(body=body)]):
+            case ast.Tuple(elts=[ast.Attribute(value=ast.Name(id="Reason" | "Refusal")), ast.Lambda(body=body)]):
                 yield from _always(body, False)
-            case ast.Call(func=ast.Name(id="Field" | "ConfigDict"), keywords=keywords):
-                for gone in (each for each in keywords if each.arg in BOUNDS):
-                    yield (
-                        node,
-                        ast.unparse(ast.Call(node.func, node.args, [each for each in keywords if each is not gone])),
-                    )
             case ast.ExceptHandler(body=[last]) if _refuses(last):
                 yield last, "raise"
+            case _:
+                yield from _wider(node)
+
+
+def _wider(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Bounds of a field; and of sizes in a table, where a row is (least, size, most)."""
+    match node:
+        case ast.Call(func=ast.Name(id="Field" | "ConfigDict"), keywords=keywords):
+            for gone in (each for each in keywords if each.arg in BOUNDS):
+                rest = [each for each in keywords if each is not gone]
+                yield node, ast.unparse(ast.Call(node.func, node.args, rest))
+        case ast.Assign(targets=[ast.Name(id="sizes")], value=ast.Tuple(elts=rows)):
+            for low, _, high in (row.elts for row in rows if isinstance(row, ast.Tuple)):
+                yield from ((high, "float('inf')"), *([] if ast.unparse(low) == "0" else [(low, "float('-inf')")]))
 
 
 def _refuses(node: ast.AST) -> bool:
     match node:
-        case ast.Return(value=ast.AST() as value):
+        case ast.Return(value=ast.AST() as value) | ast.IfExp(body=value):
             return _refuses(value)
-        case ast.Raise() | ast.Call(func=ast.Name(id="Rejected")) | ast.Attribute(value=ast.Name(id="Reason")):
+        case ast.Raise() | ast.Call(func=ast.Name(id="Rejected")) | ast.Attribute(value=ast.Name("Reason" | "Refusal")):
             return True
     return isinstance(node, ast.Constant) and node.value is False
 

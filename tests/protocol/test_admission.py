@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protocol import codec, limits
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Reason, Rejected
 from tests.groups import group
 
 SWARM = "test"

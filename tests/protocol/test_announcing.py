@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from protocol import codec, limits
 from protocol.identity import Identity
-from protocol.messages import Announcement
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Announcement, Reason, Rejected
 
 SWARM = "test"
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from protocol import codec, limits
-from protocol.messages import Call, Episode, Question, RolloutGroup, Turn
-from protocol.rejection import Rejected
+from protocol.messages import Call, Episode, Question, Rejected, RolloutGroup, Turn
 
 names = st.text("abcXYZ019._+-", min_size=1, max_size=limits.MAX_NAME_CHARS)
 holdings = st.binary(min_size=8, max_size=8).map(codec.to_text)

@@ -11,8 +11,7 @@ from protocol import codec, limits, wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
-from protocol.messages import Announcement, RolloutGroup, Round
-from protocol.rejection import Reason
+from protocol.messages import Announcement, Reason, RolloutGroup, Round
 from tests import groups
 
 README = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")

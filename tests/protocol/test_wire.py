@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from protocol import limits, wire
 from protocol.identity import Identity
-from protocol.messages import Hello
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Hello, Reason, Rejected
 from protocol.versions import CURRENT
 
 tags = st.binary(min_size=8, max_size=8)

@@ -115,9 +115,7 @@ def test_a_group_outlives_its_author() -> None:
     swarm.run(20)
     swarm.world.perform(late, swarm.exchanges[2].publish([], Round(0), 1, swarm.world.now))
     swarm.run(30)
-    assert [(delivery.content_hash, delivery.source) for _, delivery in late.delivered] == [
-        (key_of(groups[0]), holder.peer)
-    ]
+    assert [(d.content_hash, d.source) for _, d in late.delivered] == [(key_of(groups[0]), holder.peer)]
 
 
 @pytest.mark.slow

@@ -39,17 +39,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 NAMES = ("url_user", "url_password", "api_password", "hf_argument", "section_password", "word_password", "key_of_file")
 VARIABLES = (
-    "SWARM_NODE_API_KEY",
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "WANDB_API_KEY",
-    "OPENAI_API_KEY",
-    "VLLM_API_KEY",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "HUB_PASSWORD",  # in HF_ENDPOINT
-    "PROXY_PASSWORD",  # in HTTPS_PROXY
-    "URL_PASSWORD",  # in SWARM_NODE_VLLM__URL
+    *("SWARM_NODE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY"),
+    *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("HUB_PASSWORD", "PROXY_PASSWORD", "URL_PASSWORD"),  # in HF_ENDPOINT, HTTPS_PROXY and SWARM_NODE_VLLM__URL
 )
 EVERY = (*NAMES, *VARIABLES)
 SECRETS = {name: f"q{number:02}ZkTnB+4&{number:02}/{name.lower()}7Hw" for number, name in enumerate(EVERY)}
@@ -180,29 +172,18 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
         assert not name.startswith("bundle ") or str(tmp_path).encode() not in text, name
 
 
-MISTAKES = {
-    "a key as an argument of vLLM": (
-        ["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"],
-        "must have no --hf-token",
-    ),
-    "an address in the place of a section": (
-        ["check", "--generation", with_login("http://127.0.0.1:9", "a", "section_password")],
-        "no option",
-    ),
-    "an address in the place of a file": (
-        ["contribute", with_login("http://127.0.0.1:9/v1", "a", "word_password")],
-        "does not exist",
-    ),
-    "an address that is none": (
-        ["check", "--vllm.url", with_login("http://[::1", "a", "url_password")],
-        "must be the address of a server",
-    ),
-}
+SECTION = with_login("http://127.0.0.1:9", "a", "section_password")
+WORD = with_login("http://h/v1", "a", "word_password")
+MISTAKES = [  # secrets in the place of an argument, of a section and of a file, and in an address that is none
+    (["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"], "must have no --hf-token"),
+    (["check", "--generation", SECTION], "no option"),
+    (["contribute", WORD], "does not exist"),
+    (["check", "--vllm.url", with_login("http://[::1", "a", "url_password")], "must be the address of a server"),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_said_without_the_secret_in_it(name: str) -> None:
-    words, told = MISTAKES[name]
+@pytest.mark.parametrize(("words", "told"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_is_said_without_the_secret_in_it(words: list[str], told: str) -> None:
     done = ended(*words, env=environment())
     assert done.returncode == 2 and told in done.stderr, done
     assert leaks({"here": (done.stdout + done.stderr).encode()}) == []

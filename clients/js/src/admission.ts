@@ -26,7 +26,6 @@ export function seal<T extends Json>(kind: Kind, swarm: string, identity: Identi
 /** What the payload of an envelope says, in its one spelling. */
 function opened<T extends Json>(envelope: Uint8Array, most: number, as: (value: unknown) => T): Sealed<T> {
   refuseUnless(envelope.length <= most, "too big");
-  refuseUnless(envelope.length > limits.SIGNATURE_BYTES, "malformed");
   const payload = envelope.subarray(limits.SIGNATURE_BYTES);
   const message = as(parse(payload));
   refuseUnless(equal(encoded(message), payload), "not canonical");

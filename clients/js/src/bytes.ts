@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 const encoder = new TextEncoder();
 
 export const utf8 = (text: string): Uint8Array => encoder.encode(text);
@@ -17,6 +18,15 @@ export function sha256(...parts: Uint8Array[]): Uint8Array {
   const hash = createHash("sha256");
   for (const part of parts) hash.update(part);
   return new Uint8Array(hash.digest());
+}
+
+/** In the order of their bytes, which is not that of UTF-16. */
+export const byBytes = (one: string, other: string): number => Buffer.compare(utf8(one), utf8(other));
+
+/** Of RFC 4648, in lower case and without padding. */
+export function base32(bytes: Uint8Array): string {
+  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[parseInt(five.padEnd(5, "0"), 2)]).join("");
 }
 
 /** The texts with a byte 00 between each two of them. */
@@ -47,29 +57,23 @@ export function base58(bytes: Uint8Array): string {
   return text;
 }
 
-/** At most `most` characters, since this takes quadratic time. */
-export function fromBase58(text: string, most: number): Uint8Array | null {
-  if (text.length > most) return null;
+/** Of short texts, since this takes quadratic time. Any bytes for what is no base58: encode them again, and compare. */
+export function fromBase58(text: string): Uint8Array {
   let value = 0n;
-  for (const char of text) {
-    const digit = BASE58.indexOf(char);
-    if (digit < 0) return null;
-    value = value * 58n + BigInt(digit);
-  }
+  for (const char of text) value = value * 58n + BigInt(Math.max(0, BASE58.indexOf(char)));
   const digits = value === 0n ? "" : value.toString(16);
   const rest = Buffer.from(digits.length % 2 ? `0${digits}` : digits, "hex");
   const zeros = text.length - text.replace(/^1+/, "").length;
   return concat(new Uint8Array(zeros), rest);
 }
 
-/** Reads a frame from its first byte to its last. RangeError where it is too short. */
+/** Reads a frame from its first byte to its last. Behind its end `left` is negative, and no number is: RangeError. */
 export class Reader {
   private at = 0;
 
   constructor(private readonly bytes: Uint8Array) {}
 
   take(count: number): Uint8Array {
-    if (this.at + count > this.bytes.length) throw new RangeError("too short");
     this.at += count;
     return this.bytes.subarray(this.at - count, this.at);
   }

@@ -1,6 +1,6 @@
 /** The one encoding that a message has: the part of RFC 8785 that the protocol needs. */
-import { utf8 } from "./bytes.js";
-import { Refused } from "./refusal.js";
+import { byBytes, utf8 } from "./bytes.js";
+import { Refused, type Reason } from "./refusal.js";
 
 export type Json = string | number | boolean | Json[] | { [key: string]: Json };
 
@@ -10,17 +10,17 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function encode(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
   if (typeof value !== "object") return JSON.stringify(value);
-  const keys = Object.keys(value).sort(); // all of ASCII, so that the order of UTF-16 units is that of bytes
+  const keys = Object.keys(value).sort(byBytes);
   return `{${keys.map((key) => `${JSON.stringify(key)}:${encode(value[key]!)}`).join(",")}}`;
 }
 
 export const encoded = (value: Json): Uint8Array => utf8(encode(value));
 
-/** What the bytes say, in any spelling. `malformed` where they are not JSON in UTF-8. */
-export function parse(bytes: Uint8Array): unknown {
+/** What the bytes say, in any spelling. `malformed`, or `otherwise`, where they are not JSON in UTF-8. */
+export function parse(bytes: Uint8Array, otherwise: Reason = "malformed"): unknown {
   try {
     return JSON.parse(decoder.decode(bytes));
   } catch {
-    throw new Refused("malformed");
+    throw new Refused(otherwise);
   }
 }

@@ -2,14 +2,17 @@
 /** swarm-reader: who is in a swarm, what they ask and answer; and a peer that answers with a list of its own. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { follow, linesOf, networkOf, readCard } from "./card.js";
 import { Identity } from "./identity.js";
 import { isName, type Episode, type Group } from "./messages.js";
 import { Peer, type Asked } from "./peer.js";
 
 const USAGE = `usage: swarm-reader ADDRESS ... [--swarm NAME] [--seconds N] [--groups N] [--json]
+       swarm-reader --card FILE [--network ID]
        swarm-reader ADDRESS ... --serve DATASET/CONFIG --answers TEXT,TEXT ... [--listen MULTIADDR] [--key FILE]
 
 Shows the peers of a swarm, their tasks and their groups, with all text escaped.
+With --card it shows the newest of a file of cards, if all of them hold.
 With --serve it takes part: each round it publishes groups of that task, whose
 completions are the answers in turn. It learns how the task is addressed from a
 group of a peer.
@@ -20,6 +23,7 @@ group of a peer.
   --rounds N      seconds between two rounds of --serve (10)
   --listen ADDR   where others reach this peer (/ip4/0.0.0.0/tcp/0 with --serve)
   --key FILE      its identity, made if need be; without it a new one each time
+  --network ID    of the cards, as you have it from people; without it the first card is believed
   --json          a line of JSON for each thing that is shown`;
 
 const EXCHANGE_MS = 1_500;
@@ -50,6 +54,15 @@ export function episodesOf(answers: string[], count = COMPLETIONS): Episode[] {
   }));
 }
 
+/** The newest card of a file, if all of them hold. */
+function showCard(file: string, network?: string): void {
+  const lines = linesOf(new Uint8Array(readFileSync(file))).filter((line) => line.length > 0);
+  const id = network ?? (lines[0] ? networkOf(readCard(lines[0]).card) : "");
+  const card = follow(lines, id, Math.floor(Date.now() / 1000));
+  const rows = { ...card, network: id, tasks: card.tasks.map((task) => `${task.dataset}/${task.config_id}`) };
+  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(10)} ${escaped(String(value), 2_000)}`);
+}
+
 function readArguments() {
   const text = { type: "string" as const };
   const { values, positionals } = parseArgs({
@@ -63,6 +76,8 @@ function readArguments() {
       answers: text,
       listen: text,
       key: text,
+      card: text,
+      network: text,
       json: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -72,7 +87,7 @@ function readArguments() {
     process.exit(0);
   }
   const wrong =
-    (positionals.length === 0 && "give the address of a peer: swarm-node status shows it") ||
+    (positionals.length === 0 && values.card === undefined && "give the address of a peer: swarm-node status shows it") ||
     (!positionals.every((each) => each.includes("/p2p/")) && "an address ends in /p2p/ and the peer's id") ||
     (!isName(values.swarm) && "--swarm takes letters, digits, . _ + and -") ||
     (values.serve !== undefined && !values.answers && "--serve needs --answers") ||
@@ -159,6 +174,7 @@ class Program {
 
 async function main(): Promise<void> {
   const options = readArguments();
+  if (options.card !== undefined) return showCard(options.card, options.network);
   const listen = options.listen ?? (options.serve === undefined ? undefined : "/ip4/0.0.0.0/tcp/0");
   const peer = await Peer.start(identityOf(options.key), options.swarm, listen === undefined ? [] : [listen]);
   try {

@@ -1,7 +1,7 @@
 /** Peer ids, key files and signatures. */
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify, type KeyObject } from "node:crypto";
 import { base58, base64url, concat, equal, fromBase58, fromBase64url, joined } from "./bytes.js";
-import { PEER_ID_CHARS, SIGNATURE_BYTES, VERSION } from "./limits.js";
+import { PEER_ID_CHARS, VERSION } from "./limits.js";
 import { refuseUnless } from "./refusal.js";
 
 export type Kind = "rollout-group" | "announcement";
@@ -9,7 +9,6 @@ export type Kind = "rollout-group" | "announcement";
 const ID_HEAD = Uint8Array.of(0x00, 0x24, 0x08, 0x01, 0x12, 0x20);
 const KEY_FILE_HEAD = Uint8Array.of(0x08, 0x01, 0x12, 0x40);
 const FIELD = 2n ** 255n - 19n;
-const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n;
 const EIGHTH = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n; // y of a point of order 8
 const WEAK = new Set([0n, 1n, FIELD - 1n, EIGHTH, FIELD - EIGHTH]); // y of the points of order 1, 2, 4 and 8
 
@@ -29,20 +28,24 @@ export function peerId(key: Uint8Array): string {
 /** The key in an id; null where it is not valid. */
 export function keyOf(id: string): Uint8Array | null {
   if (id.length !== PEER_ID_CHARS) return null;
-  const bytes = fromBase58(id, PEER_ID_CHARS);
-  if (bytes === null || !equal(bytes.subarray(0, ID_HEAD.length), ID_HEAD)) return null;
-  const key = bytes.subarray(ID_HEAD.length);
+  const key = fromBase58(id).subarray(ID_HEAD.length);
   return isKey(key) && peerId(key) === id ? key : null;
 }
 
 const signed = (kind: Kind, swarm: string, payload: Uint8Array): Uint8Array =>
   concat(joined(`swarm-node/${VERSION}/${kind}`, swarm, ""), payload);
 
-/** OpenSSL checks the plain equation, as the protocol demands: libraries that multiply by the cofactor do not. */
 export function isSigned(kind: Kind, swarm: string, author: Uint8Array, signature: Uint8Array, payload: Uint8Array): boolean {
-  if (!isKey(author) || signature.length !== SIGNATURE_BYTES || little(signature.subarray(32)) >= ORDER) return false;
+  return holds(author, signature, signed(kind, swarm, payload));
+}
+
+/**
+ * OpenSSL checks the size of the signature, that S is below the order, and the plain equation, as the protocol demands;
+ * libraries that multiply by the cofactor do not. `author`: what `keyOf` found.
+ */
+export function holds(author: Uint8Array, signature: Uint8Array, text: Uint8Array): boolean {
   const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: base64url(author) }, format: "jwk" });
-  return verify(null, signed(kind, swarm, payload), key, signature);
+  return verify(null, text, key, signature);
 }
 
 export class Identity {

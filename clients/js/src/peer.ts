@@ -133,7 +133,7 @@ export class Peer {
     const found: Sealed<Group>[] = [];
     const envelopes = this.counted(() => wire.readPullReply(reply, asked.length)) ?? [];
     envelopes.forEach((envelope, i) => {
-      if (envelope === null) return;
+      if (envelope.length === 0) return;
       this.remember(wanted[i]!);
       const isAsked = equal(sha256(envelope.subarray(limits.SIGNATURE_BYTES)), asked[i]!);
       const group = isAsked ? this.counted(() => admitGroup(envelope, this.rules), peerOf(address)) : this.ban(peerOf(address));
@@ -203,8 +203,8 @@ export class Peer {
   private pulled(request: Uint8Array): Uint8Array {
     const { tag, hashes } = wire.readPullRequest(request);
     if (!wire.isOf(this.swarm, tag)) return new Uint8Array();
-    const envelopes = hashes.map((hash) => this.own.get(hex(hash))?.envelope ?? null);
-    this.served += envelopes.filter((each) => each !== null).length;
+    const envelopes = hashes.map((hash) => this.own.get(hex(hash))?.envelope ?? new Uint8Array());
+    this.served += envelopes.filter((each) => each.length > 0).length;
     return wire.pullReply(envelopes);
   }
 

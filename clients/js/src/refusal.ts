@@ -12,7 +12,24 @@ export type Reason =
   | "episode too long"
   | "several turns"
   | "unknown question"
-  | "other environment";
+  | "other environment"
+  | CardReason;
+
+/** Why a card is not taken, in the order of the checks. */
+type CardReason =
+  | "too big for a card"
+  | "no card, or cut off"
+  | "names a key that is none"
+  | "over the limits of a card"
+  | "a card before it is missing"
+  | "of another network"
+  | "a signature that none of its signers made"
+  | "too few signers"
+  | "too few signers of the card before"
+  | "older than the card known here"
+  | "other than the card of that number known here"
+  | "not valid yet"
+  | "expired";
 
 export class Refused extends Error {
   constructor(readonly reason: Reason) {

@@ -77,22 +77,22 @@ export function readPullRequest(bytes: Uint8Array): PullRequest {
   return read(bytes, limits.MAX_PULL_REQUEST_BYTES, (reader) => {
     const tag = reader.take(limits.SWARM_TAG_BYTES);
     const count = reader.left / limits.HASH_BYTES;
-    refuseUnless(Number.isInteger(count) && count >= 1 && count <= limits.MAX_PULLED, "malformed");
+    refuseUnless(count >= 1 && count <= limits.MAX_PULLED, "malformed");
     return { tag, hashes: times(count, () => reader.take(limits.HASH_BYTES)) };
   });
 }
 
-/** An envelope for each hash; null where it is not held. */
-export function pullReply(envelopes: (Uint8Array | null)[]): Uint8Array {
-  return concat(...envelopes.flatMap((each) => [number(each?.length ?? 0, 4), each ?? new Uint8Array()]));
+/** An envelope for each hash; nothing where it is not held. */
+export function pullReply(envelopes: Uint8Array[]): Uint8Array {
+  return concat(...envelopes.flatMap((each) => [number(each.length, 4), each]));
 }
 
-export function readPullReply(bytes: Uint8Array, count: number): (Uint8Array | null)[] {
+export function readPullReply(bytes: Uint8Array, count: number): Uint8Array[] {
   return read(bytes, limits.MAX_PULL_REPLY_BYTES, (reader) =>
     times(count, () => {
       const length = reader.number(4);
       refuseUnless(length <= limits.MAX_MESSAGE_BYTES, "malformed");
-      return length ? reader.take(length) : null;
+      return reader.take(length);
     }),
   );
 }
@@ -110,8 +110,7 @@ export function readHello(bytes: Uint8Array): Hello {
 
 export function readPunch(bytes: Uint8Array): Endpoint[] {
   return read(bytes, limits.MAX_PUNCH_BYTES, (reader) => {
-    const count = reader.number(1);
-    refuseUnless(count <= limits.MAX_PUNCH_ENDPOINTS, "malformed");
+    const count = reader.number(1); // of more than two one is of a family that was there before
     const families = new Set<number>();
     return times(count, () => {
       const family = reader.number(1);

@@ -3,10 +3,12 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { environmentDigest, evaluationSeed, isHeldOut, isHeldOutText, questionSeed, swarmTag, traceOf } from "../src/addressing.js";
 import { admitAnnouncement, admitGroup, type Rules } from "../src/admission.js";
 import { concat, equal, hex, sha256 } from "../src/bytes.js";
 import { encoded, parse, type Json } from "../src/canonical.js";
+import { follow, linesOf, type Card } from "../src/card.js";
 import { Identity, isKey, isSigned, keyOf, peerId, type Kind } from "../src/identity.js";
 import * as limits from "../src/limits.js";
 import { asAnnouncement, asGroup, asHello, isName, type Question } from "../src/messages.js";
@@ -16,7 +18,9 @@ import * as wire from "../src/wire.js";
 type Part = string | { base: [number, number] } | { repeat: [string, number] };
 type Fields = Record<string, any>;
 
-const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(import.meta.dirname, "../../../../protocol/vectors");
+const CLIENT = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? ".." : "../..");
+const FOLDER = process.env["SWARM_NODE_VECTORS"] ?? join(CLIENT, "../../protocol/vectors");
+const MOST_CPU = 1_000_000; // us, for any input
 const KINDS: Record<string, (value: unknown) => Json> = {
   "rollout-group": asGroup,
   announcement: asAnnouncement,
@@ -116,32 +120,48 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
     const { tag, hashes } = wire.readPullRequest(given);
     return { tag: hex(tag), hashes: hashes.map(hex) };
   },
-  "pull-reply": (given, { count }) => wire.readPullReply(given, count).map((each) => (each ? hex(each) : "")),
+  "pull-reply": (given, { count }) => wire.readPullReply(given, count).map(hex),
   punch: (given) => wire.readPunch(given).map(({ address, port }) => ({ ip: hex(address), port })),
   hello: (given) => wire.readHello(given),
+  card: (given, { network, now, newest }) => {
+    const known = newest === undefined ? null : (parse(bytes(newest)) as Card);
+    return hex(sha256(encoded(follow(linesOf(given), network, now, known))));
+  },
 };
 
-for (const file of readdirSync(FOLDER).filter((name) => name.endsWith(".json"))) {
-  test(file, () => {
-    const { testGroups, numberOfTests } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
-    let count = 0;
-    for (const { tests, ...group } of testGroups) {
-      for (const each of tests) {
-        const fields = { ...group, ...each };
-        const given = input(each.input, bytes(group.base ?? ""));
-        const what = `${file} ${each.tcId}: ${each.comment}`;
-        count += 1;
-        try {
-          const output = RUN[fields.type]!(given, fields);
-          assert.equal(each.result, "valid", `${what}: taken, but ${each.reasons} is right`);
-          if ("output" in each) assert.deepEqual(output, each.output, what);
-        } catch (error) {
-          if (!(error instanceof Refused)) throw error;
-          assert.equal(each.result, "invalid", `${what}: refused as ${error.reason}`);
-          assert.ok(each.reasons.includes(error.reason), `${what}: ${error.reason}, not ${each.reasons}`);
-        }
-      }
-    }
-    assert.equal(count, numberOfTests);
-  });
+/** How this client reads a vector otherwise than it says; null where it does not. */
+function misread(fields: Fields, given: Uint8Array): string | null {
+  const began = process.cpuUsage();
+  try {
+    const output = RUN[fields["type"]]!(given, fields);
+    if (fields["result"] !== "valid") return `taken, but ${fields["reasons"]} is right`;
+    if ("output" in fields && !isDeepStrictEqual(output, fields["output"])) return `read as ${JSON.stringify(output)}`;
+  } catch (error) {
+    if (!(error instanceof Refused)) return `raised ${error}`;
+    if (fields["result"] === "valid" || !fields["reasons"].includes(error.reason)) return `refused as ${error.reason}`;
+  }
+  const { user, system } = process.cpuUsage(began);
+  return user + system < MOST_CPU ? null : `took ${user + system} us`;
 }
+
+/** What is misread of a file, and how many vectors it has. */
+function* read(file: string): Generator<string, number> {
+  const { testGroups, numberOfTests } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
+  for (const { tests, ...group } of testGroups) {
+    for (const each of tests) {
+      const why = misread({ ...group, ...each }, input(each.input, bytes(group.base ?? "")));
+      if (why !== null) yield `${file} ${each.tcId}: ${each.comment}: ${why}`;
+    }
+  }
+  assert.equal(testGroups.flatMap(({ tests }: Fields) => tests).length, numberOfTests);
+  return numberOfTests;
+}
+
+const files = readdirSync(FOLDER).filter((name) => name.endsWith(".json"));
+
+/** The first vector that is misread; undefined where none is. For deletions.mjs, which imports this file with a query. */
+export function first(): string | undefined {
+  for (const file of files) for (const what of read(file)) return what;
+}
+
+if (!import.meta.url.includes("?")) for (const file of files) test(file, () => assert.deepEqual([...read(file)], []));

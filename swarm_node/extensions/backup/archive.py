@@ -19,7 +19,7 @@ import msgspec
 from swarm_node.commands.home import KEY_FILE
 
 FOLDERS = ("checkpoints", "best")
-FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json")
+FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file beside the checkpoints
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes

@@ -14,6 +14,7 @@ MANY = 8  # groups in a row that teach nothing, when that is said for the first 
 EXAMPLE = 60  # characters of a completion that is shown
 SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = "of one text", "all wrong", "all right", "of equal reward"
 EASIER = "name easier tasks, or tell the model by --environment.system how to answer"
+SEVERAL = Skipped("question of several turns: swarm-node run plays them")
 REMEDIES = {  # what to change, by why a group teaches nothing
     SAME_TEXT: "raise --temperature",
     ALL_WRONG: EASIER,
@@ -45,7 +46,8 @@ class Contributor:
         questions = self._environment.sample(self._peer_id, now, self._questions)
         groups: list[RolloutGroup] = []
         for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
-            made = prompt if isinstance(prompt, Skipped) else complete(prompt)
+            several = self._environment.turns(question) > 1
+            made = prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
             group = made if isinstance(made, Skipped) else self._informative(question, made, now)
             if isinstance(group, Skipped):
                 self.skipped[group.reason] += 1

@@ -1,21 +1,24 @@
 """`swarm-node task try`: what a file of questions comes to, what peers must agree on, and what leaves this machine."""
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Annotated
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
+from swarm_node.environments.registry import conversation, is_task
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sections import Alias
 
 PAGE = """\
-usage: swarm-node task try FILE [--flags]
+usage: swarm-node task try FILE|TASK [--flags]
 
 What a file of questions comes to: rows, lengths, duplicates, what is held out,
 what peers must agree on, and what will leave this machine. Trains nothing.
+A TASK of several turns, such as bisect/easy, you play: a line is a turn.
 
   FILE               .jsonl, .csv, .tsv, .parquet, hf:NAME[:CONFIG[:SPLIT]]
   --prompt COLUMN    of the question (prompt, question, problem or messages)
@@ -41,6 +44,10 @@ class LookConfig(DatasetConfig):
 def command(argv: list[str]) -> None:
     """Prints what there is to know. A first argument without dashes is the file."""
     config = from_command_line(LookConfig, argv, "swarm-node task try", flags_only=True, first="file")
+    if is_task(config.file):
+        for line in conversation(config.file, sys.stdin):
+            print(line, flush=True)
+        return
     asked = DatasetConfig.model_validate(config.model_dump(exclude={"json_output"}))
     try:
         facts = read(asked)

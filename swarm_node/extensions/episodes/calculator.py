@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from operator import add, sub
 
-from swarm_node.scoring.tools import ToolError
+from swarm_node.scoring.playing import ToolError
 
 LONGEST, DEEPEST, DIGITS = 100, 16, 6  # characters, parentheses in each other, decimals of a result
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/()])")

@@ -8,7 +8,7 @@ from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.reasoning_gym.scorers.scorers import score_with
 from swarm_node.environments.rewards import is_right
 from swarm_node.scoring.contract import Step, Turn
-from swarm_node.scoring.tools import use
+from swarm_node.scoring.playing import use
 
 version = f"1-{source.version}"
 

@@ -10,11 +10,12 @@ from random import Random
 from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.episodes.calculator import calculate
 from swarm_node.scoring.contract import Call, Episode, Step, Turn
-from swarm_node.scoring.tools import use
+from swarm_node.scoring.playing import use
 
 version = "1"
 turns = 6
 GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> as many as halving needs among 2 ** guesses - 1 numbers
+FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of first numbers; a starter says small ones
 CALCULATIONS = 4  # turns, the answer included
 SUMS = {"easy": (2, 99), "hard": (3, 999)}  # config id -> how many operators, the largest number
 tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS)}
@@ -87,7 +88,7 @@ class Sum:
 
 
 def _number(config_id: str, rng: Random) -> Bisect:
-    guesses, low = GUESSES[config_id], rng.randint(1, 199)
+    guesses, low = GUESSES[config_id], rng.randint(1, FIRST[config_id])
     high = low + 2**guesses - 2
     return Bisect(low, high, rng.randint(low, high), guesses)
 

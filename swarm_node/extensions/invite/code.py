@@ -18,7 +18,7 @@ from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_by
 from swarm_node.settings import NetworkConfig
 
 PREFIX = "swarm:"
-KIND, LAST_KIND = 1, 31  # kinds that may follow; what has another first byte is no code
+KIND, WITH_CARD, LAST_KIND = 1, 2, 31  # kinds that may follow; what has another first byte is no code
 MAX_CHARS = 4096
 MAX_ADDRESSES = 3
 NAME = r"[A-Za-z0-9._+-]{1,64}"
@@ -44,6 +44,9 @@ class Invitation(msgspec.Struct, frozen=True):
     swarm: str
     asked: tuple[Asked, ...] = ()
     at_once: int = 0  # as environment.at_once
+    network: str = ""  # id, of a swarm that has a card: that says the rest
+    number: int = 0  # of the newest card that the inviter knows, and the SHA-256 of what is signed
+    digest: bytes = b""
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -51,6 +54,12 @@ class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     swarm: Name
     asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
     at_once: Annotated[int, Meta(ge=0, le=1024)]
+
+
+class _WithCard(_Body, array_like=True, forbid_unknown_fields=True):
+    network: Annotated[str, Meta(pattern=r"\A[a-z2-7]{26}\Z")]
+    number: Annotated[int, Meta(ge=1, le=1024)]
+    digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 def encode(invitation: Invitation) -> str:
@@ -61,9 +70,10 @@ def encode(invitation: Invitation) -> str:
         key = public_key(peer)
         doors.append((b"" if key == before else key, to_bytes(where)))
         before = key
-    body = msgspec.msgpack.encode(_Body(doors, invitation.swarm, invitation.asked, invitation.at_once))
-    msgspec.msgpack.decode(body, type=_Body)
-    data = bytes([KIND]) + body
+    kind, values = _WithCard if invitation.network else _Body, msgspec.structs.astuple(invitation)[1:]
+    body = msgspec.msgpack.encode(kind(doors, *values[: len(kind.__struct_fields__) - 1]))
+    msgspec.msgpack.decode(body, type=kind)
+    data = bytes([WITH_CARD if invitation.network else KIND]) + body
     text = PREFIX + base64.urlsafe_b64encode(data + _checksum(data)).decode().rstrip("=")
     if len(text) > MAX_CHARS:
         raise ValueError(f"a code of {len(text)} characters, more than {MAX_CHARS}")
@@ -79,17 +89,18 @@ def decode(text: str) -> Invitation:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
         raise UserError("this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:")
-    if data[0] != KIND:
+    if data[0] not in (KIND, WITH_CARD):
         raise UserError("this invitation was made by a newer swarm-node: upgrade")
     if data[-4:] != _checksum(data[:-4]):
         raise UserError("this invitation is mistyped or cut off: copy the whole code again")
     try:
-        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=_Body), [], b""
+        kind = _Body if data[0] == KIND else _WithCard
+        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=kind), [], b""
         for own, where in read.doors:
             key = own or key
             addresses.append(f"{from_bytes(where)}/p2p/{peer_id(key)}")
         check_addresses(NetworkConfig(peers=tuple(addresses)))
-        found = Invitation(tuple(addresses), read.swarm, read.asked, read.at_once)
+        found = Invitation(tuple(addresses), *msgspec.structs.astuple(read)[1:])
         if encode(found) != PREFIX + text:
             raise ValueError("another spelling")
     except (ValueError, RecursionError, UserError) as error:

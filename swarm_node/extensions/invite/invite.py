@@ -64,8 +64,12 @@ def advice(home: Path) -> str:
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
     """By what the node answers. ValueError and its like where that is nothing to invite to."""
     network, training = answer["network"], answer.get("training", {})
-    others = [each["addresses"] for each in network["peers"] if each["peer"] in network["connections"]]
+    known = sorted(network["peers"], key=lambda each: -(each["answered"] or 0.0))  # the longest first
+    others = [each["addresses"] for each in known if each["peer"] in network["connections"]]
     addresses = chosen(network["addresses"], (address for each in others for address in each))
+    if card := answer.get("card"):
+        digest = bytes.fromhex(card["digest"])
+        return Invitation(addresses, network["swarm"], (), 0, card["network"], card["number"], digest)
     asked = tuple(
         Asked(name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name))
         for name, tasks in training.get("asks", {}).items()

@@ -40,6 +40,10 @@ def command(argv: list[str]) -> None:
     if not argv or argv[0].startswith("-"):
         raise UserError("swarm-node join needs a code first: swarm-node join CODE; swarm-node invite prints it")
     invited, flags = decode(argv[0]), argv[1:]
+    if invited.network:  # its card says the rest
+        print(f"joining network {invited.network} through {invited.addresses[0]}", flush=True)
+        RUN.do(["--card", argv[0], *flags])
+        return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
     own = {key: where for key, where in origins(sources_of(NodeConfig, flags, "")[1]).items() if where != "home"}
     if TASKS not in own:

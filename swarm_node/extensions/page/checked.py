@@ -8,8 +8,8 @@ KeyError for what it lacks), and costs itself alone. Nothing here is changed bef
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from swarm_node.rollouts.reports import METRICS, PHASES
-from swarm_node.telemetry.samples import COMPLETION_CHARS, COMPLETIONS, PROMPT_CHARS
+from swarm_node.rollouts.groups import METRICS, PHASES
+from swarm_node.telemetry.samples import COMPLETION_CHARS, COMPLETIONS, MESSAGES, PROMPT_CHARS
 
 MOST_WHOLE = 2**53 - 1  # what a browser counts exactly
 MOST_NUMBER = 1e100  # sums over a run stay finite
@@ -149,7 +149,14 @@ def _completion(value: Any) -> dict[str, Any]:
         "reward": number(value["reward"]),
         "advantage": number(value["advantage"]),
         "ended": flag(value["ended"]),
+        **({"turns": rows(value["turns"], _message, MESSAGES)} if "turns" in value else {}),
     }
+
+
+def _message(value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise Wrong("no message")
+    return {"own": flag(value["own"]), "text": text(value["text"], COMPLETION_CHARS + NOTE)}
 
 
 def _is_figure(value: Any) -> bool:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.rollouts.reports import METRICS
+from swarm_node.rollouts.groups import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 STATES = ("starting", "healthy", "resting", "unhealthy")  # of commands.status

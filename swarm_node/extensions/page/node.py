@@ -10,7 +10,7 @@ from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.history import RECENT, History
 from swarm_node.extensions.page.news import News
 from swarm_node.extensions.page.tail import Tail
-from swarm_node.rollouts.reports import METRICS, PHASES
+from swarm_node.rollouts.groups import METRICS, PHASES
 
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered

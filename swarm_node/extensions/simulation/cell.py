@@ -15,8 +15,8 @@ from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.node_options import contributors
 from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.rollouts.groups import RoundReport, combined, mean
 from swarm_node.rollouts.interfaces import Participant
-from swarm_node.rollouts.reports import RoundReport, combined, mean
 
 if TYPE_CHECKING:
     from swarm_node.extensions.simulation.engines.population import LivePopulation

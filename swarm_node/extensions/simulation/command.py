@@ -25,7 +25,7 @@ report.csv, rewards.png, manifest.json and events.jsonl.
   --faults.loss SHARE            of the messages is lost; --faults.die 3@40
   --attack KIND                  hostile nodes, such as stealth, lies or flood
   --defence LAYER ...            length, ngrams, rescue (no layer)
-  --engine NAME                  memory, process or docker"""
+  --engine NAME                  memory, or process"""
 
 
 def command(argv: list[str]) -> None:

@@ -35,15 +35,11 @@ class Schedule:
 
     def present(self, number: int) -> list[int]:
         """Nodes that are in the swarm in this round, in order."""
-        return [
-            node for node in range(self._nodes) if self._first.get(node, 0) <= number < self._last.get(node, number + 1)
-        ]
+        return [n for n in range(self._nodes) if self._first.get(n, 0) <= number < self._last.get(n, number + 1)]
 
     def active(self, number: int) -> list[int]:
         """Those of them that are fast enough to take part in this round."""
-        return [
-            node for node in self.present(number) if (number - self._first.get(node, 0)) % self._pace.get(node, 1) == 0
-        ]
+        return [n for n in self.present(number) if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0]
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:

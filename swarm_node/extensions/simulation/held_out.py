@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from protocol.messages import Question
+from swarm_node.node.episodes import complete, scores
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 
@@ -24,9 +25,9 @@ def ask(
     written = []
     for start in range(0, len(asked), BATCH):
         part = asked[start : start + BATCH]
-        groups = generator.generate([prompt for _, prompt in part], samples, f"{stream}/{start}")
+        groups = complete(environment, generator, part, samples, f"{stream}/{start}")
         written += [(q, group) for (q, _), group in zip(part, groups, strict=True) if not isinstance(group, Skipped)]
-    scored = environment.score([(q, [c.text for c in group.completions]) for q, group in written])
+    scored = scores(environment, [(q, group.completions) for q, group in written])
     rewards: dict[str, list[float]] = {}
     for (question, _), earned in zip(written, scored, strict=True):
         if not isinstance(earned, Skipped):

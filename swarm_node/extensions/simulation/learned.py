@@ -7,7 +7,7 @@ from typing import TypeVar
 from swarm_node.extensions.simulation.arms import Record
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.statistics import ci95
-from swarm_node.rollouts.reports import mean
+from swarm_node.rollouts.groups import mean
 
 T = TypeVar("T")
 LocalTasks = Sequence[frozenset[str]]  # that each node asks itself

@@ -83,8 +83,6 @@ def simulate(
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
-    finally:
-        engine_of(config).clean_up(config)
 
 
 def check(config: SimulationConfig) -> list[Cell]:

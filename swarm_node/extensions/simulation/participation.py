@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from protocol.messages import Round
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated
-from swarm_node.rollouts.reports import RoundReport
+from swarm_node.rollouts.groups import Generated, RoundReport
 
 MOST = 4  # times the questions of a round: its budget
 APART = 1_000_000  # rounds between those that the first and the second batch of a round are asked as

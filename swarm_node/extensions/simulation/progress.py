@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound, CellStarted
-from swarm_node.rollouts.reports import mean
+from swarm_node.rollouts.groups import mean
 from swarm_node.telemetry.events import Event, Notice, Warned
 from swarm_node.telemetry.terminal import say
 

@@ -17,7 +17,7 @@ from swarm_node.extensions.simulation.learned import HeldOut, held_out
 from swarm_node.extensions.simulation.node_options import local_tasks, node_names
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95
-from swarm_node.rollouts.reports import METRICS, mean
+from swarm_node.rollouts.groups import METRICS, mean
 
 LAST = 10  # rounds that count as the end of a run
 

@@ -73,11 +73,9 @@ class SimulationConfig(LearningConfig):
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(layers=())
-    engine: Literal["memory", "process", "docker"] = "memory"
-    """memory: all nodes of a cell in one process, deterministic. process, docker: every node a real process or
-    container with a real network, at its own pace."""
-    image: str = "swarm-node"
-    """Image of --engine docker."""
+    engine: Literal["memory", "process"] = "memory"
+    """memory: all nodes of a cell in one process, deterministic. process: every node a real process with a real
+    network, at its own pace."""
     node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node the default."""
     node_models: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from swarm_node.extensions.simulation.report import LAST, ArmSummary, Report
 from swarm_node.extensions.simulation.statistics import ci95
-from swarm_node.rollouts.reports import mean
+from swarm_node.rollouts.groups import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")

@@ -111,9 +111,7 @@ def compare(name: str, first: Facts, second: Facts) -> None:
 
 def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
     """UserError for what scores differently in the sandbox, where all external completions are scored."""
-    items: list[Item] = [
-        (NAME, TRIED, 0, place, (text,)) for place, tried in enumerate(facts.tries) for text in tried["texts"]
-    ]
+    items: list[Item] = [(NAME, TRIED, 0, k, (text,)) for k, tried in enumerate(facts.tries) for text in tried["texts"]]
     replies = iter(scoring.ask(items))
     for tried in facts.tries:
         here = [next(replies) for _ in tried["texts"]]

@@ -30,9 +30,8 @@ class Library:
         if name.endswith(".py"):
             sys.path.insert(0, str(file.absolute().parent))  # where verifiers imports it from
         self._id = file.stem if name.endswith(".py") else name
-        self._config = vf.taskset_config_type(self._id).model_validate(
-            {**deepcopy(options), "id": self._id}
-        )  # it changes what it is given
+        given = {**deepcopy(options), "id": self._id}  # which it changes
+        self._config = vf.taskset_config_type(self._id).model_validate(given)
         self._kind: type[vf.Task] = vf.task_type(self._id)
 
     def tasks(self, most: int) -> Iterator[vf.Task]:
@@ -46,9 +45,8 @@ class Library:
     def refusal(self) -> str:
         """Why it is not for single turns of text, if it is not."""
         kind, blank = self._kind, vf.Task
-        prepared = [
-            hook for hook in ("setup", "finalize", "stage_verifier") if getattr(kind, hook) is not getattr(blank, hook)
-        ]
+        hooks = ("setup", "finalize", "stage_verifier")
+        prepared = [hook for hook in hooks if getattr(kind, hook) is not getattr(blank, hook)]
         if vf.environment_class(self._id) is not vf.SingleAgentEnv:
             return "it brings an environment of its own, of several agents"
         if vf.default_harness_id(self._id) == self._id:

@@ -15,16 +15,9 @@ from swarm_node.extensions.temporal_clue.worlds import Setting, World, is_murder
 
 STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and that a weapon at hand is taken along
 BIAS = {  # added to a uniform number in [0, 1): families with more of it are rather kept than dropped
-    c.Solution: -0.2,
-    c.At: -0.15,
-    c.HasMotive: 0.0,
-    c.Either: 0.1,
-    c.Moved: 0.2,
-    c.Beside: 0.2,
-    c.Equivalent: 0.2,
-    c.Same: 0.5,
-    c.Together: 0.8,
-}
+    c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2, c.Equivalent: 0.2,
+    c.Same: 0.5, c.Together: 0.8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from swarm_node.common import private
 from swarm_node.extensions.simulation.events import CellRound
-from swarm_node.rollouts.reports import METRICS, figures
+from swarm_node.rollouts.groups import METRICS, figures
 from swarm_node.telemetry.events import Event, RoundDone
 from swarm_node.telemetry.lines import Lines
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
-from swarm_node.rollouts.reports import Figure, figures
+from swarm_node.rollouts.groups import Figure, figures
 from swarm_node.telemetry.events import Event, RoundDone, RunStarted, Validated
 
 PROJECT = "swarm-node"

@@ -57,6 +57,10 @@ class Swarm(script.Swarm):
         rows: list[dict[str, Any]] = []
         for _ in range(rounds):
             asked = self.questions(questions)
+            if any(self._environment.turns(question) > 1 for question in asked):
+                raise UserError(
+                    "a GRPOTrainer gives one completion a question: train tasks of several turns by swarm-node run"
+                )
             for question, prompt in zip(asked, self.prompts(asked), strict=True):
                 if isinstance(prompt, str):
                     rows.append({"prompt": _turn(prompt), "address": question.model_dump_json()})
@@ -125,7 +129,8 @@ class Swarm(script.Swarm):
 
     def _take(self, groups: int, training: bool) -> list[ScoredGroup]:
         """External groups for this batch, the newest first."""
-        self._waiting = [*self._waiting, *self.collect()][-KEPT:]
+        found = [group for group in self.collect() if all(each.single for each in group.group.episodes)]
+        self._waiting = [*self._waiting, *found][-KEPT:]
         wanted = min(self._external_groups, groups - 1, len(self._waiting)) if training else 0
         return [self._waiting.pop() for _ in range(wanted)]
 

@@ -13,6 +13,7 @@ import hashlib
 import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -74,7 +75,7 @@ class VllmGenerator:
     def __init__(self, policy: Policy, config: GenerationConfig, options: VllmConfig) -> None:
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config, self._options = policy, config, options
-        self._stops = Stops(policy, config.stop)
+        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._folder = options.folder.expanduser()
         self._server = _server(policy, options) if options.starts else None
         self._weights = Weights(policy, self._folder, served_dtype(policy) if self._server else None)
@@ -102,16 +103,31 @@ class VllmGenerator:
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. Where the server fails, or has other weights, its prompts are skipped, and the next
         round begins with it anew; where it never worked, or has not for three rounds, UserError."""
+        return self._behind(prompts, group_size, stream, self._stops)
+
+    def generate_turn(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        """See interfaces.Generator. The server keeps what it knows of the tokens before."""
+        return self._behind(contexts, group_size, stream, self._turn_stops)
+
+    def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
+        """See interfaces.Generator."""
+        return self._policy.encode_observations(observations, last)
+
+    def _behind(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
+    ) -> list[GeneratedGroup | Skipped]:
         try:
             self._hand_over()
-            groups = self._groups(prompts, group_size, stream)
-            self._compare(prompts, groups)
+            groups = self._groups(contexts, group_size, stream, stops)
+            self._compare(groups)
         except ServerError as error:
             self._served = None
             self._failures += 1
             if self._failures >= FAILURES:
                 raise UserError(str(error)) from error
-            return [Skipped("vLLM failed")] * len(prompts)
+            return [Skipped("vLLM failed")] * len(contexts)
         if any(isinstance(group, GeneratedGroup) for group in groups):
             self._failures = 0
         elif any(group == Skipped("vLLM failed") for group in groups):
@@ -124,18 +140,20 @@ class VllmGenerator:
         if self._server is not None:
             self._server.stop()
 
-    def _groups(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
-        encoded = [self._policy.encode_prompt(prompt) for prompt in prompts]
+    def _groups(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
+    ) -> list[GeneratedGroup | Skipped]:
+        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
         length = fmean(map(len, encoded)) if encoded else 0.0
         workers = min(MOST_REQUESTS, max(1, self._pace.admits(length) // group_size))
         streams = [f"{stream}/{number}" for number in range(len(encoded))]
         pool = ThreadPoolExecutor(workers)
         try:
-            return list(pool.map(self._group, encoded, streams, [group_size] * len(encoded)))
+            return list(pool.map(partial(self._group, group_size, stops), encoded, streams))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # a round that is given up waits for no completion
 
-    def _group(self, prompt: list[int], stream: str, group_size: int) -> GeneratedGroup | Skipped:
+    def _group(self, group_size: int, stops: Stops, prompt: list[int], stream: str) -> GeneratedGroup | Skipped:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
@@ -151,7 +169,7 @@ class VllmGenerator:
             "logprobs": 0,
             "return_token_ids": True,
             "stop_token_ids": sorted(self._policy.eos_ids),
-            "stop": list(config.stop),
+            "stop": list(stops.texts),
         }
         try:
             choices = self._ask("/v1/completions", request)["choices"]
@@ -161,7 +179,7 @@ class VllmGenerator:
         if len(tokens) != group_size:
             return Skipped("vLLM failed")
         self._pace.saw([len(one.ids) for one in tokens])
-        completions = self._stops.completions([one.ids for one in tokens])
+        completions = stops.completions([one.ids for one in tokens])
         if isinstance(completions, Skipped):
             return completions
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
@@ -201,11 +219,11 @@ class VllmGenerator:
             return False
 
     @torch.no_grad()
-    def _compare(self, prompts: Sequence[str], groups: Sequence[GeneratedGroup | Skipped]) -> None:
+    def _compare(self, groups: Sequence[GeneratedGroup | Skipped]) -> None:
         """Whether the server's log-probs are those of this policy, in some completions of every round; ServerError
         where they differ by more than rounding."""
-        pairs = ((p, g.tokens[0]) for p, g in zip(prompts, groups, strict=True) if isinstance(g, GeneratedGroup))
-        differences = [d for prompt, tokens in islice(pairs, COMPARED) for d in self._differences(prompt, tokens)]
+        pairs = ((g.prompt_ids, g.tokens[0]) for g in groups if isinstance(g, GeneratedGroup))
+        differences = [d for before, tokens in islice(pairs, COMPARED) for d in self._differences(before, tokens)]
         if not differences:
             return
         self.difference = fmean(differences)
@@ -215,9 +233,8 @@ class VllmGenerator:
                 f"it serve {self._folder}, with --logprobs-mode processed_logprobs?"
             )
 
-    def _differences(self, prompt: str, tokens: Tokens) -> list[float]:
+    def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
         """Of each token's log-prob, nats."""
-        before = self._policy.encode_prompt(prompt)
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
         logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
         ours = log_probs_of(logits, ids[0, len(before) :], self._config.temperature)

@@ -4,12 +4,11 @@ Asking is cheap for the one who asks, so saying no must be cheaper than answerin
 `Budgets.allow`, which counts by peer, by network of addresses, and for everybody together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from protocol import codec, limits, wire
-from protocol.messages import Announcement, PeerId
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Announcement, PeerId, Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.gossip import Verdict, receive
@@ -83,6 +82,7 @@ class Budgets:
 
 
 REFUSED = b""
+AnswerCards = Callable[[PeerId, bytes, float], bytes | str]  # as Following.answer
 BYTES = "bytes"
 
 # Requests. A peer whose rounds take a second asks another about once a second, if there are only two of them.
@@ -90,6 +90,7 @@ _REQUESTS: Mapping[str, Limit] = {
     wire.EXCHANGE: Limit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
     wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
     wire.HELLO: Limit(peer=Rate(0.1, 5.0), total=Rate(5.0, 50.0)),
+    wire.CARD: Limit(peer=Rate(0.2, 6.0), total=Rate(5.0, 50.0)),
 }
 _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 
@@ -97,9 +98,9 @@ _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 class Answers:
     """Replies to the calls of others, rationed by peer and by network."""
 
-    def __init__(self, knowledge: Knowledge, upload_limit: int, now: float) -> None:
+    def __init__(self, knowledge: Knowledge, cards: AnswerCards, upload_limit: int, now: float) -> None:
         """`upload_limit` in kilobytes per second, all replies together."""
-        self._knowledge = knowledge
+        self._knowledge, self._cards = knowledge, cards
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._our_tag = wire.key_tag(knowledge.identity.peer_id)
         upload = Rate(upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES))
@@ -125,6 +126,9 @@ class Answers:
     def _reply(self, caller: PeerId, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
             return self._exchange(caller, request, now)
+        if protocol == wire.CARD:
+            found = self._cards(caller, request, now)
+            return self._refuse(found) if isinstance(found, str) else found
         return self._pull(caller, request) if protocol == wire.PULL else self._hello(caller, request)
 
     def _exchange(self, caller: PeerId, data: bytes, now: float) -> bytes:

@@ -21,6 +21,7 @@ from swarm_node.network.actions import OTHER_ENVIRONMENT, UNINFORMATIVE, USEFUL,
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
+from swarm_node.network.exchange.following import Following
 from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
 from swarm_node.network.exchange.knowledge import Knowledge, LocalAnnouncement, PeerView, peer_views
 from swarm_node.network.exchange.peers import Sample, points
@@ -46,7 +47,8 @@ class Exchange:
         own, sample = LocalAnnouncement(identity, swarm, now), Sample(Random(random.random()))
         self._knowledge = Knowledge(identity, swarm, random, own, sample, rules)
         self._serve_only = serve_only
-        self._answers = Answers(self._knowledge, config.upload_limit, now)
+        self._following = Following(self._knowledge, now)
+        self._answers = Answers(self._knowledge, self._following.answer, config.upload_limit, now)
         self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
@@ -90,6 +92,11 @@ class Exchange:
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
                 knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
+    def go_by(self, cards: Sequence[bytes], now: float) -> list[Action]:
+        """From now on this chain of cards counts, which holds: its tasks and limits, and others may have it."""
+        self._following.go_by(cards, now)
+        return self._finish(self._following.tick(now), now)
+
     # What the runner says.
 
     def tick(self, now: float) -> list[Action]:
@@ -98,7 +105,7 @@ class Exchange:
         actions: list[Action] = []
         for token in self._knowledge.overdue(now):
             actions += self.failed(token, Failure.TIMEOUT, now)
-        return self._finish(actions + self._gossip.tick(now), now)
+        return self._finish(actions + self._gossip.tick(now) + self._following.tick(now), now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
         """The reply to an inbound stream of one of `protocols`; b"" refuses. Never raises on a peer's bytes."""
@@ -121,6 +128,8 @@ class Exchange:
         elif asked.protocol == wire.EXCHANGE:
             self._knowledge.contacts.learn(asked.peer).latency = now - asked.sent
             self._gossip.replied(asked, reply, now)
+        elif asked.protocol == wire.CARD:
+            actions = self._following.replied(asked, reply, now)
         else:
             self._gossip.introduced(asked, reply, now)
         return self._finish(actions, now)
@@ -131,9 +140,10 @@ class Exchange:
         if asked is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
+        its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # else it may have no card
         if failure == Failure.HELD:
             self._knowledge.contacts.held(asked.peer, now)
-        elif self._knowledge.contacts.failed(asked.peer, now) >= GONE:
+        elif its_fault and self._knowledge.contacts.failed(asked.peer, now) >= GONE:
             self._knowledge.sample.drop(asked.peer)
         actions: list[Action] = []
         if asked.want:

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from protocol import codec, limits, wire
 from protocol.admission import authenticate, review
-from protocol.messages import PeerId, RolloutGroup
-from protocol.rejection import Reason, Rejected
+from protocol.messages import PeerId, Reason, Rejected, RolloutGroup
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
 from swarm_node.network.exchange.knowledge import Asked, Knowledge, Want

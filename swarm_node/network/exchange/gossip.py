@@ -8,8 +8,7 @@ from enum import StrEnum
 from itertools import islice, zip_longest
 
 from protocol import codec, limits, wire
-from protocol.messages import Announcement, PeerId
-from protocol.rejection import Rejected
+from protocol.messages import Announcement, PeerId, Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
 from swarm_node.network.exchange.knowledge import REFRESH, Asked, Knowledge

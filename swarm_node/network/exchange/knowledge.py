@@ -24,7 +24,7 @@ from swarm_node.network.parties import full, trim
 MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
-TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0}  # seconds, connecting included
+TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0, wire.CARD: 10.0}  # seconds
 MAX_OTHERS = 1024  # environments of others that are remembered, so that none of their groups is fetched for nothing
 OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
 
@@ -32,6 +32,7 @@ _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
     wire.PULL: limits.FRAME_HEADER_BYTES + limits.MAX_MESSAGE_BYTES,  # for each group
     wire.HELLO: limits.MAX_HELLO_BYTES,
+    wire.CARD: limits.MAX_CARD_REPLY_BYTES,
 }
 
 
@@ -162,7 +163,7 @@ class Asked:
     protocol: str
     sent: float  # seconds
     news: int = 0  # announcements it may bring
-    seq: int = -1  # of the own announcement it carries
+    seq: int = -1  # of the own announcement it carries, or number of the card that this node has
     want: Want | None = None  # the groups it is for
 
 
@@ -188,8 +189,8 @@ class Knowledge:
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def differs(self, question: Question) -> bool:
-        """Whether the trainer has found that its environment does otherwise."""
-        return binding(question) in self.others
+        """Whether the trainer has found that its environment does otherwise, or the card says so."""
+        return binding(question) in self.others or (self.rules is not None and self.rules.differs(question))
 
     def estranged(self, key: str) -> None:
         """The trainer has built the digest of this group's task, and its own is another."""
@@ -283,6 +284,7 @@ class PeerView:
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs, to dial it
     last_seen: float | None  # seconds since anything came from it directly; None: only named by others
+    answered: float | None  # seconds since it answered for the first time; None: it never has
     announced: float | None  # seconds since it made its newest announcement; None: none known
     round: int | None  # its own count, from that announcement
     success: float  # moving average of pulls from it, 0 to 1
@@ -313,6 +315,7 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         peer=peer,
         addresses=announced or contact.addresses,
         last_seen=now - contact.last_seen if math.isfinite(contact.last_seen) else None,
+        answered=now - contact.answered_first if contact.answered else None,
         announced=now - entry.made if entry else None,
         round=entry.announcement.round if entry else None,
         success=record.success,

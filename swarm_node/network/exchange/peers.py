@@ -15,8 +15,7 @@ from math import inf
 from random import Random
 
 from protocol import limits
-from protocol.messages import PeerId
-from protocol.rejection import Reason
+from protocol.messages import PeerId, Reason
 from swarm_node.common.backoff import backoff
 from swarm_node.network.actions import UNINFORMATIVE, USEFUL
 

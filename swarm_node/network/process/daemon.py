@@ -83,6 +83,8 @@ async def _obey(
                 channel.send(messages.View(service.view() | further))
             case messages.Allow(access=access):
                 service.allow(access)
+            case messages.Cards(cards=cards):
+                service.go_by(cards)
             case _:
                 pass
 

@@ -1,4 +1,4 @@
-"""What the network keeps in the home folder: whom it knows (peers.json), its exchange's memory, and the user's lists.
+"""What the network keeps in the home: whom it knows (peers.json), its exchange's memory, the user's lists, the cards.
 
 It runs beside the network and not in it: the process that talks to strangers has no access to the home. What is
 remembered is a convenience: a file that is missing, broken or of another swarm is left alone, and a full disk costs
@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from protocol.card import MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
 from swarm_node.common import private
 from swarm_node.common.files import write_bytes, write_json
@@ -27,6 +28,7 @@ ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts tha
 ACCESS_FILE = "access.toml"  # the lists: no command writes them, so that scripts can, and users copy them
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
+CARDS_FILE = "swarm.card"  # one a line, the oldest first
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
 MAX_ADDRESSES = 4  # of one peer
@@ -88,6 +90,27 @@ def _names(address: str, peer: str) -> bool:
         return False
 
 
+def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
+    """The chain in it, and its newest card, which may have expired, or why the chain does not hold. None: no file."""
+    try:
+        lines = private.read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
+    except OSError as error:
+        return (), None if isinstance(error, FileNotFoundError | NotADirectoryError) else Refusal.MALFORMED
+    chain = tuple(lines.removesuffix(b"\n").split(b"\n"))
+    return chain, follow(chain, "", None)
+
+
+def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = "") -> Card | Refusal:
+    """Writes a chain down that holds, is in force, and goes on from the one there. `now`: seconds since 1970."""
+    _, kept = load_cards(file)
+    if isinstance(kept, Refusal):
+        return kept
+    found = follow(chain, network or (network_of(kept) if kept else ""), int(now), kept)
+    if isinstance(found, Card) and found != kept:
+        write_bytes(file, b"".join(card + b"\n" for card in chain), 0o600)
+    return found
+
+
 class Keeper:
     """Of one home and swarm. `run` for as long as the network lives."""
 
@@ -97,18 +120,44 @@ class Keeper:
         swarm: str,
         memory: Callable[[], Memory],
         allow: Callable[[Access], None],
+        go_by: Callable[[Sequence[bytes]], None],
         say: Callable[[str, bool], None],
+        today: Callable[[], float],
     ) -> None:
-        """`memory` is what is to be saved; `allow` takes the lists when they have changed; `say` a line for the user,
-        and whether it is a warning."""
+        """`memory` is what is to be saved; `allow` and `go_by` take lists and cards that have changed; `say` a line for
+        the user, and whether it is a warning. `today`: seconds since 1970, with which cards are compared."""
         self._home, self._swarm = home, swarm
-        self._memory, self._allow, self._say = memory, allow, say
+        self._memory, self._allow, self._go_by, self._say, self._today = memory, allow, go_by, say, today
+        self._cards, self._cards_seen, self._number = home / CARDS_FILE, (0, 0), 0  # that of the card that counts
         self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
+    def renew(self, cards: Sequence[bytes]) -> None:
+        """Cards that a peer passed on: kept if they go on from those of this home."""
+        found: Card | Refusal | str
+        try:
+            found = keep_cards(self._cards, (*load_cards(self._cards)[0], *cards), self._today())
+        except OSError as error:
+            found = error.strerror or "disk"
+        if not isinstance(found, Card):
+            self._say(f"network: a newer card of a peer is not kept: {found}; the one before goes on", False)
+        self._look_at_cards()
+
+    def _look_at_cards(self) -> None:
+        """The user may put newer ones there, too."""
+        with suppress(OSError):
+            status, before = self._cards.stat(), self._cards_seen
+            self._cards_seen = status.st_mtime_ns, status.st_size
+            chain, card = load_cards(self._cards) if self._cards_seen != before else ((), None)
+            if isinstance(card, Card) and swarm_of(card) == self._swarm and card.number > self._number:
+                self._number = card.number
+                self._go_by(chain)
+                self._say(f"network: card {card.number} of {card.name} counts from now on", False)
+
     def look(self) -> None:
-        """At the lists, which may change at any time: a restart would lose minutes of training while a flood goes on. A
-        file that cannot be read changes nothing, and is complained about once."""
+        """At cards and lists, which may change at any time: a restart would lose minutes of training while a flood goes
+        on. A list that cannot be read changes nothing, and is complained about once."""
+        self._look_at_cards()
         path, before = self._home / ACCESS_FILE, self._lists_seen
         try:
             status = path.stat()

@@ -11,7 +11,8 @@ from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, Round
 from swarm_node.common.channel import Message, Talk
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse, Remembered
+from swarm_node.network.actions import Cards as Cards
+from swarm_node.network.actions import ForTrainer, Remembered
 from swarm_node.rollouts.groups import Catalogue
 from swarm_node.settings import NetworkConfig
 
@@ -27,9 +28,7 @@ class Memory(Message, frozen=True):
 
     port: int = 0  # listened on
     exchange: Remembered = Remembered()
-    peers: dict[PeerId, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # addresses by which others were reached, the best first
+    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # addresses that reached others, the best first
     private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
 
 
@@ -132,6 +131,6 @@ class View(Message, frozen=True):
     view: dict[str, _Scalar | list[_Scalar | _Row] | dict[str, _Scalar]]
 
 
-FromTrainer = Start | Allow | Publish | Verdict | Ask | Stop
-FromNetwork = Memory | Deliver | Refuse | Said | Alive | View
+FromTrainer = Start | Cards | Allow | Publish | Verdict | Ask | Stop
+FromNetwork = Memory | ForTrainer | Said | Alive | View
 NETWORK: Talk[FromTrainer, FromNetwork] = Talk(FromTrainer, FromNetwork, MAX_FRAME_BYTES)

@@ -15,7 +15,7 @@ from typing import Any
 from protocol.messages import PeerId
 from protocol.wire import REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
+from swarm_node.network.actions import Action, Call, Cards, Deliver, Disconnect, ForTrainer, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -46,7 +46,7 @@ class ExchangeRunner:
         self,
         exchange: Exchange,
         bootstrap_nodes: Sequence[BootstrapNode],
-        deliver: Callable[[Deliver | Refuse], None],
+        deliver: Callable[[ForTrainer], None],
         changed: Callable[[Sequence[str]], None],
         clock: Callable[[], float],
         random: Random,
@@ -86,7 +86,7 @@ class ExchangeRunner:
         """Does what the exchange asks for; returns at once."""
         for action in actions:
             match action:
-                case Deliver() | Refuse():
+                case Deliver() | Refuse() | Cards():
                     self._deliver(action)
                 case Disconnect(peer=peer) if self._backend is not None:
                     self._spawn(_disconnect(self._backend, peer))

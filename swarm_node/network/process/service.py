@@ -20,7 +20,7 @@ from protocol.versions import CURRENT
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
-from swarm_node.network.actions import Deliver, Refuse, Remembered
+from swarm_node.network.actions import Cards, Deliver, ForTrainer, Remembered
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.parties import is_public, network_of
 from swarm_node.network.process.confined import raise_limit
@@ -76,7 +76,7 @@ class NetworkService:
         swarm: str,
         config: NetworkConfig,
         memory: Memory,
-        deliver: Callable[[Deliver | Refuse], None],
+        deliver: Callable[[ForTrainer], None],
         say: Say,
         changed: Callable[[Sequence[str]], None] = lambda addresses: None,
         rules: AdmissionRules | None = None,
@@ -199,6 +199,10 @@ class NetworkService:
         self.exchange.allow(access)
         self._gate.where.access = access
 
+    def go_by(self, cards: Sequence[bytes]) -> None:
+        """From now on this chain of cards counts. It holds."""
+        self.runner.perform(self.exchange.go_by(cards, self.clock()))
+
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
         self.runner.perform(self.exchange.look(groups, self.clock()))
@@ -281,14 +285,17 @@ OTHERS = "named by one node alone"
 class SampledTasks:
     """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
 
-    def __init__(self) -> None:
+    def __init__(self, renew: Callable[[Sequence[bytes]], None] = lambda cards: None) -> None:
+        self._renew = renew  # takes cards, which come by the same way
         self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
-    def take(self, action: Deliver | Refuse) -> None:
+    def take(self, action: ForTrainer) -> None:
         """Of `NetworkService.deliver`: a genuine group, whose author signed its task."""
         if isinstance(action, Deliver):
             question = action.group.question
             self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))
+        elif isinstance(action, Cards):
+            self._renew(action.cards)
 
     def counts(self) -> dict[str, int]:
         """Groups by task, the most frequent first."""

@@ -24,19 +24,10 @@ MIN_PORT = 1024  # mail, names, time and the web listen below it; a node never n
 _NEVER = [  # where clouds tell secrets, and ways to write one address as another
     ip_network(each)
     for each in (
-        "169.254.0.0/16",
-        "fe80::/10",
-        "fd00:ec2::254/128",
-        "100.100.100.200/32",
-        "168.63.129.16/32",
-        "192.0.0.192/32",
-        "0.0.0.0/8",
-        "64:ff9b::/96",
-        "64:ff9b:1::/48",
-        "2002::/16",
-        "2001::/32",
+        "169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
+        "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32",
     )
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 
 from protocol import limits
-from protocol.messages import PeerId
-from protocol.rejection import Rejected
+from protocol.messages import PeerId, Rejected
 from protocol.wire import PUNCH, Endpoint, decode_punch, encode_punch
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller, CallFailed

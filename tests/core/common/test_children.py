@@ -10,13 +10,9 @@ SECRETS = (
     "DATABASE_PASSWORD", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "https_proxy", "HTTP_PROXY",
 )  # fmt: skip
 WANTED = {
-    "CUDA_VISIBLE_DEVICES": "0",
-    "HF_HOME": "/cache",
-    "OMP_NUM_THREADS": "2",
-    "TOKENIZERS_PARALLELISM": "false",
-    "PATH": "/bin",
-    "TORCH_LOGS": "+dynamo",
-}
+    "CUDA_VISIBLE_DEVICES": "0", "HF_HOME": "/cache", "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false",
+    "PATH": "/bin", "TORCH_LOGS": "+dynamo",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -42,13 +42,10 @@ KEY = "sk-proj-Abc123Def456"
 @pytest.mark.parametrize(
     "text",
     [
-        "wrong key sk-proj-Abc123Def456",
-        "wrong key sk-pr***456",
-        "ends in f456",
-        "Basic " + base64.b64encode(f"ann:{KEY}".encode()).decode(),
-        "key=" + base64.b64encode(KEY.encode()).decode(),
+        "wrong key sk-proj-Abc123Def456", "wrong key sk-pr***456", "ends in f456",
+        "Basic " + base64.b64encode(f"ann:{KEY}".encode()).decode(), "key=" + base64.b64encode(KEY.encode()).decode(),
     ],
-)
+)  # fmt: skip
 def test_a_key_is_hidden_whole_in_part_and_packed(text):
     shown = without_secrets(text, [KEY])
     assert "***" in shown and not any(KEY[k : k + 4] in shown for k in range(len(KEY) - 3)), shown

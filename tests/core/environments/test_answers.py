@@ -10,44 +10,30 @@ from swarm_node.environments.registry import build_environment, right_answer
 from swarm_node.environments.scored import FORMS, Answers
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
-READ = [
-    ("whole", "7", "7"),
-    ("whole", " <answer>7</answer>", " <answer>7</answer>"),
-    ("whole", "<think>no</think>7", "<think>no</think>7"),
-    ("first_line", "7\nfree text", "7"),
-    ("first_line", "\n7", "7"),
-    ("first_line", "\n\n7", ""),
-    ("first_line", "<think>no</think>7", "<think>no</think>7"),
-    ("tags", "so <answer> 7 </answer>, surely", " 7 "),
-    ("tags", "<answer>6</answer> or <answer>7</answer>", "7"),
-    ("tags", "<answer>7</answer> or <answer>8", ""),
-    ("tags", "<answer><answer>7</answer></answer>", "7"),
-    ("tags", "7</answer>", ""),
-    ("tags", "7", ""),
-    ("tags", "<think><answer>7</answer></think>no", ""),
-    ("tags", "<think>6</think><answer>7</answer><think>8", "7"),
-    ("boxed", r"it is \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
-    ("boxed", r"\boxed{6} and \boxed{7}", "7"),
-    ("boxed", r"\boxed{\boxed{7}}", "7"),
-    ("boxed", r"\boxed{7", ""),
-    ("boxed", r"{7}", ""),
-    ("hashes", "6 + 1\n#### 7\nmore", " 7"),
-    ("hashes", "#### 6 #### 7", " 7"),
-    ("hashes", "7", ""),
-    ("last_number", "The final answer is 7.", "7"),
-    ("last_number", "12 - 5 = 7, not 8", "8"),
-    ("last_number", "12-5", "5"),
-    ("last_number", "x = -1,234.50 m", "-1,234.50"),
-    ("last_number", "it is 3/4", "3/4"),
-    ("last_number", "none", ""),
-    ("last_number", "7</think>", ""),
-    ("last_number", "<think>let me see, 7", ""),
-    ("last_number", "<think>6</think>7", "7"),
-    ("last_number", "٣", ""),
-]
+READ = {  # by form: completions, and what is read of them
+    "whole": [("7", "7"), (" <answer>7</answer>", " <answer>7</answer>"), ("<think>no</think>7", "<think>no</think>7")],
+    "first_line": [("7\nfree text", "7"), ("\n7", "7"), ("\n\n7", ""), ("<think>no</think>7", "<think>no</think>7")],
+    "tags": [
+        ("so <answer> 7 </answer>, surely", " 7 "), ("<answer>6</answer> or <answer>7</answer>", "7"),
+        ("<answer>7</answer> or <answer>8", ""), ("<answer><answer>7</answer></answer>", "7"), ("7</answer>", ""),
+        ("7", ""), ("<think><answer>7</answer></think>no", ""), ("<think>6</think><answer>7</answer><think>8", "7"),
+    ],
+    "boxed": [
+        (r"it is \boxed{\frac{1}{2}}.", r"\frac{1}{2}"), (r"\boxed{6} and \boxed{7}", "7"),
+        (r"\boxed{\boxed{7}}", "7"), (r"\boxed{7", ""), (r"{7}", ""),
+    ],
+    "hashes": [("6 + 1\n#### 7\nmore", " 7"), ("#### 6 #### 7", " 7"), ("7", "")],
+    "last_number": [
+        ("The final answer is 7.", "7"), ("12 - 5 = 7, not 8", "8"), ("12-5", "5"), ("x = -1,234.50 m", "-1,234.50"),
+        ("it is 3/4", "3/4"), ("none", ""), ("7</think>", ""), ("<think>let me see, 7", ""),
+        ("<think>6</think>7", "7"), ("٣", ""),
+    ],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "completion", "answer"), READ)
+@pytest.mark.parametrize(
+    ("form", "completion", "answer"), [(form, *row) for form, rows in READ.items() for row in rows]
+)
 def test_an_answer_is_read_where_its_form_has_it(form: str, completion: str, answer: str) -> None:
     assert Answers(form).read(completion) == answer
 

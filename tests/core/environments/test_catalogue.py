@@ -69,17 +69,8 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
 def test_nonsense_is_never_rewarded(scoring: ScoringClient) -> None:
     """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
     nonsense = (
-        "",
-        "swordfish",
-        "I do not know",
-        "[]",
-        "{}",
-        "nan",
-        "\x1b[2J",
-        "9" * 400,
-        "[" * 50,
-        "<answer></answer>",
-    )
+        "", "swordfish", "I do not know", "[]", "{}", "nan", "\x1b[2J", "9" * 400, "[" * 50, "<answer></answer>",
+    )  # fmt: skip
     items = [(dataset, config_id, seed, index, nonsense) for dataset, config_id, seed, index, _ in every_question()]
     replies = scoring.ask(items)
     assert [(q[:2], r) for q, r in zip(items, replies, strict=True) if not isinstance(r, tuple) or max(r) >= 0.5] == []

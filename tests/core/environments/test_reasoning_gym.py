@@ -60,9 +60,7 @@ def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
 @pytest.mark.slow
 def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
-    answers = [
-        (q, [key_of(q), f" {key_of(q)}\n", f"so <answer>{key_of(q)}</answer>", f"{key_of(q)}1"]) for q in questions
-    ]
+    answers = [(q, [k := key_of(q), f" {k}\n", f"so <answer>{k}</answer>", f"{k}1"]) for q in questions]
     for question, rewards in zip(questions, gym.score(answers), strict=True):
         assert rewards == (1.0, 1.0, 0.0, 0.0), question
 
@@ -133,14 +131,11 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"),
-        ("chain_sum/tinny", "chain_sum has tiny"),
-        ("chain_sum", "chain_sum has tiny"),
-        ("intermediate_integration/easy", "its scorer executes the answer"),
-        ("???", "names are dataset/config_id"),
-        ("", "names are dataset/config_id"),
+        ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"), ("chain_sum/tinny", "chain_sum has tiny"),
+        ("chain_sum", "chain_sum has tiny"), ("intermediate_integration/easy", "its scorer executes the answer"),
+        ("???", "names are dataset/config_id"), ("", "names are dataset/config_id"),
     ],
-)
+)  # fmt: skip
 def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) -> None:
     with pytest.raises(UnknownTaskError) as caught:
         find(name, [KIND])

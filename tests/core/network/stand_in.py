@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from protocol import codec
-from protocol.messages import Episode, PeerId, Question, RolloutGroup
-from protocol.rejection import Reason
+from protocol.messages import Episode, PeerId, Question, Reason, RolloutGroup
 from swarm_node.common.channel import AsyncChannel
 from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages

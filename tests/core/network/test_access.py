@@ -47,14 +47,10 @@ def test_what_is_blocked_is_blocked_and_an_allow_list_blocks_all_others() -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "block_peers = 1",
-        "block_peers = [1]",
-        "blocks = []",
-        "block_networks = ['x']",
-        "[",
+        "block_peers = 1", "block_peers = [1]", "blocks = []", "block_networks = ['x']", "[",
         "allow_networks = ['1.1.1.1/8']",
     ],
-)
+)  # fmt: skip
 def test_a_mistake_in_the_lists_is_one_line(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse(text)
@@ -115,7 +111,7 @@ def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None
 def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_nothing(tmp_path: Path) -> None:
     said: list[str] = []
     found: list[Access] = []
-    keeper = Keeper(tmp_path, "here", Memory, found.append, lambda text, _: said.append(text))
+    keeper = Keeper(tmp_path, "here", Memory, found.append, print, lambda text, _: said.append(text), lambda: 0.0)
     path = tmp_path / "access.toml"
     keeper.look()
     assert said == []

@@ -5,8 +5,7 @@ And what it thinks of a peer: slow to condemn what may be honest, quick with lie
 
 from protocol import limits
 from protocol.identity import Identity
-from protocol.messages import Announcement, PeerId
-from protocol.rejection import Reason
+from protocol.messages import Announcement, PeerId, Reason
 from swarm_node.network.actions import USEFUL
 from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore, LocalAnnouncement
 from swarm_node.network.exchange.peers import (
@@ -66,23 +65,15 @@ def test_the_same_group_twice_counts_once() -> None:
     assert "b" in store
 
 
-def test_of_an_author_only_the_highest_number_is_news() -> None:
+def test_of_an_author_only_the_highest_number_is_news_and_it_may_not_run_away() -> None:
     view = View()
     view.add(entry("a", seq=5), 0.0, ())
-    assert not view.is_news(announcement("a", 5), 1.0)
-    assert not view.is_news(announcement("a", 4), 1.0)
-    assert view.is_news(announcement("a", 6), 1.0)
+    assert [view.is_news(announcement("a", seq), 1.0) for seq in (4, 5, 6)] == [False, False, True]
+    assert [view.is_jump(announcement("a", 5 + more), 1.0) for more in (4096, 4097)] == [False, True]
+    assert not view.is_jump(announcement("b", 2**31 - 1), 1.0)
     view.remove(PeerId("a"))
     assert not view.is_news(announcement("a", 5), 1.0)
     assert view.is_news(announcement("a", 0), SEQ_SECONDS + 1)
-
-
-def test_a_number_may_not_run_away() -> None:
-    view = View()
-    view.add(entry("a", seq=5), 0.0, ())
-    assert view.is_jump(announcement("a", 5 + 4097), 1.0)
-    assert not view.is_jump(announcement("a", 5 + 4096), 1.0)
-    assert not view.is_jump(announcement("b", 2**31 - 1), 1.0)
 
 
 def test_entries_expire_by_age() -> None:
@@ -175,14 +166,9 @@ def charge(reputation: Reputation, outcome: str, times: int, now: float = 0.0) -
         reputation.charge(ANN, POINTS[outcome], now, outcome)
 
 
-def test_a_stranger_is_trusted() -> None:
-    reputation = Reputation()
-    assert reputation.state(ANN, 0.0) == "ok"
-    assert reputation.of(ANN).success == 1.0
-
-
 def test_forged_addresses_quarantine_at_once_and_ban_when_repeated() -> None:
     reputation = Reputation()
+    assert reputation.state(ANN, 0.0) == "ok"
     charge(reputation, Reason.WRONG_SEED, 1)
     assert reputation.state(ANN, 0.0) == "quarantined"
     charge(reputation, Reason.WRONG_SEED, 1)
@@ -209,8 +195,9 @@ def test_useful_groups_make_up_for_unusable_ones_and_earn_no_credit() -> None:
     assert reputation.of(ANN).guilt_at(0.0) >= QUARANTINE
 
 
-def test_success_follows_the_latest_pulls() -> None:
+def test_success_begins_at_one_and_follows_the_latest_pulls() -> None:
     reputation = Reputation()
+    assert reputation.of(ANN).success == 1.0
     for _ in range(20):
         reputation.pulled(ANN, success=False)
     assert reputation.of(ANN).success < 0.02

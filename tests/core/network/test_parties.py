@@ -48,22 +48,13 @@ def test_a_network_of_tunnels_can_be_blocked_as_such() -> None:
         ("/ip6/64:ff9b:1::5/tcp/1", ("64:ff9b:1::5", "64:ff9b:1::/48")),  # where its IPv4 address stands is not known
         ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),  # "of 192.168.1.1": nobody is
         ("/ip4/203.0.113.9/tcp/1", ("203.0.113.9", "203.0.113.0/24")),
-        (HOME, ()),
-        ("/ip4/127.0.0.1/tcp/1", ()),
-        ("/ip4/100.64.0.9/tcp/1", ()),
-        ("/ip4/169.254.3.4/tcp/1", ()),
-        ("/ip6/::1/tcp/1", ()),
-        ("/ip6/fd00::9/tcp/1", ()),
-        ("/ip6/fe80::1%eth0/tcp/1", ()),
-        ("/ip6/::ffff:192.168.1.7/tcp/1", ()),
+        *((f"/ip4/{host}/tcp/1", ()) for host in ("192.168.1.7", "127.0.0.1", "100.64.0.9", "169.254.3.4")),
+        *((f"/ip6/{host}/tcp/1", ()) for host in ("::1", "fd00::9", "fe80::1%eth0", "::ffff:192.168.1.7")),
         (f"{RELAY}/p2p-circuit", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
         (f"{RELAY}/p2p-circuit/p2p/12D3KooWGuest", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
         (f"{HOME}/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),  # a relay at home lets anybody in
         ("/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),
-        ("", ("unknown",)),
-        ("/dns4/example.org/tcp/1", ("unknown",)),
-        ("/ip4/45.33.10.999/tcp/1", ("unknown",)),
-        ("nonsense", ("unknown",)),
+        *((odd, ("unknown",)) for odd in ("", "/dns4/example.org/tcp/1", "/ip4/45.33.10.999/tcp/1", "nonsense")),
     ],
 )
 def test_whom_an_address_counts_for(address: str, groups: tuple[str, ...]) -> None:

@@ -20,9 +20,8 @@ from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProc
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence, RescueLayer
-from swarm_node.rollouts.groups import GeneratedGroup, Tokens
+from swarm_node.rollouts.groups import GeneratedGroup, StepReport, Tokens
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.rollouts.reports import StepReport
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import RoundConfig
 from tests.models import IDENTITIES, Digits, text_group, tiny_policy

@@ -118,9 +118,8 @@ def test_flex_attention_is_not_taken_on_a_cpu() -> None:
 
 def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
     """As under autocast: rotary embeddings leave queries and keys in float32, which torch's kernels refuse to mix."""
-    monkeypatch.setattr(
-        tree_attention.torch, "autocast", lambda *_, **__: nullcontext()
-    )  # knows no device without memory
+    # It knows no device without memory.
+    monkeypatch.setattr(tree_attention.torch, "autocast", lambda *_, **__: nullcontext())
     q, k, v = (torch.empty(1, 4, 7, 8, device="meta", dtype=d) for d in (torch.float32, torch.float32, torch.bfloat16))
     with pytest.raises(RuntimeError, match="same dtype"):
         scaled_dot_product_attention(q, k, v)

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from protocol.messages import Call, Episode, Turn
 from swarm_node.node.learner import build_defence
 from swarm_node.rollouts.defence import EnrichmentAlarm, longest, mixed, strings_of
 from swarm_node.rollouts.groups import Refused, ScoredGroup, Tokens
@@ -47,6 +48,20 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
     assert [texts_of(group) for group in groups] == [["123456", "12"]]
     assert groups[0].rewards == (0.0, 1.0)
     assert refused == [Refused("eve", "longer than local")]
+
+
+def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> None:
+    short, long, other = (Turn(calls=(), text=text) for text in ("12", "1" * 90, "7"))
+    turns = [short, Turn(calls=(Call(name="f", arguments="1" * 90),), text="12"), long, other]
+    episodes = tuple(Episode(ended=True, trace="A" * 11, turns=(short, turn)) for turn in turns)
+    received = text_group([1.0, 0.0, 0.0, 0.5], ["x"] * 4, author="eve")
+    told = tuple(((f"{number}",), ()) for number in range(4))
+    received = replace(received, group=received.group.model_copy(update={"episodes": episodes}), observations=told)
+    (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
+    assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
+    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, 2, Random(0))
+    assert len(both.rewards) == 6
+    assert both.observations == tuple(told[episodes.index(each)] for each in both.group.episodes)
 
 
 def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:

@@ -10,16 +10,15 @@ import pytest
 
 from protocol import codec
 from protocol.admission import AdmissionRules, admit
-from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
-from protocol.rejection import Reason, Rejected
+from protocol.messages import Call, Episode, PeerId, Reason, Rejected, RolloutGroup, Round, Turn
 from swarm_node.environments.registry import Mixture
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import EpisodicEnvironment
 from swarm_node.network.process.messages import Rules
+from swarm_node.node.episodes import JUDGED, LEFT, Divergence
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import ExternalGroup, Played, ScoredGroup, Skipped
 from swarm_node.rollouts.pool import ScoringAhead
-from swarm_node.rollouts.replay import JUDGED, LEFT, Divergence
 from swarm_node.scoring.client import ScoringClient
 from tests.core.scoring.hostile_episodes import probe, turns
 from tests.core.scoring.test_playing import HOSTILE

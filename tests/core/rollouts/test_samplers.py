@@ -13,10 +13,7 @@ UNINFORMATIVE, MIXED = (1.0, 1.0), (0.0, 1.0)
 
 
 def own(signals: list[bool]) -> list[ScoredGroup]:
-    return [
-        text_group(MIXED if signal else UNINFORMATIVE, ["a", "b"], author="me", index=k)
-        for k, signal in enumerate(signals)
-    ]
+    return [text_group(MIXED if s else UNINFORMATIVE, ["a", "b"], author="me", index=k) for k, s in enumerate(signals)]
 
 
 class Bench:

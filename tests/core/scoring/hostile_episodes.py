@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from swarm_node.scoring.contract import Step, Turn
-from swarm_node.scoring.tools import ToolError, use
+from swarm_node.scoring.playing import ToolError, use
 
 version, turns, probe = "hostile-1", 8, (Turn("hello"), Turn("end"))
 

@@ -48,16 +48,11 @@ def builder(source: Source) -> Builder:
 @pytest.mark.parametrize(
     ("chosen", "others", "reason"),
     [
-        (0.5, 0.1, None),
-        (1.0, 0.1, None),
-        (1.1, 0.1, contract.SLOW_QUESTION),
-        (2.0, 0.1, contract.SLOW_QUESTION),
-        (2.1, 0.1, contract.SOUGHT_OUT),
-        (9.0, 0.9, contract.SOUGHT_OUT),
-        (9.0, 1.1, contract.SLOW_QUESTION),
+        (0.5, 0.1, None), (1.0, 0.1, None), (1.1, 0.1, contract.SLOW_QUESTION), (2.0, 0.1, contract.SLOW_QUESTION),
+        (2.1, 0.1, contract.SOUGHT_OUT), (9.0, 0.9, contract.SOUGHT_OUT), (9.0, 1.1, contract.SLOW_QUESTION),
         (2.1, 3.0, contract.SLOW_QUESTION),
     ],
-)
+)  # fmt: skip
 def test_an_author_is_to_blame_for_twice_the_budget_where_others_are_in_time(
     chosen: float, others: float, reason: str | None
 ) -> None:

@@ -36,13 +36,10 @@ def test_a_list_of_flags_takes_the_place_of_the_one_in_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "on"),
     [
-        ("--network.mdns", True),
-        ("--network.no-mdns", False),
-        ("--network.mdns false", False),
-        ("--network.mdns=False", False),
-        ("--network.no-mdns true", False),
+        ("--network.mdns", True), ("--network.no-mdns", False), ("--network.mdns false", False),
+        ("--network.mdns=False", False), ("--network.no-mdns true", False),
     ],
-)
+)  # fmt: skip
 def test_a_switch_stands_alone_or_takes_true_or_false(words, on):
     assert values(words) == {"network.mdns": on}
 

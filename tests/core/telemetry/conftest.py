@@ -1,7 +1,7 @@
 import pytest
 
 from protocol.messages import PeerId, Round
-from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.rollouts.groups import RoundReport, StepReport
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.commands.status import status_lines
-from swarm_node.rollouts.reports import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
+from swarm_node.rollouts.groups import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.recent import RecentRounds

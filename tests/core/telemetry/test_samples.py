@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from protocol.messages import Call, Turn
 from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection, Tokens
 from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
 from swarm_node.training.objectives import group_advantages
@@ -48,6 +49,16 @@ def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> N
     assert [each["advantage"] for each in found["completions"]] == pytest.approx([0.7071, -0.7071])
 
 
+def test_an_episode_is_a_conversation() -> None:
+    turns = (Turn(calls=(Call(name="add", arguments="[1]"),), text="so"), Turn(calls=(), text="x" * 5000))
+    plain, (first, second) = scored(), scored().group.episodes
+    episodes = plain.group.model_copy(update={"episodes": (first.model_copy(update={"turns": turns}), second)})
+    said, other = sample(replace(plain, group=episodes, observations=((("<b>",), ()), ())))["completions"]
+    heard = [(each["own"], each["text"][:6]) for each in said["turns"]]
+    assert heard == [(True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx")]
+    assert len(said["turns"][3]["text"]) < 4100 and other == sample(plain)["completions"][1]
+
+
 def test_at_most_one_a_second_on_average(tmp_path: Path) -> None:
     clock = Clock()
     samples = ring(tmp_path, clock)
@@ -66,9 +77,7 @@ def test_every_kind_has_its_turn(tmp_path: Path) -> None:
     samples = ring(tmp_path, clock)
     kinds = [(True, True), (False, True), (False, False)]
     for number in range(6):
-        samples.take(
-            number, [sample(scored(), local=local, why="" if trained else "refused") for local, trained in kinds]
-        )
+        samples.take(number, [sample(scored(), local=local, why="" if trained else "no") for local, trained in kinds])
         clock.now += 1.0
     found = [(each["local"], each["trained"]) for each in lines(tmp_path / FILE)]
     assert found == kinds * 2

@@ -1,9 +1,13 @@
+"""Both views of a node on a terminal, and the page that explains one of them."""
+
 import io
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from swarm_node.rollouts.reports import Overlap, StepReport
+from swarm_node.rollouts.groups import Overlap, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Corrected,
@@ -16,6 +20,8 @@ from swarm_node.telemetry.events import (
 )
 from swarm_node.telemetry.series import moving_average, sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "live_view.md"
 
 
 def plain(*events):
@@ -57,12 +63,9 @@ def test_what_happens_between_rounds_is_a_line_too():
         Warned("disk full"),
         RunFinished("stopped"),
     ) == [
-        "node X in home, model rare",
-        "checkpoint after 20 rounds: home/20",
-        "[bold] is no markup here",
-        "warning: disk full",
-        "stopped",
-    ]
+        "node X in home, model rare", "checkpoint after 20 rounds: home/20", "[bold] is no markup here",
+        "warning: disk full", "stopped",
+    ]  # fmt: skip
 
 
 def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_report):
@@ -149,3 +152,11 @@ def test_an_asynchronous_node_shows_staleness_and_how_busy_each_side_is(round_re
 def test_micro_batches_halved_for_lack_of_memory_are_told(round_report):
     report = round_report(3, step=StepReport(halvings=2))
     assert "out of device memory: micro-batches halved" in plain(RoundDone(report))[0]
+
+
+def test_the_page_has_every_row_of_the_live_view_in_its_order(round_report) -> None:
+    done = RoundDone(round_report(overlap=Overlap(1.0, 0.5, 0.5, 1), skipped={"a": 1}, rejected={"b": 1}), 2)
+    shown = re.findall(r"^│ ([a-z]+(?: [a-z]+)?)  ", live(done)[0], re.MULTILINE)
+    explained = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert shown[: len(explained)] == explained
+    assert shown[len(explained) :] == ["in training"]  # the tasks

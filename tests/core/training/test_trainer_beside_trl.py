@@ -6,6 +6,7 @@ Ours is the real path: `update` on scored groups. Gradients are read just before
 import copy
 import random
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -163,6 +164,28 @@ def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temper
     report = update()
     assert report.optimizer_steps == 1
     assert report.clip_fraction > 0.05  # else the clip is not tested
+    assert report.loss == pytest.approx(loss, abs=1e-5)
+    assert_equal_gradients(ours, theirs)
+
+
+@pytest.mark.parametrize(("layout", "budget"), [LAYOUTS[0], LAYOUTS[3]], ids=lambda value: str(value))
+@pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
+def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, loss_type, layout, budget) -> None:
+    batch = Batch(model, 1.0)
+    masks = [[0 < k % 5 < 3 or k < 2 for k in range(len(ids))] for ids in batch.completions]
+    inputs = batch.for_trl()
+    inputs["tool_mask"] = torch.ones_like(inputs["completion_mask"])
+    for row, mask in zip(inputs["tool_mask"], masks, strict=True):
+        row[: len(mask)] = torch.tensor(mask)
+    inputs["num_items_in_batch"] = (inputs["completion_mask"] * inputs["tool_mask"]).sum()
+    loss, theirs = their_loss(trl, inputs, loss_type)
+    groups = batch.groups()
+    for number, group in enumerate(groups):
+        tokens = zip(group.tokens, masks[4 * number :], strict=False)
+        groups[number] = replace(group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens))
+    _, _, ours, update = our_loss(model, groups, loss_type, 1.0, layout, budget)
+    report = update()
+    assert report.trained_tokens == sum(map(sum, masks)) < sum(map(len, masks))
     assert report.loss == pytest.approx(loss, abs=1e-5)
     assert_equal_gradients(ours, theirs)
 

@@ -32,7 +32,9 @@ HOSTILE = (
 
 
 def sample(text: str, **fields: Any) -> dict[str, Any]:
-    completions = [{"text": text, "reward": index % 2, "advantage": 1.0, "ended": True} for index in range(2)]
+    known = {"text": text, "advantage": 1.0, "ended": True}
+    turns = [{"own": own, "text": text} for own in (True, False)]
+    completions = [{**known, "reward": 0}, {**known, "reward": 1, "turns": turns}]
     about = {"time": 1.8e9, "round": 1, "author": text[:200], "local": False, "trained": False, "why": text[:200]}
     return {**about, "task": text[:200], "prompt": text, "left_out": 0, "completions": completions, **fields}
 
@@ -86,7 +88,7 @@ def test_hostile_rollouts_do_nothing(tmp_path: Path, serve: Any, visit: Callable
     seen.tab.get_by_text(f"{len(HOSTILE)} of the last {len(HOSTILE)} groups").wait_for()
     seen.tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     shown = seen.tab.locator("main").inner_text()
-    assert HOSTILE[0] in shown and "‹U+202E›evil" in shown and "‹U+001B›" in shown
+    assert "environment" in shown and HOSTILE[0] in shown and "‹U+202E›evil" in shown and "‹U+001B›" in shown
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", shown)
     for section in ("Learning", "Swarm", "Health"):
         seen.section(section)

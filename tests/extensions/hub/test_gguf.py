@@ -15,18 +15,9 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.gguf import FILE, write
 
 TEXT = "State the final answer to the following arithmetic problem: 4 - 16 = -12\n"
-SHAPE = {
-    "vocab_size": 512,  # more than the tokenizer knows
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "tie_word_embeddings": False,
-    "bos_token_id": 1,
-    "eos_token_id": 3,
-}
+SHAPE = {"vocab_size": 512, "bos_token_id": 1, "eos_token_id": 3, "tie_word_embeddings": False}  # 512: some unused
+SHAPE |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": 128}
+SHAPE |= {"num_attention_heads": 4, "num_key_value_heads": 2}
 
 
 def made(folder: Path, kind: str, dtype: torch.dtype, **more: Any) -> None:

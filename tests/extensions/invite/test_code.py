@@ -56,7 +56,16 @@ invitations = st.builds(
 )
 
 
-@given(invitations)
+with_cards = st.builds(
+    lambda doors, network, number, digest: Invitation(doors, "a.b", (), 0, network, number, digest),
+    st.lists(addresses, min_size=1, max_size=3).map(tuple),
+    st.text("abcxyz234567", min_size=26, max_size=26),
+    st.integers(1, 1024),
+    st.binary(min_size=32, max_size=32),
+)
+
+
+@given(st.one_of(invitations, with_cards))
 def test_what_is_encoded_is_decoded(invitation: Invitation) -> None:
     code = encode(invitation)
     assert decode(code) == decode(code.removeprefix(PREFIX)) == decode(f" {code[:40]}\n{code[40:]} ") == invitation
@@ -110,10 +119,17 @@ def test_no_field_is_wider_than_its_option(wrong: bytes) -> None:
     refused(sealed(wrong))
 
 
+@pytest.mark.parametrize(
+    "said", [("a" * 25, 1, bytes(32)), ("A" * 26, 1, bytes(32)), ("a" * 26, 0, bytes(32)), ("a" * 26, 1, bytes(31))]
+)
+def test_no_field_of_a_code_with_a_card_is_wider(said: tuple[object, ...]) -> None:
+    refused(sealed(msgspec.msgpack.encode([[DOOR], "a.b", (), 0, *said]), kind=2))
+
+
 def test_a_typing_mistake_a_newer_kind_and_anything_else_are_told_apart() -> None:
     code = encode(HOME)
     swapped = code[:60] + ("A" if code[60] != "A" else "B") + code[61:]
     assert "copy the whole code" in refused(swapped) and "copy the whole code" in refused(code[:-4])
-    assert "upgrade" in refused(sealed(body(), kind=2)) and "upgrade" in refused(PREFIX + "Ag")
+    assert "upgrade" in refused(sealed(body(), kind=3)) and "upgrade" in refused(PREFIX + "Aw")
     for other in ("", "swarm:", "hello", HOME.addresses[0], "--peers", "é" * 20):
         assert "`swarm-node invite`" in refused(other)

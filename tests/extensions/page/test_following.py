@@ -135,13 +135,9 @@ def test_a_node_is_read_from_its_home() -> None:
 
 def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: Path) -> None:
     broken = [
-        {"event": "RoundDone"},
-        {"event": "RoundDone", "report": []},
-        {"event": "RoundDone", "report": {"round": "x"}},
-        {"event": ["list"]},
-        {"no": "event"},
-        {"event": "Notice", "text": 3, "time": "never"},
-    ]
+        {"event": "RoundDone"}, {"event": "RoundDone", "report": []}, {"event": "RoundDone", "report": {"round": "x"}},
+        {"event": ["list"]}, {"no": "event"}, {"event": "Notice", "text": 3, "time": "never"},
+    ]  # fmt: skip
     events = [*broken, round_done(0), *broken, round_done(1)]
     (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
     watched = NodeWatch(tmp_path)

@@ -16,7 +16,7 @@ from swarm_node.extensions.simulation.engines.engine import Run
 from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker import serve
-from swarm_node.rollouts.reports import RoundReport, StepReport
+from swarm_node.rollouts.groups import RoundReport, StepReport
 
 
 def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:

@@ -1,5 +1,13 @@
+"""What is compared and who takes part: arms and cells, options of `simulate`, and what each node is."""
+
 from swarm_node.environments.registry import tasks_of
 from swarm_node.extensions.simulation.arms import Arm, all_cells, cell_config, parse_arm
+from swarm_node.extensions.simulation.node_options import contributors, node_config, node_names
+from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.options import describe
+from tests.commands import resolve
 
 
 def test_an_arm_is_local_slash_external():
@@ -42,3 +50,36 @@ def test_cells_have_different_file_names(configure):
     stems = [cell.file_stem for cell in all_cells(configure(arms=("1/11", "11/1", "1/1"), seeds=12))]
     assert len(set(stems)) == len(stems) == 36
     assert not any("/" in stem for stem in stems)
+
+
+def test_nodes_are_alike_unless_told_otherwise(configure):
+    config = configure()
+    assert node_config(config, 2) == config and node_names(config) == ["0", "1", "2"]
+
+
+def test_models_and_tasks_are_dealt_in_turn(configure):
+    config = configure(node_models=("dense,rare",), node_tasks=("gcd/easy, lcm/easy", "gcd/hard"))
+    nodes = [node_config(config, node) for node in range(3)]
+    assert [node.model.name for node in nodes] == ["dense", "rare", "dense"]
+    assert [node.environment.tasks for node in nodes[:2]] == [("gcd/easy", "lcm/easy"), ("gcd/hard",)]
+    assert node_names(config)[1] == "1 rare gcd/hard"
+
+
+def test_roles_are_dealt_in_turn(configure):
+    config = configure(node_roles=("learner", "contributor"))
+    assert contributors(config) == {1} and node_names(config) == ["0 learner", "1 contributor", "2 learner"]
+
+
+def test_every_list_is_by_comma_or_space_alike_but_for_the_tasks_of_nodes():
+    flags = "--arms 8/0,4/4 2/6 --faults.die 1@2,2@3 --node-tasks gcd/easy,lcm/easy gcd/hard"
+    config = from_command_line(SimulationConfig, flags.split(), "swarm-node simulate")
+    assert (config.arms, config.faults.die) == (("8/0", "4/4", "2/6"), ("1@2", "2@3"))
+    assert config.node_tasks == ("gcd/easy,lcm/easy", "gcd/hard")
+
+
+def test_options_have_short_names_and_explanations_and_run_knows_their_variables():
+    flags = ["--attack", "lies", "--defence", "rescue", "ngrams"]
+    config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
+    assert (config.attack.kind, config.defence.layers) == ("lies", ("rescue", "ngrams"))
+    assert all(describe(SimulationConfig).values())
+    assert resolve(NodeConfig, None, {"SWARM_NODE_ATTACK__KIND": "lies"}).seed == 0

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from protocol.admission import AdmissionRules, admit
-from protocol.messages import Round
-from protocol.rejection import Rejected
+from protocol.messages import Rejected, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import right_answer
 from swarm_node.extensions.simulation.arms import Arm, Cell, Record

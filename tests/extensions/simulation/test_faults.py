@@ -17,14 +17,11 @@ def test_without_faults_everybody_takes_part_in_every_round():
 @pytest.mark.parametrize(
     ("faults", "node", "rounds"),
     [
-        ({"die": ("1@4",)}, 1, [0, 1, 2, 3]),
-        ({"join": ("2@7",)}, 2, [7, 8, 9]),
-        ({"join": ("2@3",), "die": ("2@5",)}, 2, [3, 4]),
-        ({"die": ("0@4, 1@5",)}, 1, [0, 1, 2, 3, 4]),
-        ({"join": ("2@1",), "slow": ("2@3", "0@2")}, 2, [1, 4, 7]),
-        ({"slow": ("2@3", "0@2")}, 0, [0, 2, 4, 6, 8]),
+        ({"die": ("1@4",)}, 1, [0, 1, 2, 3]), ({"join": ("2@7",)}, 2, [7, 8, 9]),
+        ({"join": ("2@3",), "die": ("2@5",)}, 2, [3, 4]), ({"die": ("0@4, 1@5",)}, 1, [0, 1, 2, 3, 4]),
+        ({"join": ("2@1",), "slow": ("2@3", "0@2")}, 2, [1, 4, 7]), ({"slow": ("2@3", "0@2")}, 0, [0, 2, 4, 6, 8]),
     ],
-)
+)  # fmt: skip
 def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(faults, node, rounds):
     plan = schedule(**faults)
     assert [number for number in range(10) if node in plan.active(number)] == rounds

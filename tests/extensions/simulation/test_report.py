@@ -10,7 +10,7 @@ from swarm_node.extensions.simulation.report import build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95, t_975
 from swarm_node.extensions.simulation.tables import per_seed, result
-from swarm_node.rollouts.reports import combined
+from swarm_node.rollouts.groups import combined
 from tests.core.telemetry.test_metrics import report as different
 
 

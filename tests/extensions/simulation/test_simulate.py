@@ -8,6 +8,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation import cell_pool
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.main import simulate
+from swarm_node.extensions.simulation.plot_command import command
 from swarm_node.extensions.simulation.settings import FaultsConfig
 from swarm_node.settings import ModelConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
@@ -212,3 +213,18 @@ def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):
 def test_the_parent_process_imports_no_torch_and_no_matplotlib():
     code = "import sys, swarm_node.extensions.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
     assert python("-c", code).returncode == 0
+
+
+@pytest.mark.slow
+def test_simulations_become_png_and_svg(tmp_path, capsys, finished):
+    report = json.loads((finished / "report.json").read_text())
+    (finished / "report.json").write_text(json.dumps({**report, "a key of a later version": 1}))
+    command([str(finished), "--out", str(tmp_path / "figures")])
+    files = sorted((tmp_path / "figures").iterdir())
+    assert capsys.readouterr().out.split() == list(map(str, files))
+    assert [file.name for file in files] == ["out-rewards.png", "out-rewards.svg"]
+    for file in files:
+        begins = b"\x89PNG" if file.suffix == ".png" else b"<?xml"
+        assert file.read_bytes().startswith(begins) and file.stat().st_size > 5000
+    command([str(finished)])
+    assert (finished / "rewards.svg").exists()

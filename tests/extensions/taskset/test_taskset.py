@@ -150,9 +150,8 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         said = (Episode.of(text="1", ended=True), Episode.of(text="2", ended=True))
         identity = Identity.create()
         group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, episodes=said)
-        network = RemoteNetwork(
-            identity, tmp_path, NetworkConfig(), Rules(swarm="s", environments={}), 1, dict
-        )  # not started: nothing is sent
+        rules = Rules(swarm="s", environments={})
+        network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)  # not started: nothing is sent
         network.publish([group], Round(0))
         assert network.rejections() == {ALONE: 1}
 

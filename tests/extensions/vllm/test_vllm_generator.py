@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
 from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.node.episodes import complete
 from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
@@ -21,7 +23,7 @@ from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
 from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
-from tests.models import MANY_EOS, text_group, tiny_policy
+from tests.models import MANY_EOS, Guessing, question, text_group, tiny_policy
 from tests.waiting import until
 
 STAND_IN = ("-m", "tests.vllm_stand_in")
@@ -89,10 +91,19 @@ def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -
     (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
     assert isinstance(group, GeneratedGroup)
     assert not any(stop in one.text for one in group.completions)
-    cut = [
-        (one, policy.decode([list(tokens.ids)])[0]) for one, tokens in zip(group.completions, group.tokens, strict=True)
-    ]
+    cut = [(one, policy.decode([list(t.ids)])[0]) for one, t in zip(group.completions, group.tokens, strict=True)]
     assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
+
+
+@pytest.mark.slow
+def test_episodes_are_generated_turn_by_turn(served) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    (group,) = complete(Guessing(), VllmGenerator(policy, *options(served)), [(question(), PROMPTS[0])], 6, "s")
+    assert isinstance(group, GeneratedGroup) and max(len(each.turns) for each in group.completions) > 2
+    for tokens in group.tokens:
+        mask = tokens.mask or (True,) * len(tokens.ids)
+        now = compress(log_probs_of(policy, PROMPTS[0], tokens.ids), mask)
+        assert list(compress(tokens.log_probs, mask)) == pytest.approx(list(now), abs=1e-4)
 
 
 @pytest.mark.slow

@@ -14,8 +14,7 @@ from lab.vectors.forms import canonical
 from lab.vectors.reading import FRAMES
 from protocol import codec, limits, wire
 from protocol.codec import decode
-from protocol.messages import Message
-from protocol.rejection import Rejected
+from protocol.messages import Message, Rejected
 
 
 def test_nothing_a_stranger_sends_raises_hangs_or_stays() -> None:

@@ -109,9 +109,7 @@ def _without_ends(text: str) -> list[str]:
 
 
 def _right_cells(rows: Sequence[Row], solution: Sequence[Row]) -> int:
-    return sum(
-        one == other for row, right in zip(rows, solution, strict=False) for one, other in zip(row, right, strict=False)
-    )
+    return sum(a == b for row, right in zip(rows, solution, strict=False) for a, b in zip(row, right, strict=False))
 
 
 def _weight(cells: Sequence[int]) -> int:

@@ -96,7 +96,12 @@ function row(each) {
   return make("tr", {},
     make("td", { class: "number" }, make("span", { class: "reward", "aria-hidden": "true" }, bar), ` ${number(reward, 2)}`),
     make("td", { class: "number" }, `${each.advantage > 0 ? "+" : ""}${number(each.advantage, 2)}`),
-    make("td", { class: "text" }, text(each.text, "Completion"), each.ended ? null : make("span", { class: "quiet" }, "cut at the most tokens")));
+    make("td", { class: "text" }, said(each), each.ended ? null : make("span", { class: "quiet" }, "cut at the most tokens")));
+}
+
+function said(each) {
+  if (!Array.isArray(each.turns) || !each.turns.length) return [text(each.text, "Completion")];
+  return each.turns.flatMap((one) => [make("span", { class: "quiet" }, one.own ? "model" : "environment"), text(one.text, one.own ? "Model" : "Environment")]);
 }
 
 function text(value, label) {

@@ -15,9 +15,8 @@ from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, p
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated, Selection
+from swarm_node.rollouts.groups import Generated, RoundReport, Selection
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.rollouts.reports import RoundReport
 
 FLOOD = 10  # times as many groups as an honest node publishes
 SYBILS = 8  # new identities of one hostile node, every round

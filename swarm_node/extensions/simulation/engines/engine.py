@@ -84,9 +84,6 @@ class Engine:
             from swarm_node.extensions.simulation.engines.population import LivePopulation  # now: it loads torch
         return Run(config, cell, LivePopulation(config))
 
-    def clean_up(self, config: SimulationConfig) -> None:
-        """Removes what a killed simulation left running."""
-
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells that can run side by side: as many as the cores of this machine suffice for."""
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))

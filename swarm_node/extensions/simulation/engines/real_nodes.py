@@ -1,30 +1,37 @@
-"""A cell of real nodes: each is a process or a container, and they connect over a real network.
+"""A cell of real nodes: each is a process of this machine, the `swarm-node` that people run, and they connect over
+loopback.
 
 Nodes go at their own pace. Round r of the swarm is round r of every node, whenever it happened. Reports of rounds are
 read from each node's events.jsonl. Imports no torch.
 """
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from swarm_node.common import private
+from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.engines.engine import Engine, Run
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
+from swarm_node.extensions.simulation.memory_use import family, family_mb
 from swarm_node.extensions.simulation.node_options import identity, node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
-from swarm_node.rollouts.reports import RoundReport
+from swarm_node.rollouts.groups import RoundReport
 from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, with_sections
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
@@ -35,52 +42,11 @@ START_SECONDS = 180.0  # until every node has begun; eight load torch at the sam
 STALL_SECONDS = 300.0  # without a round of any node
 EXCHANGE_SECONDS = 2.0  # rounds of simulated nodes take a second, not minutes, so they exchange more often
 LINES = 5  # of a node's last output
+HOST = "127.0.0.1"  # that nodes listen on
 
 
-class RunningNode(Protocol):
-    """A running node."""
-
-    def alive(self) -> bool:
-        """Whether it still runs."""
-        ...
-
-    def freeze(self) -> None:
-        """Stops it without its noticing."""
-        ...
-
-    def thaw(self) -> None:
-        """Lets it continue."""
-        ...
-
-    def kill(self) -> None:
-        """Ends it at once."""
-        ...
-
-    def last_words(self) -> str:
-        """The end of what it printed, on one line."""
-        ...
-
-    def memory_mb(self) -> float:
-        """Of all its processes."""
-        ...
-
-
-class Launcher(Protocol):
-    """Starts nodes as processes or as containers."""
-
-    host: str  # address that nodes listen on
-
-    def start(self, name: str, home: Path, arguments: Sequence[str]) -> RunningNode:
-        """`swarm-node ARGUMENTS`, where {home} stands for the node's home as the node itself sees it."""
-        ...
-
-    def close(self) -> None:
-        """Removes what is left behind when all nodes have ended."""
-        ...
-
-
-class RealEngine(Engine):
-    """What engines of real nodes have in common."""
+class ProcessEngine(Engine):
+    """`--engine process`. The nodes end with the worker that started them."""
 
     def check(self, config: SimulationConfig) -> None:
         """UserError for options that only the engine in memory supports."""
@@ -100,10 +66,45 @@ class RealEngine(Engine):
         """One for each node."""
         return config.nodes
 
+    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+        """Its nodes are processes."""
+        return RealRun(config, cell)
 
-def one_line(text: str) -> str:
-    """The end of what a node printed."""
-    return " / ".join(line.strip() for line in text.splitlines()[-LINES:]) or "it printed nothing"
+
+class Process:
+    """A running node, which was started as `swarm-node ARGUMENTS`."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        self._output = home / "output.log"
+        command = [sys.executable, "-P", "-m", "swarm_node.commands.cli", *arguments, "--home", str(home)]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=without_secrets()
+            )
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGSTOP freezes it without its noticing, SIGCONT lets it continue."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kills the node and what it started, as a power cut would."""
+        for process in family(self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def last_words(self) -> str:
+        """The end of what it printed, on one line."""
+        lines = self._output.read_text(errors="replace").splitlines()
+        return " / ".join(line.strip() for line in lines[-LINES:]) or "it printed nothing"
+
+    def memory_mb(self) -> float:
+        """Of all its processes."""
+        return family_mb(self._process.pid)
 
 
 @dataclass(slots=True)
@@ -115,7 +116,7 @@ class RealNode:
     last: int  # first round of the swarm without it
     dies: bool
     home: Path
-    member: RunningNode | None = None
+    member: Process | None = None
     reports: dict[int, RoundReport] = field(default_factory=dict)  # by round of the swarm
     offset: int = 0  # bytes of its events read so far
 
@@ -128,13 +129,13 @@ class RealNode:
 class RealRun(Run):
     """One cell, from starting the nodes to ending them."""
 
-    def __init__(self, config: SimulationConfig, cell: Cell, launcher: Launcher) -> None:
-        self._config, self._cell, self._launcher = config, cell, launcher
+    def __init__(self, config: SimulationConfig, cell: Cell) -> None:
+        self._config, self._cell = config, cell
         self._folder = config.out.expanduser() / "nodes" / cell.file_stem
         shutil.rmtree(self._folder, ignore_errors=True)
         schedule = Schedule(config.faults, config.nodes, config.rounds)
         self._nodes = [self._plan(node, schedule) for node in range(config.nodes)]
-        self._members: list[RunningNode] = []
+        self._members: list[Process] = []
         self._peers: list[str] = []
 
     def rounds(self) -> Iterator[CellRound]:
@@ -153,13 +154,13 @@ class RealRun(Run):
             before = now
 
     def memory_mb(self) -> float:
+        """Of the nodes that run."""
         return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
 
     def close(self) -> None:
         """Ends the nodes and removes their homes. If a node failed the homes stay, to show why."""
         for member in self._members:
             member.kill()
-        self._launcher.close()
         if all(node.done >= node.last for node in self._nodes):
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -171,8 +172,7 @@ class RealRun(Run):
     def _start_bootstrap(self) -> list[str]:
         home = self._folder / "bootstrap"
         home.mkdir(parents=True)
-        arguments = ["bootstrap", "--home", "{home}", "--host", self._launcher.host, "--port", "0"]
-        member = self._launcher.start("bootstrap", home, [*arguments, "--swarm", self._config.swarm])
+        member = Process(home, "bootstrap", "--host", HOST, "--port", "0", "--swarm", self._config.swarm)
         self._members.append(member)
         deadline = time.monotonic() + START_SECONDS
         while not (home / ADDRESSES_FILE).exists():
@@ -191,13 +191,13 @@ class RealRun(Run):
         while waiting:
             for node in [node for node in waiting if _started(node)]:
                 assert node.member is not None
-                node.member.freeze()
+                node.member.signal(signal.SIGSTOP)
                 waiting.remove(node)
             self._check(deadline, waiting)
             time.sleep(POLL_SECONDS)
         for node in founders:
             assert node.member is not None
-            node.member.thaw()
+            node.member.signal(signal.SIGCONT)
 
     def _start(self, node: RealNode) -> None:
         node.home.mkdir(parents=True, exist_ok=True)
@@ -205,20 +205,14 @@ class RealRun(Run):
         (node.home / "identity.key").chmod(0o600)
         with private.open_to_write(node.home / "node.toml") as file:
             file.write(as_toml(self._node_config(node)).encode())
-        arguments = ["run", "{home}/node.toml", "--home", "{home}"]
-        node.member = self._launcher.start(str(node.index), node.home, arguments)
+        node.member = Process(node.home, "run", str(node.home / "node.toml"))
         self._members.append(node.member)
 
     def _node_config(self, node: RealNode) -> NodeConfig:
         own, backends = node_config(self._config, node.index), self._config.node_backends
         backend = backends[node.index % len(backends)] if backends else NetworkConfig().backend
-        network = NetworkConfig(
-            peers=tuple(self._peers),
-            host=self._launcher.host,
-            backend=backend,
-            exchange_seconds=EXCHANGE_SECONDS,
-            mdns=False,
-        )
+        peers = tuple(self._peers)
+        network = NetworkConfig(peers=peers, host=HOST, backend=backend, exchange_seconds=EXCHANGE_SECONDS, mdns=False)
         learning = {name: getattr(own, name) for name in with_sections(LearningConfig).model_fields}
         rounds = (self._config.rounds if node.dies else node.last) - node.first
         checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})

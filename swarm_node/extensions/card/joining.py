@@ -1,0 +1,140 @@
+"""What a card makes of a configuration: `run --card FILE|URL|CODE`, once, and the home remembers it.
+
+The first card of a network is trusted, aloud. From then on its signers alone say what comes next, whoever passes that
+on. A node may do less than its card says, and nothing else.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from protocol.card import DAY, Card, Refusal, Signed, digest, follow, network_of, read, swarm_of
+from swarm_node.commands.home import KEY_FILE, load_identity, owned
+from swarm_node.common import plugins
+from swarm_node.common.errors import UserError, printable
+from swarm_node.extensions.card.settings import JoiningConfig
+from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
+from swarm_node.network.trial import ask_for_cards, download
+from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
+
+Config = NodeConfig | BootstrapConfig
+Chain = Sequence[bytes]  # cards, the oldest first
+MAX_DOWNLOAD = 1 << 20  # bytes
+
+
+def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
+    """The configuration of a node in its swarm; itself where there is no card. `keep`: into the home. UserError."""
+    section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
+    _, card = load_cards(file)
+    if isinstance(card, Refusal):
+        raise UserError(f"{file}: {card}; remove it, and join again by --card")
+    peers, network = list[str](), section.network or (network_of(card) if card else "")
+    if section.source:
+        try:
+            offered, givers, meant = _offered(section.source, network, config)
+            card, peers = _taken(file, offered, meant, card, keep), [*givers]
+            if not meant:
+                signers = f"{card.threshold} of {len(card.signers)} signers"
+                say(f"first sight: trusting network {network_of(card)}, {signers}; pin it by --card-network ID")
+        except UserError as error:
+            if card is None:
+                raise
+            say(f"{error}; card {card.number} goes on")
+    if section.network and (card is None or network_of(card) != section.network):
+        raise UserError(f"no card of network {section.network}: give it by --card, and a --home of its own")
+    if card is None:
+        return config
+    say(described(card))
+    return _narrowed(config, card, [*peers, *card.bootstrap], say)
+
+
+def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
+    """A chain that is not checked, who gave it, and the network that is meant, if somebody said. UserError."""
+    if source.startswith("swarm:"):
+        return _by_code(source, network, config)
+    if "://" not in source:
+        if not (chain := load_cards(Path(source).expanduser())[0]):
+            raise UserError(f"{printable(source, 200)} is no file of cards: correct its name")
+        return chain, (), network
+    if not network and not source.startswith("https://"):  # what is signed needs TLS at first sight alone
+        raise UserError(f"{printable(source, 200)} must begin with https://, unless --card-network says whose card")
+    return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
+
+
+def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
+    """As a node of the code has it, with the very card that the maker of the code knew."""
+    code: Any = next((plugins.load("codes", name)(text) for name in plugins.registered("codes")), None)
+    if not getattr(code, "network", ""):
+        raise UserError("this code has no card: use swarm-node join")
+    if network not in ("", code.network):
+        raise UserError(f"--card: {Refusal.OTHER_NETWORK}")
+
+    def holds(chain: Chain) -> bool:
+        known = read(chain[code.number - 1]) if len(chain) >= code.number else None
+        same = isinstance(known, Signed) and digest(known.card) == code.digest
+        return same and isinstance(follow(chain, code.network, None), Card)
+
+    own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
+    chain = ask_for_cards(own, code.addresses, code.network, holds)
+    if not holds(chain):
+        why = follow(chain, code.network, None) if chain else "none of its nodes answers, ask for a newer code"
+        raise UserError(f"--card: {Refusal.CONFLICT if isinstance(why, Card) else why}")
+    return chain, code.addresses, code.network
+
+
+def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
+    """The newest card of a chain, in the home from now on. UserError where it may not take the place of that there."""
+    card = follow(chain, network, int(time.time()), before)
+    if isinstance(card, Refusal):
+        raise UserError(f"--card: {card}")
+    if keep and card != before:
+        with owned(file.parent):
+            load_identity(file.parent)  # first: it makes the folder a home
+            keep_cards(file, chain, time.time(), network)
+    return card
+
+
+def _narrowed(config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]) -> Config:
+    """With the swarm and the addresses of the card, and no more than its tasks and completions."""
+    swarm, key, tasks = swarm_of(card), config.home.expanduser() / KEY_FILE, _tasks(card)
+    own = load_identity(key.parent).peer_id if key.exists() else "nobody"
+    given = config.peers if isinstance(config, BootstrapConfig) else config.network.peers
+    peers = tuple(dict.fromkeys((*given, *(each for each in others if not each.endswith(own)))))
+    if isinstance(config, BootstrapConfig):
+        return config.model_copy(update={"swarm": swarm, "peers": peers})
+    if strange := [task for task in config.environment.tasks if task not in tasks]:
+        say(f"not on the card, and left out: {' '.join(strange)}")
+    asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
+    if not asked:
+        raise UserError(f"none of your tasks is on the card of {printable(card.name)}: choose of {' '.join(tasks)}")
+    most = min(config.generation.num_generations, card.episodes)
+    sections = {"network": {"peers": peers}, "generation": {"num_generations": most}, "environment": {"tasks": asked}}
+    changed = {name: getattr(config, name).model_copy(update=values) for name, values in sections.items()}
+    return config.model_copy(update={"swarm": swarm, **changed})
+
+
+def _tasks(card: Card) -> list[str]:
+    return [f"{task.dataset}/{task.config_id}" for task in card.tasks]
+
+
+def described(card: Card) -> str:
+    """In a line: what it says, and its age."""
+    age, left = (int(seconds / DAY) for seconds in (time.time() - card.issued, card.expires - time.time()))
+    ends = f"{left} left" if left >= 0 else f"ended {-left} days ago, its rules go on: ask a signer for more"
+    return (
+        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: network {network_of(card)}, swarm "
+        f"{swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, peers {len(card.bootstrap)}, at most {card.episodes} "
+        f"completions of {card.characters} characters"
+    )
+
+
+def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What `status` says besides: the card, and which tasks of this node it no longer has."""
+    _, card = load_cards(home / CARDS_FILE)
+    if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
+        return {}
+    asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
+    gone = [f"  not on the card any more, so nobody gets it: {task}" for task in asked if task not in _tasks(card)]
+    facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
+    return {"card": {**facts, "digest": digest(card).hex()}, "besides": [described(card), *gone]}

@@ -1,0 +1,18 @@
+"""The section `card` of a node."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from swarm_node.settings import BootstrapConfig, NodeConfig
+from swarm_node.settings.sections import Alias, Section
+
+
+class JoiningConfig(Section):
+    """The signed card of a swarm, which says its tasks, limits and addresses. The home keeps it."""
+
+    serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig)
+    source: Annotated[str, Alias("--card")] = ""
+    """A file, an https:// address, or a code of swarm-node invite. Empty: as the home has it, if it has one."""
+    network: Annotated[str, Alias("--card-network"), Field(pattern=r"^([a-z2-7]{26})?$")] = ""
+    """Id of the network that is meant, as you have it from people. Empty: of the first card seen."""
