@@ -9,6 +9,7 @@ an author of whose episodes half do costs time, so its groups of that task are l
 several authors do, the odd one is this node's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -220,8 +221,8 @@ class Divergence:
         self._counts[key] = episodes, diverged
         if episodes >= JUDGED and 2 * diverged >= episodes:
             self._until[key], self._counts[key] = now + LEFT, (0, 0)
-        tasks = [task for (_, task), until in self._until.items() if until > now]
-        odd = sorted({"/".join(task[1:]) for task in tasks if tasks.count(task) >= ODD})
+        authors = Counter(task for (_, task), until in self._until.items() if until > now)
+        odd = sorted("/".join(task[1:]) for task, count in authors.items() if count >= ODD)
         if odd != self._told:
             self._told = odd
             self._tell(odd)

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.fuzzing import forged_episodes
-from swarm_node.rollouts import replay
+from swarm_node.node import episodes
 
 
 @pytest.mark.slow
@@ -17,5 +17,5 @@ def test_no_forged_trajectory_is_trained_on_as_its_author_told_it() -> None:
 
 @pytest.mark.slow
 def test_a_node_that_believed_a_trace_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "as_told", lambda told, played: True)
+    monkeypatch.setattr(episodes, "as_told", lambda told, played: True)
     assert forged_episodes.run(100)["wrong"]
