@@ -11,14 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from swarm_node.rollouts.reports import METRICS
 
 from protocol.messages import Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.trackers.observer import Trackers
-from swarm_node.rollouts.groups import Played, Skipped
+from swarm_node.rollouts.groups import METRICS, Played, Skipped
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import RunStarted

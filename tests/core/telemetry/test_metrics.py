@@ -88,11 +88,11 @@ def test_the_live_view_shows_what_asks_to_be_shown() -> None:
 def test_a_marked_field_is_all_a_metric_takes() -> None:
     from dataclasses import dataclass
 
-    from swarm_node.rollouts import reports
+    from swarm_node.rollouts import groups
 
     @dataclass(frozen=True, slots=True)
     class More(StepReport):
         surprise: Annotated[float, Metric("nats", "an example")] = 0.0
 
-    assert reports._metrics(More).keys() - reports._metrics(StepReport).keys() == {"surprise"}
+    assert groups._metrics(More).keys() - groups._metrics(StepReport).keys() == {"surprise"}
     assert all(about.meaning for about in METRICS.values())
