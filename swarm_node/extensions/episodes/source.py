@@ -18,6 +18,7 @@ GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> as many as halving n
 FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of first numbers; a starter says small ones
 CALCULATIONS = 4  # turns, the answer included
 SUMS = {"easy": (2, 99), "hard": (3, 999)}  # config id -> how many operators, the largest number
+TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
 tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS)}
 probe = (
     Turn("", (Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'), Call("calculate", "{}"), Call("x", "1"))),
@@ -73,7 +74,7 @@ class Sum:
     said: str | None = None
 
     def __post_init__(self) -> None:
-        self.prompt = f"{self.asked} = ? The tool calculate takes an expression. Then give only the number."
+        self.prompt = f"{self.asked} = ? {TOOL} Then give only the number."
 
     def step(self, turn: Turn) -> Step:
         self.left -= 1
