@@ -147,8 +147,9 @@ def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
     yield from difflib.get_close_matches(name, names, n=1, cutoff=SURE)
     yield from (each for each in names if _moved(name, each))
     same = [each for each in names if _last(each) == last]
-    yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
     sections = {each.lstrip("-").split(".")[0]: each for each in reversed(names) if "." in each}
+    yield from [sections[last]] if not dot and last in sections else []
+    yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
     yield from [sections[last]] if last in sections else []
     longer = [each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}]
     yield from (each for each in longer if not dot or each.split(".")[0] == section)

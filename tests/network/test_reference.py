@@ -21,10 +21,10 @@ ARGUMENTS = (
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
 # Of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
-# and of one that a program started.
+# of one that a program started, and of a swarm with a card.
 ONLY_SOMETIMES = {
     "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm", "rollouts.old.jsonl",
-    "page.token", "validate", "output.log", "trackio",
+    "page.token", "validate", "output.log", "swarm.card", "trackio",
 }  # fmt: skip
 
 

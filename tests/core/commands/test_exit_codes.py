@@ -34,7 +34,7 @@ MISTAKES = {
         "no such address",
     ),
     "a key that others can read": (2, "chmod 644 {home}/identity.key; swarm-node home id --home {home}", "chmod 600"),
-    "a home that is a file": (2, "touch f; swarm-node bootstrap --home f", "home f is a file"),
+    "a home that is a file": (2, "touch f; swarm-node bootstrap --home f", "f is a file"),
     "a damaged backup": (2, "echo x >x; swarm-node home restore x --home r", "is no whole backup"),
     "a model that is not there": (2, "swarm-node run --model.name ./gone", "does not exist"),
 }
