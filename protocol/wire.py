@@ -8,6 +8,7 @@ import ipaddress
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from protocol import codec, limits
 from protocol.identity import public_key
@@ -170,15 +171,14 @@ def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
     if len(data) != _CARD_REQUEST.size:
         return Rejected(Reason.MALFORMED)
     network, number = _CARD_REQUEST.unpack(data)
-    return network.decode("ascii", "replace"), number
+    return (network.decode("ascii"), number) if network.isascii() else Rejected(Reason.MALFORMED)
 
 
 def encode_cards(cards: Sequence[bytes]) -> bytes:
     """The reply: of these, the oldest first, as many as fit. Never empty: an empty reply is a refusal."""
     parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]]
-    while sum(map(len, parts)) >= limits.MAX_CARD_REPLY_BYTES:
-        parts.pop()
-    return bytes([len(parts)]) + b"".join(parts)
+    fitting = sum(end < limits.MAX_CARD_REPLY_BYTES for end in accumulate(map(len, parts)))
+    return bytes([fitting]) + b"".join(parts[:fitting])
 
 
 def decode_cards(data: bytes) -> list[bytes] | Rejected:

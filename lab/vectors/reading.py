@@ -67,6 +67,12 @@ FRAMES: Mapping[str, tuple[Callable[..., Any], Callable[[Any], bytes], Callable[
         lambda request: {"tag": request[0].hex(), "hashes": [key.hex() for key in request[1]]},
     ),
     "pull-reply": (wire.decode_groups, wire.encode_groups, lambda envelopes: [each.hex() for each in envelopes]),
+    "card-request": (
+        wire.decode_card_request,
+        lambda asked: wire.encode_card_request(*asked),
+        lambda asked: {"network": asked[0], "number": asked[1]},
+    ),
+    "card-reply": (wire.decode_cards, wire.encode_cards, lambda cards: [each.hex() for each in cards]),
     "hello": (wire.decode_hello, codec.encode, lambda hello: hello.model_dump(mode="json")),
     "punch": (
         wire.decode_punch,

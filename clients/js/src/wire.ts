@@ -97,6 +97,25 @@ export function readPullReply(bytes: Uint8Array, count: number): Uint8Array[] {
   );
 }
 
+/** Cards with higher numbers are asked for. */
+export function readCardRequest(bytes: Uint8Array): { network: Uint8Array; number: number } {
+  return read(bytes, limits.MAX_CARD_REQUEST_BYTES, (reader) => {
+    const network = reader.take(26);
+    refuseUnless(network.every((byte) => byte < 128), "malformed");
+    return { network, number: reader.number(4) };
+  });
+}
+
+export function readCardReply(bytes: Uint8Array): Uint8Array[] {
+  return read(bytes, limits.MAX_CARD_REPLY_BYTES, (reader) =>
+    times(reader.number(1), () => {
+      const length = reader.number(2);
+      refuseUnless(length <= limits.MAX_CARD_BYTES, "malformed");
+      return reader.take(length);
+    }),
+  );
+}
+
 export function hello(message: Hello): Uint8Array {
   return encoded(message);
 }

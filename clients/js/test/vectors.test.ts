@@ -122,6 +122,11 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
   },
   "pull-reply": (given, { count }) => wire.readPullReply(given, count).map(hex),
   punch: (given) => wire.readPunch(given).map(({ address, port }) => ({ ip: hex(address), port })),
+  "card-request": (given) => {
+    const { network, number } = wire.readCardRequest(given);
+    return { network: text(network), number };
+  },
+  "card-reply": (given) => wire.readCardReply(given).map(hex),
   hello: (given) => wire.readHello(given),
   card: (given, { network, now, newest }) => {
     const known = newest === undefined ? null : (parse(bytes(newest)) as Card);
