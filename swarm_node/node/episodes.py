@@ -206,9 +206,9 @@ class Divergence:
         self._counts: Lru[tuple[PeerId, Task], tuple[int, int]] = Lru(KEPT)  # episodes, and those of them that diverged
         self._until: Lru[tuple[PeerId, Task], float] = Lru(KEPT)  # seconds
 
-    def leaves(self, group: RolloutGroup) -> bool:
+    def leaves(self, author: PeerId, question: Question) -> bool:
         """Whether groups of this author and task are left for now."""
-        return self._until.get((group.author, _task(group.question)), 0.0) > self._clock()
+        return self._until.get((author, _task(question)), 0.0) > self._clock()
 
     def note(self, group: RolloutGroup, result: ScoredGroup | Skipped) -> None:
         """What became of a group. Of one that diverged, none of its episodes counts."""

@@ -244,7 +244,7 @@ def score_external(
     environment: Environment, asked: Sequence[ExternalGroup], divergence: Divergence | None = None
 ) -> list[ScoredGroup | Skipped]:
     """External groups, with their prompts rebuilt. `divergence` says which are left, and learns of the others."""
-    left = [divergence is not None and divergence.leaves(external.group) for external in asked]
+    left = [divergence is not None and divergence.leaves(external.author, external.question) for external in asked]
     groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
     results = score_groups(environment, groups, environment.prompts([group.question for group in groups]))
     for group, result in zip(groups, results, strict=True):
@@ -273,7 +273,7 @@ def score_groups(
     played = [(groups[place].question, [each.turns for each in groups[place].episodes]) for place in several]
     plays = dict(zip(several, environment.play(played) if played else (), strict=True))
     single = [place for place in range(len(groups)) if place not in plays]
-    texts = [(groups[place].question, [each.text for each in groups[place].episodes]) for place in single]
+    texts = [(groups[place].question, [each.turns[0].text for each in groups[place].episodes]) for place in single]
     rewards = dict(zip(single, environment.score(texts), strict=True))
     results: list[ScoredGroup | Skipped] = []
     for place, (group, prompt) in enumerate(zip(groups, prompts, strict=True)):
