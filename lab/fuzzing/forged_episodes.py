@@ -23,7 +23,8 @@ from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, Question, Rejected, RolloutGroup, Round, Turn
 from protocol.versions import CURRENT
-from swarm_node.environments.registry import Mixture, build_environment
+from swarm_node.environments.registry import build_environment
+from swarm_node.environments.scored import Mixture
 from swarm_node.extensions.episodes.source import begin
 from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
 from swarm_node.node.episodes import Divergence
@@ -158,10 +159,9 @@ def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
                     node.take(what, data, author.peer_id)
                 except Exception as error:  # noqa: BLE001
                     raised.append(f"{what}: {error!r}")
-    distrusted = [peer for peer in peers if not node.reputation.is_trusted(peer.peer_id, node.now)]
-    counts = {"trajectories": EPISODES * made, "quarantined": len(distrusted)}
     return {
-        **counts,
+        "trajectories": EPISODES * made,
+        "quarantined": sum(not node.reputation.is_trusted(peer.peer_id, node.now) for peer in peers),
         "wrong": node.wrong,
         "failures": raised,
         "outcomes": {k: dict(v) for k, v in node.outcomes.items()},

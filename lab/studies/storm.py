@@ -28,7 +28,7 @@ from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
-from swarm_node.extensions.simulation.node_options import identity
+from swarm_node.extensions.simulation.arms import identity
 from swarm_node.settings import NodeConfig
 
 VICTIM = "127.200.0.1"

@@ -12,17 +12,19 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from protocol import codec
 from protocol.limits import MAX_TURNS
-from protocol.messages import NAME_PATTERN
+from protocol.messages import NAME_PATTERN, Question, Turn
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers, EpisodicEnvironment, ScoredEnvironment
-from swarm_node.rollouts.groups import Tasks
+from swarm_node.environments.scored import FINGERPRINT_SEED, Answers, Rewards, ScoredEnvironment, skipped
+from swarm_node.rollouts.groups import Played, Plays, Skipped, Tasks, ToPlay
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.contract import AFTER_THE_END, Replay
 
 SECONDS = 60.0  # for its imports
 
@@ -96,5 +98,60 @@ class PluggedKind(EnvironmentKind):
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
         common = facts.name, facts.version, facts.tasks, tasks, scoring, RewardRule(settings.scoring)
         if facts.turns > 1:
-            return EpisodicEnvironment(*common, facts.turns, facts.probe)
+            return EpisodicEnvironment(*common, turns=facts.turns, probe=facts.probe)
         return ScoredEnvironment(*common, Answers.configured(settings))
+
+
+class EpisodicEnvironment(ScoredEnvironment):
+    """Some tasks of an `EpisodeSource`. Its prompts are shown as they are, and its turns are read by itself alone."""
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        openings = self.prompts([question for question, _ in asked])
+        found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
+        places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
+        items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]
+        for place, reply in zip(places, self.scoring.ask(items), strict=True):
+            found[place] = self._played(str(openings[place]), reply) if isinstance(reply, list) else skipped(reply)
+        return found
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """Of episodes of one turn without calls."""
+        plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
+        return [
+            each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
+            for each in plays
+        ]
+
+    def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
+        """What the scoring process said of the episodes of one question, with rewards in place of scores."""
+        return tuple(
+            Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
+            if isinstance(each, Replay)
+            else Skipped(AFTER_THE_END)
+            for each in reply
+        )
+
+    def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
+        places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
+        asked, played = (self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes))
+        return [
+            [opening, *(text for each in found if isinstance(each, Replay) for text in _told(opening, each))]
+            if isinstance(opening, str) and isinstance(found, list)
+            else []
+            for opening, found in zip(asked, played, strict=True)
+        ]
+
+
+def _told(opening: str, replay: Replay) -> tuple[str, str]:
+    return f"{abs(replay.score):.6f}", _trace(opening, replay)
+
+
+def _trace(opening: str, replay: Replay) -> str:
+    return codec.trace(opening, replay.observations, replay.done)
+
+
+def _plain(turns: Sequence[Turn]) -> tuple[contract.Turn, ...]:
+    return tuple(
+        contract.Turn(turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls))
+        for turn in turns
+    )

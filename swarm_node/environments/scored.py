@@ -12,19 +12,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from protocol import codec
-from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
+from protocol.addressing import FINGERPRINT, HELD_OUT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round, Turn
+from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.kinds import EVALUATION, split_task
+from swarm_node.environments.kinds import AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.groups import Catalogue, Played, Plays, Skipped, Tasks, ToPlay
+from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, Tasks, ToPlay
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import Item, Reply, Scoring
-from swarm_node.scoring.contract import AFTER_THE_END, NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION, Replay
+from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
@@ -32,9 +33,12 @@ KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
 FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of its questions 0 to 3
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
+LEARNED = 0.9  # of held-out questions: the task makes room for the next
 
 Shot = tuple[str, str]  # question, answer
 Rewards = tuple[float, ...] | Skipped
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def in_tags(text: str) -> str:
@@ -150,16 +154,19 @@ class ScoredEnvironment:
         tasks: Sequence[str],
         scoring: Scoring,
         rule: RewardRule,
-        answers: Answers,
+        answers: Answers = WHOLE,
+        turns: int = 1,
+        probe: Sequence[contract.Turn] = (),
     ) -> None:
+        """`turns` and `probe` are those of a source of episodes."""
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
-        self.swarm = ""  # of no peer
-        self.salt = ""  # of questions that a digest must not give away
+        self.swarm = self.salt = ""  # of no peer; of questions that a digest must not give away
         self.notes: Sequence[tuple[bool, str]] = ()
         self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
-        self._known = Catalogue({name: (version, catalogue)})
+        self._known = Catalogue({name: (version, catalogue)}, {name: turns} if turns > 1 else {})
         self._rule, self._answers = rule, answers
+        self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
         self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
@@ -175,8 +182,8 @@ class ScoredEnvironment:
         begin at different tasks, so that a swarm covers all tasks."""
         if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
             raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
-        seed_of = fixed_seed if author == EVALUATION else partial(question_seed, self.swarm)
-        tasks = self.tasks if author == EVALUATION else self.asked
+        seed_of = fixed_seed if author == HELD_OUT else partial(question_seed, self.swarm)
+        tasks = self.tasks if author == HELD_OUT else self.asked
         whole, seed = len(tasks), seed_of(author, now)
         first = (seed_of(author, Round(0)) + now * count) % whole if count % whole else 0
         return [self._question(tasks[(first + k) % whole], seed, k) for k in range(count)]
@@ -187,31 +194,22 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        known = {q: self._refused(q) or self._prompts.use(q) for q in questions}
-        missing = [question for question, prompt in known.items() if prompt is None]
-        found: dict[Question, str | Skipped] = {}
+        found = {q: known for q in questions if (known := self._refused(q) or self._prompts.use(q)) is not None}
+        missing = [q for q in dict.fromkeys(questions) if q not in found]
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = self._shown(question, reply) if isinstance(reply, str) else _skipped(reply)
-            self._prompts[question] = found[question]
-        return [found[q] if (prompt := known[q]) is None else prompt for q in questions]
+            prompt = self._shown(question, reply) if isinstance(reply, str) else skipped(reply)
+            found[question] = self._prompts[question] = prompt
+        return [found[q] for q in questions]
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        results: list[Rewards | None] = []
-        missing: dict[bytes, tuple[Question, tuple[str, ...]]] = {}
-        keys = [_key(question, texts) for question, texts in completions]
-        for key, (question, texts) in zip(keys, completions, strict=True):
-            known = self._refused(question) or self._rewards.use(key)
-            if known is None:
-                missing[key] = (question, tuple(map(self._answers.read, texts)))
-            results.append(known)
-        replies = self.scoring.ask([self._item(question, texts) for question, texts in missing.values()])
-        found: dict[bytes, Rewards] = {
-            key: self._rule.rewards(reply) if isinstance(reply, tuple) else _skipped(reply)
-            for key, reply in zip(missing, replies, strict=True)
-        }
-        for key, rewards in found.items():
-            self._rewards[key] = rewards
-        return [found[key] if result is None else result for key, result in zip(keys, results, strict=True)]
+        asked = {_key(*each): each for each in completions}
+        found = {key: known for key, (q, _) in asked.items() if (known := self._refused(q) or self._rewards.use(key))}
+        missing = {key: each for key, each in asked.items() if key not in found}
+        items = [self._item(question, tuple(map(self._answers.read, texts))) for question, texts in missing.values()]
+        for key, reply in zip(missing, self.scoring.ask(items), strict=True):
+            rewards = self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
+            found[key] = self._rewards[key] = rewards
+        return [found[_key(*each)] for each in completions]
 
     def turns(self, question: Question) -> int:
         return self._known.turns(question)
@@ -280,83 +278,94 @@ class ScoredEnvironment:
         return question.dataset, question.config_id, question.seed, question.index, asked
 
 
-def _skipped(reply: Reply) -> Skipped:
+def skipped(reply: Reply) -> Skipped:
+    """The reason that a scoring process gave. AssertionError where it gave none."""
     assert isinstance(reply, Skipped), "the scoring process returns text for a prompt and scores for completions"
     return reply
 
 
 def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
-    asked = (question.dataset, question.config_id, question.seed, question.index, tuple(texts))
-    return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
+    return hashlib.sha256(repr((question, *texts)).encode("utf-8", "backslashreplace")).digest()
 
 
-class EpisodicEnvironment(ScoredEnvironment):
-    """Some tasks of an `EpisodeSource`. Its prompts are shown as they are, and its turns are read by itself alone."""
+class Mixture:
+    """Takes an equal share of the questions from each environment. All peers must use the same names."""
 
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        catalogue: Tasks,
-        tasks: Sequence[str],
-        scoring: Scoring,
-        rule: RewardRule,
-        turns: int,
-        probe: Sequence[contract.Turn],
-    ) -> None:
-        """`turns` and `probe`: those of the source."""
-        super().__init__(name, version, catalogue, tasks, scoring, rule, WHOLE)
-        self._known = Catalogue({name: (version, catalogue)}, {name: turns})
-        self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
+    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
+        """`at_once`: tasks of each that are asked at a time; 0 for all."""
+        self._environments, self._at_once = dict(environments), at_once
+        self.notes = [note for each in environments.values() for note in each.notes]
 
-    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        openings = self.prompts([question for question, _ in asked])
-        found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
-        places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
-        items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]
-        for place, reply in zip(places, self.scoring.ask(items), strict=True):
-            found[place] = self._played(str(openings[place]), reply) if isinstance(reply, list) else _skipped(reply)
-        return found
-
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        """Of episodes of one turn without calls."""
-        plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        """Questions that do not divide evenly go to the environments in turn, round by round."""
+        names = list(self._environments)
+        share, rest = divmod(count, len(names))
+        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
         return [
-            each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
-            for each in plays
+            question
+            for name, environment in self._environments.items()
+            for question in environment.sample(author, now, share + (name in lucky))
         ]
 
-    def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
-        """What the scoring process said of the episodes of one question, with rewards in place of scores."""
-        return tuple(
-            Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
-            if isinstance(each, Replay)
-            else Skipped(AFTER_THE_END)
-            for each in reply
+    def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
+        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
+        as it asks at once, that are not learned yet; all of it where every one is learned."""
+        chosen: list[str] = []
+        for environment in self._environments.values():
+            if self._at_once:
+                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
+                environment.asked = tuple(left[: self._at_once]) or environment.tasks
+            chosen += map("/".join, environment.asked)
+        return tuple(chosen)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        known = [each.catalogue for each in self._environments.values()]
+        return Catalogue(
+            {name: entry for each in known for name, entry in each.environments.items()},
+            {name: turns for each in known for name, turns in each.several.items()},
         )
 
-    def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
-        places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
-        asked, played = (self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes))
-        return [
-            [opening, *(text for each in found if isinstance(each, Replay) for text in _told(opening, each))]
-            if isinstance(opening, str) and isinstance(found, list)
-            else []
-            for opening, found in zip(asked, played, strict=True)
-        ]
+    def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
+
+    def turns(self, question: Question) -> int:
+        return self.catalogue.turns(question)
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return self._asked(lambda each: each.play, asked, [q.environment for q, _ in asked])
+
+    def close(self) -> None:
+        for environment in self._environments.values():
+            environment.close()
+
+    def _asked(
+        self,
+        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
+        items: Sequence[A],
+        names: Sequence[str],
+    ) -> list[R | Skipped]:
+        """Replies to all items, each of the environment of its name."""
+        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
+        for name, environment in self._environments.items():
+            if places := [place for place, asked in enumerate(names) if asked == name]:
+                replies = _guarded(method(environment), [items[place] for place in places])
+                for place, reply in zip(places, replies, strict=True):
+                    results[place] = reply
+        return results
 
 
-def _told(opening: str, replay: Replay) -> tuple[str, str]:
-    return f"{abs(replay.score):.6f}", _trace(opening, replay)
-
-
-def _trace(opening: str, replay: Replay) -> str:
-    return codec.trace(opening, replay.observations, replay.done)
-
-
-def _plain(turns: Sequence[Turn]) -> tuple[contract.Turn, ...]:
-    return tuple(
-        contract.Turn(turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls))
-        for turn in turns
-    )
+def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
+    """If an environment raises, its groups of this round are skipped, counted by the kind of error. Only a user's
+    mistake ends the run, such as a scoring process that cannot start: it would recur in every round."""
+    try:
+        replies = ask(asked)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever an environment from outside may raise
+        return [Skipped(f"environment raised {type(error).__name__}")] * len(asked)
+    return list(replies)

@@ -11,7 +11,7 @@ from functools import partial
 from rich.console import Console
 
 from protocol.messages import PeerId
-from swarm_node.environments.registry import Mixture, leaving
+from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.checkpoints import Keeper, Kept
@@ -86,7 +86,5 @@ def warn(telemetry: Telemetry, learner: Learner, environment: Mixture) -> None:
         telemetry.emit((Warned if warning else Notice)(text))
     if learner.plan and not learner.plan.fits:
         telemetry.emit(Warned(learner.plan.lines()[0]))
-    if told := leaving(learner.config):
-        telemetry.emit(Notice(told))
     if not all((layers := sandbox.layers()).values()):
         telemetry.emit(Warned(sandbox.describe(layers)))

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.registry import Mixture, build_environment, tasks_of
+from swarm_node.environments.registry import build_environment, tasks_of
+from swarm_node.environments.scored import Mixture
 from swarm_node.node.episodes import complete, scores
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped

@@ -2,14 +2,20 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Annotated
 
+from protocol.messages import Round, Turn
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.registry import conversation, is_task
+from swarm_node.environments.kinds import EVALUATION, split_task
+from swarm_node.environments.registry import build_environment, kinds, with_environment
 from swarm_node.extensions.dataset.environment import Facts, read
 from swarm_node.extensions.dataset.settings import DatasetConfig
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.transcript import parse
+from swarm_node.settings import LearningConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.sections import Alias
 
@@ -77,3 +83,31 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
 
 
 DATASET = Command(LookConfig, PAGE, command)
+
+
+def is_task(name: str) -> bool:
+    """Whether a kind of environment that is installed offers this task."""
+    dataset, config_id = split_task(name)
+    return any(config_id in kind.tasks.get(dataset, ()) for kind in kinds(()))
+
+
+def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
+    """What the environment answers to each line of `said`, which may hold calls, and in the end the reward. UserError
+    where a question of this task has one turn, or cannot be played."""
+    with closing(build_environment(with_environment(LearningConfig(), tasks=(task,)))) as environment:
+        (question,) = environment.sample(EVALUATION, Round(0), 1)
+        if environment.turns(question) == 1:
+            raise UserError(f"a question of {task} has one turn: swarm-node model eval asks some")
+        turns, score = list[Turn](), 0.0
+        yield f"environment: {environment.prompts([question])[0]}"
+        for line in said:
+            turns.append(parse(line.rstrip("\n")))
+            (plays,) = environment.play([(question, [turns])])
+            played = plays if isinstance(plays, Skipped) else plays[0]
+            if isinstance(played, Skipped):
+                raise UserError(f"{task} cannot be played: {played.reason}")
+            score = played.score
+            yield from (f"environment: {printable(text, 4096)}" for text in played.observations[-1])
+            if played.done or len(turns) == environment.turns(question):
+                break
+        yield f"reward {score:g}"

@@ -3,24 +3,72 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from protocol.messages import Question
+from protocol.messages import PeerId, Question, Round
 from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.rewards import DIGITS
-from swarm_node.environments.scored import Rewards
+from swarm_node.environments.kinds import EVALUATION, Asking, EnvironmentKind
+from swarm_node.environments.rewards import DIGITS, RewardRule
+from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.forms import MARKS
-from swarm_node.extensions.dataset.questions import TRAIN
+from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
-from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
-from swarm_node.rollouts.groups import Skipped, Tasks
-from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
+from swarm_node.scoring.client import Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig, section_of
+
+
+def tasks_of(name: str) -> Tasks:
+    """Both tasks of an environment of this name."""
+    return MappingProxyType({name: (TRAIN, HELD_OUT)})
+
+
+class SplitEnvironment(ScoredEnvironment):
+    """Peers ask the questions to train on; who evaluates gets those held out, each once."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        held_out: int,
+        tasks: Sequence[str],
+        scoring: Scoring,
+        settings: EnvironmentConfig,
+        folder: "TemporaryDirectory[str]",
+        form: str = "whole",
+    ) -> None:
+        """`folder`: what its scoring processes read; it goes with the environment. `form`: of answers, where the
+        options name none."""
+        rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
+        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
+        self.count = held_out  # for `eval`
+        self._folder = folder
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What peers may ask: a group on a held-out question is refused, or it would be trained on."""
+        return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
+
+    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
+        if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:
+            return super().sample(author, now, count)
+        if not self.count:
+            raise UserError(f"no question is held out: raise --{self.name}.held-out, or add questions")
+        return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
+
+    def _shot_task(self, question: Question) -> tuple[str, str]:
+        return self.name, TRAIN
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
 
 NAME = "dataset"
 SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"

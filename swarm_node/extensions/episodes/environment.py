@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import EpisodicEnvironment
 from swarm_node.extensions.episodes import source
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
@@ -27,7 +27,7 @@ class EpisodesKind(EnvironmentKind):
         settings, of = config.environment, source
         scoring = ScoringClient(f"{__package__}.source", of.version, settings.time_limit)
         shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring)
-        return EpisodicEnvironment(*shown, scoring, rule, of.turns, of.probe)
+        return EpisodicEnvironment(*shown, scoring, rule, turns=of.turns, probe=of.probe)
 
 
 class SecondTryKind(EnvironmentKind):

@@ -16,9 +16,10 @@ from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.registry import Mixture, build_environment, tasks_of
+from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.node.defaults import newest, resolved
 from swarm_node.policy.named import say
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
@@ -67,7 +68,7 @@ def command(argv: list[str]) -> None:
     Console().print(table)
 
 
-def held_out(environment: Mixture, tasks: int) -> dict[str, list[str]]:
+def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
     """Some held-out prompts of each of so many tasks."""
     questions = environment.sample(EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND))
     found: dict[str, list[str]] = {}

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from protocol.messages import Round
-from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.arms import Cell, contributors
 from swarm_node.extensions.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.node_options import contributors
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import RoundReport, combined, mean
 from swarm_node.rollouts.interfaces import Participant

@@ -9,8 +9,7 @@ from pathlib import Path
 import psutil
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.arms import Cell, cell_config
-from swarm_node.extensions.simulation.node_options import node_config
+from swarm_node.extensions.simulation.arms import Cell, cell_config, node_config
 from swarm_node.extensions.simulation.progress import duration
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy import models

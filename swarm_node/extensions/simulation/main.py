@@ -14,7 +14,7 @@ from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes, write_json
-from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, parse_arm
+from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, contributors, node_config, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
@@ -22,7 +22,6 @@ from swarm_node.extensions.simulation.estimate import estimated
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.folder import ReportFolder
-from swarm_node.extensions.simulation.node_options import contributors, node_config
 from swarm_node.extensions.simulation.progress import SimulationTerminal
 from swarm_node.extensions.simulation.report import Report, build_report
 from swarm_node.extensions.simulation.settings import SimulationConfig

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from swarm_node.extensions.simulation.arms import Arm, Record, cell_config, parse_arms
+from swarm_node.extensions.simulation.arms import Arm, Record, cell_config, local_tasks, node_names, parse_arms
 from swarm_node.extensions.simulation.cell import total
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.learned import HeldOut, held_out
-from swarm_node.extensions.simulation.node_options import local_tasks, node_names
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.rollouts.groups import METRICS, mean

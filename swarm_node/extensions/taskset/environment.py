@@ -14,8 +14,8 @@ from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.extensions.dataset import elsewhere
+from swarm_node.extensions.dataset.environment import SplitEnvironment, tasks_of
 from swarm_node.extensions.dataset.questions import TRAIN
-from swarm_node.extensions.dataset.split import SplitEnvironment, tasks_of
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks

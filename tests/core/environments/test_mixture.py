@@ -7,7 +7,8 @@ import pytest
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import EVALUATION
-from swarm_node.environments.registry import Mixture, build_environment
+from swarm_node.environments.registry import build_environment
+from swarm_node.environments.scored import Mixture
 from swarm_node.rollouts.groups import Catalogue, Skipped
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 

@@ -11,9 +11,9 @@ import pytest
 from protocol import codec
 from protocol.admission import AdmissionRules, admit
 from protocol.messages import Call, Episode, PeerId, Reason, Rejected, RolloutGroup, Round, Turn
-from swarm_node.environments.registry import Mixture
+from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import EpisodicEnvironment
+from swarm_node.environments.scored import Mixture
 from swarm_node.network.process.messages import Rules
 from swarm_node.node.episodes import JUDGED, LEFT, Divergence
 from swarm_node.node.round import score_external
@@ -30,7 +30,8 @@ PEERS = [identity.peer_id for identity in IDENTITIES]
 
 def environment() -> EpisodicEnvironment:
     scoring = ScoringClient(HOSTILE, "hostile-1", 5.0, memory_limit=512)
-    made = EpisodicEnvironment("e", "hostile-1", TASKS, ["talk/any"], scoring, RewardRule("graded"), turns, probe)
+    common = "e", "hostile-1", TASKS, ["talk/any"], scoring, RewardRule("graded")
+    made = EpisodicEnvironment(*common, turns=turns, probe=probe)
     made.swarm = "s"
     return made
 

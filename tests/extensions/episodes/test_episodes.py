@@ -9,7 +9,7 @@ import pytest
 from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_out_text, question_seed
 from protocol.messages import NAME_PATTERN, Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
-from swarm_node.environments.registry import conversation
+from swarm_node.extensions.dataset.command import conversation
 from swarm_node.extensions.episodes.calculator import DEEPEST, calculate
 from swarm_node.extensions.episodes.environment import KIND, SECOND_TRY
 from swarm_node.extensions.episodes.source import begin

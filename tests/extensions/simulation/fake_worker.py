@@ -12,8 +12,8 @@ from random import Random
 
 from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.simulation.arms import node_config
 from swarm_node.extensions.simulation.engines.engine import Run
-from swarm_node.extensions.simulation.node_options import node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.extensions.simulation.worker import serve
 from swarm_node.rollouts.groups import RoundReport, StepReport

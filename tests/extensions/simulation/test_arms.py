@@ -1,8 +1,15 @@
 """What is compared and who takes part: arms and cells, options of `simulate`, and what each node is."""
 
 from swarm_node.environments.registry import tasks_of
-from swarm_node.extensions.simulation.arms import Arm, all_cells, cell_config, parse_arm
-from swarm_node.extensions.simulation.node_options import contributors, node_config, node_names
+from swarm_node.extensions.simulation.arms import (
+    Arm,
+    all_cells,
+    cell_config,
+    contributors,
+    node_config,
+    node_names,
+    parse_arm,
+)
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line

@@ -11,8 +11,8 @@ import pytest
 from protocol.identity import Identity
 from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
+from swarm_node.extensions.dataset.environment import SplitEnvironment
 from swarm_node.extensions.dataset.questions import TRAIN
-from swarm_node.extensions.dataset.split import SplitEnvironment
 from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.compile import compiled
 from swarm_node.extensions.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores

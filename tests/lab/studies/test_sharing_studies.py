@@ -9,9 +9,8 @@ pytest.importorskip("scipy", reason="extra studies")
 
 from lab.studies import candidates, equal_price, onset, runner, samplers
 from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spent, strongest
-from swarm_node.extensions.simulation.arms import all_cells, cell_config
+from swarm_node.extensions.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
 from swarm_node.extensions.simulation.main import check
-from swarm_node.extensions.simulation.node_options import all_tasks, local_tasks
 from tests.models import text_group
 
 OPTIONS = argparse.Namespace(quick=False, hostile=True)

@@ -11,11 +11,10 @@ from typing import Any
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, by_kind, right_answer, with_environment
-from swarm_node.extensions.simulation.arms import parse_arm
+from swarm_node.extensions.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
 from swarm_node.extensions.simulation.held_out import ask
-from swarm_node.extensions.simulation.node_options import all_tasks, identity, node_config
 from swarm_node.extensions.simulation.participation import DynamicSampling, LaggedNode
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.client import build_rules

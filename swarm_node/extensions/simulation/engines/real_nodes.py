@@ -22,13 +22,12 @@ import msgspec
 from swarm_node.common import private
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.arms import Cell
+from swarm_node.extensions.simulation.arms import Cell, identity, node_config
 from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.engines.engine import Engine, Run
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
 from swarm_node.extensions.simulation.memory_use import family, family_mb
-from swarm_node.extensions.simulation.node_options import identity, node_config
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.groups import RoundReport
