@@ -31,7 +31,8 @@ from swarm_node.scoring import contract
 from swarm_node.scoring.client import SET_VARIABLES, ScoringClient
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
-SOURCES = {"bisect/easy": "source", "calculator/hard": "source", "second_try.gcd/easy": "gym"}
+OURS = ("bisect/easy", "wordle/hard", "calculator/hard")
+SOURCES = {**dict.fromkeys(OURS, "source"), "second_try.gcd/easy": "gym"}
 TURNS, CHARS = 6, 40
 HASH_SEEDS = 4
 

@@ -1,4 +1,4 @@
-"""Questions of `episodes` for a scoring process: a number to guess, and arithmetic with a tool.
+"""Questions of `episodes` for a scoring process: a number or a word to guess, and arithmetic with a tool.
 
 Held-out questions are apart from all others by text: an address draws until it has a question of its own side.
 """
@@ -9,6 +9,7 @@ from random import Random
 
 from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.episodes.calculator import calculate
+from swarm_node.extensions.episodes.wordle import SHOWN, hidden_word
 from swarm_node.scoring.contract import Call, Episode, Step, Turn
 from swarm_node.scoring.playing import use
 
@@ -19,7 +20,7 @@ FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of fi
 CALCULATIONS = 4  # turns, the answer included
 SUMS = {"easy": (2, 99), "hard": (3, 999)}  # config id -> how many operators, the largest number
 TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
-tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS)}
+tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS), "wordle": tuple(SHOWN)}
 probe = (
     Turn("", (Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'), Call("calculate", "{}"), Call("x", "1"))),
     Turn("", (Call("calculate", '{"expression": "1 / (2 - 2)"}'),)),
@@ -102,7 +103,7 @@ def _sum(config_id: str, rng: Random) -> Sum:
     return Sum(text, calculate(text))
 
 
-_DRAWS: Mapping[str, Callable[[str, Random], Episode]] = {"bisect": _number, "calculator": _sum}
+_DRAWS: Mapping[str, Callable[[str, Random], Episode]] = {"bisect": _number, "calculator": _sum, "wordle": hidden_word}
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> Episode:

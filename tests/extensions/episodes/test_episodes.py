@@ -13,6 +13,7 @@ from swarm_node.extensions.dataset.command import conversation
 from swarm_node.extensions.episodes.calculator import DEEPEST, calculate
 from swarm_node.extensions.episodes.environment import KIND, SECOND_TRY
 from swarm_node.extensions.episodes.source import begin
+from swarm_node.extensions.episodes.wordle import WORDS, Wordle, compared
 from swarm_node.rollouts.groups import Played, Skipped
 from swarm_node.scoring.playing import ToolError
 from swarm_node.settings import EnvironmentConfig, LearningConfig
@@ -76,6 +77,25 @@ def test_whoever_halves_finds_the_number_and_whoever_does_not_hears_where_it_is(
             assert heard(wrong) == (["higher", "lower", "only a number"], True, 0.0)
             assert heard(calling) == (["error: no tool calculate, but none"], True, 1.0)
             assert late == Skipped("after the end")
+
+
+def test_a_guessed_word_is_compared_letter_by_letter_until_it_is_found() -> None:
+    marks = {"crane crane": "+++++", "speed erase": "?-??-", "eerie erase": "+-?-+", "geese these": "--+++"}
+    assert {pair: compared(*pair.split()) for pair in marks} == marks
+    assert len(set(WORDS)) == len(WORDS) and all(re.fullmatch("[a-z]{5}", word) for word in WORDS)
+    with closing(KIND.start(["wordle/easy"], GRADED)) as environment:
+        (question,) = environment.sample(PeerId("x"), Round(0), 1)
+        episode = begin("wordle", "easy", question.seed, question.index)
+        assert isinstance(episode, Wordle)
+        other = next(word for word in WORDS if compared(word, episode.word) == "-----")
+        episodes = [said(other, "no", f" {episode.word.upper()}\n"), said(other, "{}", *[other] * 4)]
+        found, missed = map(heard, environment.play([(question, episodes)])[0])
+        assert found == (["-----", "only a word of 5 letters"], True, 1.0)
+        assert missed == (["-----", "error: no tool calculate, but none", *["-----"] * 3], True, 0.0)
+        half = f"{episode.word[:4]}{'x' if episode.word[4] != 'x' else 'q'}"
+        ((near,),) = environment.play([(question, [said(half)])])
+        known = {place for line in episode.prompt.splitlines()[1:] for place in range(4) if line[-5:][place] == "+"}
+        assert heard(near) == (["++++-"], False, (4 - len(known)) / 10)
 
 
 def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:

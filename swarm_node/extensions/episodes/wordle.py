@@ -1,0 +1,64 @@
+"""A word of a list of ours to guess: after each guess the policy hears of each letter whether it is right."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from swarm_node.scoring.contract import Step, Turn
+from swarm_node.scoring.playing import use
+
+WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
+SHOWN = {"easy": 3, "hard": 1}  # config id -> words that the prompt compares with the hidden one
+LETTERS, GUESSES = 5, 6
+
+
+def compared(guess: str, word: str) -> str:
+    """Of each letter `+` in its place, `?` elsewhere in the word, as often as it is left there, `-` no more in it."""
+    left = Counter(hidden for one, hidden in zip(guess, word, strict=True) if one != hidden)
+    marks = ""
+    for one, hidden in zip(guess, word, strict=True):
+        elsewhere = one != hidden and left[one] > 0
+        left[one] -= elsewhere
+        marks += "+" if one == hidden else "?" if elsewhere else "-"
+    return marks
+
+
+@dataclass
+class Wordle:
+    """A guess is any five letters; one of another form counts, too."""
+
+    word: str
+    shown: tuple[str, ...]
+    left: int = GUESSES
+    found: bool = False
+
+    def __post_init__(self) -> None:
+        lines = [f"{each}: {compared(each, self.word)}" for each in self.shown]
+        told = f"Guess my word of {LETTERS} letters in {GUESSES} guesses. Of each letter you hear + in its place, "
+        self.prompt = "\n".join([told + "? elsewhere in the word, - not in it.", *lines])
+        self.known = {place for line in lines for place, mark in enumerate(line[-LETTERS:]) if mark == "+"}
+        self.given = len(self.known)
+
+    def step(self, turn: Turn) -> Step:
+        guess = turn.text.strip().lower()
+        self.left -= 1
+        self.found = guess == self.word
+        readable = len(guess) == LETTERS and guess.isascii() and guess.isalpha()
+        marks = compared(guess, self.word) if readable else ""
+        self.known |= {place for place, mark in enumerate(marks) if mark == "+"}
+        if self.found or not self.left:
+            return Step((), done=True)
+        if turn.calls:
+            return Step(tuple(use({}, call) for call in turn.calls))
+        return Step((marks or f"only a word of {LETTERS} letters",))
+
+    def score(self) -> float:
+        """Up to a half for letters that were found in their places."""
+        return 1.0 if self.found else (len(self.known) - self.given) / (2 * LETTERS)
+
+
+def hidden_word(config_id: str, rng: Random) -> Wordle:
+    """A word, and others that it is compared with."""
+    word, *others = rng.sample(WORDS, 1 + SHOWN[config_id])
+    return Wordle(word, tuple(others))
