@@ -24,9 +24,10 @@ def load(target: str) -> Any:
 
 
 def absolute(target: str) -> str:
-    """The same place with an absolute path if it names a file, for a process in another folder."""
-    where, colon, name = target.partition(":")
-    return os.path.abspath(where) + colon + name if where.endswith(".py") else target
+    """The same place with an absolute path if it names a file, also behind PLACE?, for a process in another folder."""
+    place, asked, named = target.rpartition("?")
+    where, colon, name = named.partition(":")
+    return place + asked + os.path.abspath(where) + colon + name if where.endswith(".py") else target
 
 
 @contextmanager

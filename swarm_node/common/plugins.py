@@ -78,7 +78,10 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME with the path of the module's file, if there is such a file in `folder`; any other name as it is."""
+    """MODULE:NAME with the path of the module's file, if there is such a file in `folder`, also behind ADAPTER:; any
+    other name as it is."""
     module, colon, attribute = name.partition(":")
+    if ":" in attribute:
+        return f"{module}:{located(attribute, folder)}"
     file = folder / (module.removesuffix(".py").replace(".", "/") + ".py")
     return f"{file.resolve()}:{attribute}" if colon and file.is_file() else name

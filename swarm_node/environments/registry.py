@@ -20,8 +20,15 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
     """First those that a configuration names, then those that ship. UserError if one cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
-    used = [shipped.pop(name, None) or PluggedKind(plugins.target(KIND, name)) for name in use]
+    used = [shipped.pop(name, None) or PluggedKind(_place(name)) for name in use]
     return (*used, *shipped.values())
+
+
+def _place(name: str) -> str:
+    """Where the class of an environment from outside is. ADAPTER:MODULE:NAME is one that another library knows: what is
+    registered among `adapters` gets MODULE:NAME. UserError for an unknown name."""
+    adapter, _, rest = name.partition(":")
+    return f"{plugins.target('adapters', adapter)}?{rest}" if ":" in rest else plugins.target(KIND, name)
 
 
 def with_environment(config: C, **changes: Any) -> C:

@@ -1,5 +1,6 @@
 """A word of a list of ours to guess: after each guess the policy hears of each letter whether it is right."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,18 @@ from swarm_node.scoring.playing import use
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
 SHOWN = {"easy": 3, "hard": 1}  # config id -> words that the prompt compares with the hidden one
 LETTERS, GUESSES = 5, 6
+TOLD = (
+    "Guess my word of 5 letters in 6 guesses. Of each letter you hear + in its place, ? elsewhere in it, - not in it."
+)
 
 
 def compared(guess: str, word: str) -> str:
     """Of each letter `+` in its place, `?` elsewhere in the word, as often as it is left there, `-` no more in it."""
-    left = Counter(hidden for one, hidden in zip(guess, word, strict=True) if one != hidden)
-    marks = ""
-    for one, hidden in zip(guess, word, strict=True):
-        elsewhere = one != hidden and left[one] > 0
-        left[one] -= elsewhere
-        marks += "+" if one == hidden else "?" if elsewhere else "-"
+    pairs, marks = list(zip(guess, word, strict=True)), ""
+    left = Counter(hidden for one, hidden in pairs if one != hidden)
+    for one, hidden in pairs:
+        marks += "+" if one == hidden else "?" if left[one] > 0 else "-"
+        left[one] -= one != hidden
     return marks
 
 
@@ -35,17 +38,15 @@ class Wordle:
 
     def __post_init__(self) -> None:
         lines = [f"{each}: {compared(each, self.word)}" for each in self.shown]
-        told = f"Guess my word of {LETTERS} letters in {GUESSES} guesses. Of each letter you hear + in its place, "
-        self.prompt = "\n".join([told + "? elsewhere in the word, - not in it.", *lines])
-        self.known = {place for line in lines for place, mark in enumerate(line[-LETTERS:]) if mark == "+"}
+        self.prompt = "\n".join([TOLD, *lines])
+        self.known = {place for line in lines for place in range(LETTERS) if line[place - LETTERS] == "+"}
         self.given = len(self.known)
 
     def step(self, turn: Turn) -> Step:
         guess = turn.text.strip().lower()
         self.left -= 1
         self.found = guess == self.word
-        readable = len(guess) == LETTERS and guess.isascii() and guess.isalpha()
-        marks = compared(guess, self.word) if readable else ""
+        marks = compared(guess, self.word) if re.fullmatch("[a-z]{5}", guess) else ""
         self.known |= {place for place, mark in enumerate(marks) if mark == "+"}
         if self.found or not self.left:
             return Step((), done=True)
