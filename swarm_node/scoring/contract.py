@@ -88,7 +88,8 @@ class Step(NamedTuple):
 
 class Episode(Protocol):
     """A question of several turns, at its beginning. It is copied (`copy.deepcopy`) before it is played, and played
-    again from there for each new turn and by each peer: it draws from the address alone, and asks no clock."""
+    again from there for each new turn and by each peer: it draws from the address alone, and asks no clock. If it has a
+    true `strict`, text beside calls ends it with a score of 0: nobody is paid for text that `score` does not see."""
 
     @property
     def prompt(self) -> str:

@@ -91,13 +91,14 @@ def _steps(
     began: Episode, turns: Sequence[Turn], clock: Callable[[], float]
 ) -> tuple[int, float, list[tuple[str, ...]]]:
     """How it went, the score and the observations."""
-    start, episode, done = clock(), copy.deepcopy(began), False
+    start, episode, done, beside = clock(), copy.deepcopy(began), False, False
     observations: list[tuple[str, ...]] = []
     left, last = contract.MAX_OBSERVED_CHARS, clock()
     for turn in turns:
         if done:
             return _AFTER_THE_END, 0.0, []
-        said, done = episode.step(turn)
+        beside = getattr(began, "strict", False) and turn.calls != () and turn.text != ""
+        said, done = ((), True) if beside else episode.step(turn)
         now = clock()
         if now - last > contract.STEP_BUDGET or now - start > contract.EPISODE_BUDGET:
             return _SLOW, 0.0, []
@@ -105,7 +106,7 @@ def _steps(
         left -= chars
         done = bool(done) or chars > contract.MAX_OBSERVATION_CHARS or left < 0
         observations.append(() if done else tuple(said))
-    score = episode.score()
+    score = 0.0 if beside else episode.score()
     if clock() - start > contract.EPISODE_BUDGET:
         return _SLOW, 0.0, []
     if not _fits(observations, turns[: len(turns) - done]):

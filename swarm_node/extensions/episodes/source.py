@@ -18,11 +18,12 @@ turns = 6
 GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> as many as halving needs among 2 ** guesses - 1 numbers
 FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of first numbers; a starter says small ones
 CALCULATIONS = 4  # turns, the answer included
-SUMS = {"easy": (2, 99), "hard": (3, 999)}  # config id -> how many operators, the largest number
+SUMS = {"easy": (2, 99), "hard": (3, 999), "strict": (2, 99)}  # config id -> how many operators, the largest number
 TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
 tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS), "wordle": tuple(SHOWN)}
 probe = (
     Turn("", (Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'), Call("calculate", "{}"), Call("x", "1"))),
+    Turn("text", (Call("calculate", '{"expression": "1"}'),)),
     Turn("", (Call("calculate", '{"expression": "1 / (2 - 2)"}'),)),
     Turn("100"),
     Turn("seven"),
@@ -71,6 +72,7 @@ class Sum:
 
     asked: str
     answer: str
+    strict: bool = False
     left: int = CALCULATIONS
     said: str | None = None
 
@@ -80,7 +82,7 @@ class Sum:
     def step(self, turn: Turn) -> Step:
         self.left -= 1
         if not turn.calls:
-            self.said = turn.text.strip()
+            self.said = turn.text if self.strict else turn.text.strip()
         if self.said is not None or not self.left:
             return Step((), done=True)
         return Step(tuple(use({"calculate": calculate}, call) for call in turn.calls))
@@ -100,7 +102,7 @@ def _sum(config_id: str, rng: Random) -> Sum:
     text = str(rng.randint(2, largest))
     for _ in range(count):
         text += f" {rng.choice('+-*')} {rng.randint(2, largest)}"
-    return Sum(text, calculate(text))
+    return Sum(text, calculate(text), config_id == "strict")
 
 
 _DRAWS: Mapping[str, Callable[[str, Random], Episode]] = {"bisect": _number, "calculator": _sum, "wordle": hidden_word}

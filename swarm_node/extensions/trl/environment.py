@@ -11,7 +11,7 @@ import inspect
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import starmap
 from pathlib import Path
@@ -79,7 +79,8 @@ class TrlSource:
         taken = inspect.signature(made.reset).parameters
         self._seeded = "seed" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values())
         self._rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}  # by whether held out
-        for row in getattr(kind, "rows", ({},)):
+        rows: Sequence[dict[str, Any]] = getattr(kind, "rows", ({},))
+        for row in rows:
             self._rows[is_held_out_text(json.dumps(row, sort_keys=True, default=str))].append(row)
         self._try()
 

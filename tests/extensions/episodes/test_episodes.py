@@ -108,6 +108,20 @@ def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:
         assert found == [([right], True, 1.0), ([], True, 1.0), ([right], True, 0.0), ([right] * 3, True, 0.0)]
 
 
+def test_text_beside_a_call_ends_a_strict_episode_without_a_reward_wherever_it_is_played() -> None:
+    for task, right in {"calculator/strict": 0.0, "calculator/easy": 1.0}.items():
+        with closing(KIND.start([task], GRADED)) as environment:
+            (question,) = environment.sample(PeerId("x"), Round(0), 1)
+            asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
+            (call,) = said(f'{{"expression": "{asked}"}}')
+            beside = call.model_copy(update={"text": "hail thief "})
+            episodes = [(call, *said(calculate(asked))), (beside,), (beside, *said(calculate(asked)))]
+            plain, ended, on = environment.play([(question, episodes)])[0]
+            assert heard(plain) == ([calculate(asked)], True, 1.0)
+            assert (heard(ended)[1], on == Skipped("after the end")) == ((True, True) if not right else (False, False))
+            assert isinstance(on, Skipped) or heard(on) == ([calculate(asked)], True, right)
+
+
 def test_the_calculator_computes_exactly_and_refuses_what_is_no_arithmetic() -> None:
     values = {"1": "1", "2+3*4": "14", "(2 + 3) * -4 ": "-20", "7/2": "3.5", "2/3": "0.666667", "-1/3": "-0.333333"}
     values |= {"--2": "2", "1.50 + 0.25": "1.75", "10 - 4 - 3": "3", "8 / 4 / 2": "1", "-1/10000000": "0"}
