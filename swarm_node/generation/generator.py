@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
 
@@ -80,6 +80,7 @@ class BatchGenerator:
         self._policy, self._config = policy, config
         self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
+        self._keeps, self._kept = False, cast(Decoder | None, None)  # whether a decoder goes on, and that one
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
@@ -98,14 +99,17 @@ class BatchGenerator:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         return self._behind([self._policy.encode_prompt(prompt) for prompt in prompts], group_size, stream)
 
-    def generate_turn(
+    def turns(self) -> Turns:
+        """See interfaces.Generator. One decoder takes all turns, and so knows the contexts of the turn before."""
+        turning = copy(self)
+        turning._stops, turning._keeps = self._turn_stops, True
+        return turning._turn
+
+    def _turn(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
-        """See interfaces.Generator."""
-        turning = copy(self)
-        turning._stops = self._turn_stops
         encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
-        return turning._behind(encoded, group_size, stream)
+        return self._behind(encoded, group_size, stream)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
@@ -162,8 +166,12 @@ class BatchGenerator:
         drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
-        decoder, row = self._decoder_type(policy), to_device(active.flatten(), policy.device)
-        decoder = Distinct(decoder) if self._block == 1 else decoder
+        made, row = self._kept or self._decoder_type(policy), to_device(active.flatten(), policy.device)
+        if self._keeps:
+            self._kept = made
+            if isinstance(made, LlamaDecoder):
+                made.again = True
+        decoder = Distinct(made) if self._block == 1 else made
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():

@@ -99,7 +99,8 @@ def _scores(played: tuple[Played | Skipped, ...] | Skipped) -> tuple[float, ...]
 def play_out(environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str) -> Made:
     """Episodes of questions of several turns. A question is skipped where its first turns are not generated, or its
     environment fails."""
-    first = generator.generate_turn([prompt for _, prompt in asked], group_size, f"{stream}/turn 1")
+    generate = generator.turns()
+    first = generate([prompt for _, prompt in asked], group_size, f"{stream}/turn 1")
     failed = {place: made for place, made in enumerate(first) if isinstance(made, Skipped)}
     groups = [_begun(made) if isinstance(made, GeneratedGroup) else [] for made in first]
     going = [(place, live) for place, group in enumerate(groups) for live in group]
@@ -115,7 +116,7 @@ def play_out(environment: Environment, generator: Generator, asked: Asked, group
             live.hear(generator.encode_observations(_said(live), live.context[-1]))
         turn += 1
         contexts = [live.context for _, live in going]
-        written = generator.generate_turn(contexts, 1, f"{stream}/turn {turn}") if going else []
+        written = generate(contexts, 1, f"{stream}/turn {turn}") if going else []
         # One that cannot go on is over: its context has no room, say.
         going = [one for one, made in zip(going, written, strict=True) if _took(one[1], made)]
     return [failed.get(place) or _finished(group) for place, group in enumerate(groups)]

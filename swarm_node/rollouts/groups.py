@@ -3,7 +3,7 @@
 Plain data, no torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_type_hints
 
@@ -77,6 +77,10 @@ class ExternalGroup:
     @property
     def question(self) -> Question:
         return self.group.question
+
+
+# Of contexts (a prompt, or the ids of one and of all that followed), the size of a group and the name of the stream.
+Turns = Callable[[Sequence[str | Sequence[int]], int, str], list[GeneratedGroup | Skipped]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from swarm_node.rollouts.groups import (
     ScoredGroup,
     Skipped,
     StepReport,
+    Turns,
 )
 
 
@@ -64,11 +65,9 @@ class Generator(Protocol):
         completions."""
         ...
 
-    def generate_turn(
-        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
-        """The same for turns of episodes, which also end with a call. A context is a prompt, or the ids of a prompt and
-        of all that followed it."""
+    def turns(self) -> Turns:
+        """What generates one turn after another of some episodes, as `generate` does; a call ends a turn, too. It may
+        remember the contexts of the turn before, so nothing trains until the last turn."""
         ...
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:

@@ -32,7 +32,7 @@ from swarm_node.generation.pacing import Pace
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
@@ -105,11 +105,9 @@ class VllmGenerator:
         round begins with it anew; where it never worked, or has not for three rounds, UserError."""
         return self._behind(prompts, group_size, stream, self._stops)
 
-    def generate_turn(
-        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    def turns(self) -> Turns:
         """See interfaces.Generator. The server keeps what it knows of the tokens before."""
-        return self._behind(contexts, group_size, stream, self._turn_stops)
+        return partial(self._behind, stops=self._turn_stops)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""

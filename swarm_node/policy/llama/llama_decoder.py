@@ -110,12 +110,16 @@ class LlamaDecoder:
         self._bias = torch.empty(0)  # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
         self._new = 0  # tokens for which there was room since prefill
         self._most = 0  # there will ever be
+        self.again = False  # whether prompts that begin as these will follow
+        self._before: dict[tuple[int, ...], Sequence[int]] = {}  # prompts of the prefill before, and their columns
+        self._columns: list[tuple[Tensor, Tensor]] = []  # their keys and values in each layer, [columns, kv, dim]
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """What prompts begin with in common is fed once. Only attention later sees pads."""
+        """What prompts begin with in common is fed once, and not again what was a prompt of the prefill before. Only
+        attention later sees pads."""
         asked, longest = len(prompts), max(map(len, prompts))
         tree, found = grow(prompts, self._device)
         # Pads repeat the last token, since a weight of 0 does not hide a NaN, and that one is the prompt's own.
@@ -124,15 +128,26 @@ class LlamaDecoder:
         real = torch.arange(longest, device=self._device) < lengths[:, None]
         self._prefix, self._new, self._most, self._some = [], 0, max_new, None
         self._at.zero_()
-        cos, sin = self._rope_table(tree.positions_L)
+        known, old = self._known(prompts, found)
+        fresh = torch.ones_like(tree.ids_L).index_fill_(0, known, 0).nonzero()[:, 0] if len(known) else None
+        fed = slice(None) if fresh is None else fresh
+        before, self._columns = self._columns, []
+        cos, sin = self._rope_table(tree.positions_L[fed])
 
-        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            if fresh is not None:
+                q, k, v = (_spread(x, fresh, len(tree.ids_L)) for x in (q, k, v))
+                for x, past in zip((k, v), before[index], strict=True):
+                    x.index_copy_(0, known, past[old])
+            if self.again:
+                self._columns.append((k.clone(), v.clone()))
             keys, values = (x[columns].transpose(1, 2).flatten(0, 1) for x in (k, v))  # [P * kv, longest, dim]
             self._prefix.append((keys.transpose(1, 2).contiguous(), values.contiguous()))
             q, k, v = (x.to(self._attended) for x in (q, k, v))
-            return tree_attention.attend(q, k, v, tree).flatten(1).to(self._dtype)
+            return tree_attention.attend(q, k, v, tree)[fed].flatten(1).to(self._dtype)
 
-        hidden = self._forward(self._embedding[tree.ids_L], cos, sin, attend, columns[:, -1])
+        last = columns[:, -1] if fresh is None else torch.searchsorted(fresh, columns[:, -1].contiguous())
+        hidden = self._forward(self._embedding[tree.ids_L[fed]], cos, sin, attend, last)
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
         self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
         nothing = bias.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
@@ -140,6 +155,19 @@ class LlamaDecoder:
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
         self._cos, self._sin = self._rope_table(positions.expand(asked, group_size, max_new))
         return self._head(hidden).repeat_interleave(group_size, 0)
+
+    def _known(self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Columns that the prefill before has had, and which they were there; none that is a prompt's last one."""
+        lengths = sorted({len(head) for head in self._before}, reverse=True)
+        same: dict[int, int] = {}
+        for prompt, own in zip(prompts, found, strict=True):
+            heads = (tuple(prompt[:length]) for length in lengths)
+            same |= zip(own, next((self._before[head] for head in heads if head in self._before), ()), strict=False)
+        for prompt, own in zip(prompts, found, strict=True):
+            same.pop(own[len(prompt) - 1], None)
+        pairs = zip(map(tuple, prompts), found, strict=True)
+        self._before = {prompt: own[: len(prompt)] for prompt, own in pairs if self.again}
+        return to_device([*same], self._device).long(), to_device([*same.values()], self._device).long()
 
     @torch.inference_mode()
     def reserve(self, tokens: int) -> None:

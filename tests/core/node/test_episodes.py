@@ -14,6 +14,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import complete
 from swarm_node.node.round import read_waiting, write_waiting
 from swarm_node.policy.batch import tokenise
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.transcript import parse, results
 from swarm_node.settings import GenerationConfig
@@ -27,8 +28,11 @@ def policy():
     return tiny_policy("Llama", eos=MANY_EOS)
 
 
-def played(policy, environment=None, asked=QUESTIONS, tokens: int = 6, size: int = 6) -> list[GeneratedGroup | Skipped]:
+def played(
+    policy, environment=None, asked=QUESTIONS, tokens: int = 6, size: int = 6, decoder=LlamaDecoder
+) -> list[GeneratedGroup | Skipped]:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=tokens))
+    generator._decoder_type = decoder
     return complete(environment or Guessing(), generator, asked, size, "s")
 
 
@@ -58,6 +62,25 @@ def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> Non
             assert len(tokens.versions) == len(tokens.ids)
     assert {1, 4} < lengths
     assert played(policy) == groups
+
+
+def test_a_turn_is_generated_from_what_is_new_as_from_the_whole_transcript(policy) -> None:
+    fed: dict[bool, list[int]] = {True: [], False: []}
+
+    class Counted(LlamaDecoder):
+        def _forward(self, x, cos, sin, attend, wanted=None):
+            fed[self.again] += [len(x)] * (wanted is not None)
+            return super()._forward(x, cos, sin, attend, wanted)
+
+    class Forgetting(Counted):
+        again = property(lambda self: False, lambda self, value: None)
+
+    remembered, forgotten = (played(policy, decoder=kind) for kind in (Counted, Forgetting))
+    for one, other in zip(remembered, forgotten, strict=True):
+        assert [each.ids for each in one.tokens] == [each.ids for each in other.tokens]
+    new, whole = fed[True], fed[False]
+    assert len(new) == len(whole) == 4 and new[0] == whole[0]
+    assert all(less < 0.8 * more for less, more in zip(new[2:], whole[2:], strict=True))
 
 
 def test_an_episode_ends_where_it_is_done_cut_off_or_has_had_its_turns(policy) -> None:
