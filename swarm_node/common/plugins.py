@@ -78,8 +78,7 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME with the path of the module's file, if there is such a file in `folder`, also behind ADAPTER:; any
-    other name as it is."""
+    """MODULE:NAME, also behind ADAPTER:, with the path of the module's file in `folder`; any other name as it is."""
     module, colon, attribute = name.partition(":")
     if ":" in attribute:
         return f"{module}:{located(attribute, folder)}"

@@ -25,8 +25,7 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def _place(name: str) -> str:
-    """Where the class of an environment from outside is. ADAPTER:MODULE:NAME is one that another library knows: what is
-    registered among `adapters` gets MODULE:NAME. UserError for an unknown name."""
+    """Where a class from outside is. An adapter gets the rest of ADAPTER:MODULE:NAME. UserError for an unknown name."""
     adapter, _, rest = name.partition(":")
     return f"{plugins.target('adapters', adapter)}?{rest}" if ":" in rest else plugins.target(KIND, name)
 

@@ -97,25 +97,22 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        return self._behind([self._policy.encode_prompt(prompt) for prompt in prompts], group_size, stream)
+        return self._behind(prompts, group_size, stream)
 
     def turns(self) -> Turns:
         """See interfaces.Generator. One decoder takes all turns, and so knows the contexts of the turn before."""
         turning = copy(self)
         turning._stops, turning._keeps = self._turn_stops, True
-        return turning._turn
-
-    def _turn(
-        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
-        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
-        return self._behind(encoded, group_size, stream)
+        return turning._behind
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
-    def _behind(self, encoded: list[list[int]], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+    def _behind(
+        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
+        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
@@ -167,10 +164,9 @@ class BatchGenerator:
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         made, row = self._kept or self._decoder_type(policy), to_device(active.flatten(), policy.device)
-        if self._keeps:
-            self._kept = made
-            if isinstance(made, LlamaDecoder):
-                made.again = True
+        self._kept = made if self._keeps else None
+        if isinstance(made, LlamaDecoder):
+            made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]

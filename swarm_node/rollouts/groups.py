@@ -52,6 +52,8 @@ class Played:
 
 ToPlay = tuple[Question, Sequence[Sequence[Turn]]]  # episodes of a question, as far as they are generated
 Plays = tuple[Played | Skipped, ...] | Skipped
+# Of contexts (a prompt, or the ids of one and of all that followed), the size of a group and the name of the stream.
+Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["GeneratedGroup | Skipped"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,6 @@ class ExternalGroup:
     @property
     def question(self) -> Question:
         return self.group.question
-
-
-# Of contexts (a prompt, or the ids of one and of all that followed), the size of a group and the name of the stream.
-Turns = Callable[[Sequence[str | Sequence[int]], int, str], list[GeneratedGroup | Skipped]]
 
 
 @dataclass(frozen=True, slots=True)

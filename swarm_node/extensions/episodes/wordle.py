@@ -11,10 +11,7 @@ from swarm_node.scoring.playing import use
 
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
 SHOWN = {"easy": 3, "hard": 1}  # config id -> words that the prompt compares with the hidden one
-LETTERS, GUESSES = 5, 6
-TOLD = (
-    "Guess my word of 5 letters in 6 guesses. Of each letter you hear + in its place, ? elsewhere in it, - not in it."
-)
+TOLD = "Guess my word of 5 letters in 6 guesses. Of each letter you hear: + in its place, ? elsewhere, - not in it."
 
 
 def compared(guess: str, word: str) -> str:
@@ -33,13 +30,12 @@ class Wordle:
 
     word: str
     shown: tuple[str, ...]
-    left: int = GUESSES
+    left: int = 6
     found: bool = False
 
     def __post_init__(self) -> None:
-        lines = [f"{each}: {compared(each, self.word)}" for each in self.shown]
-        self.prompt = "\n".join([TOLD, *lines])
-        self.known = {place for line in lines for place in range(LETTERS) if line[place - LETTERS] == "+"}
+        self.prompt = "\n".join([TOLD, *(f"{each}: {compared(each, self.word)}" for each in self.shown)])
+        self.known = {place for each in self.shown for place in range(5) if each[place] == self.word[place]}
         self.given = len(self.known)
 
     def step(self, turn: Turn) -> Step:
@@ -47,16 +43,16 @@ class Wordle:
         self.left -= 1
         self.found = guess == self.word
         marks = compared(guess, self.word) if re.fullmatch("[a-z]{5}", guess) else ""
-        self.known |= {place for place, mark in enumerate(marks) if mark == "+"}
+        self.known |= {found.start() for found in re.finditer(r"\+", marks)}
         if self.found or not self.left:
             return Step((), done=True)
         if turn.calls:
             return Step(tuple(use({}, call) for call in turn.calls))
-        return Step((marks or f"only a word of {LETTERS} letters",))
+        return Step((marks or "only a word of 5 letters",))
 
     def score(self) -> float:
         """Up to a half for letters that were found in their places."""
-        return 1.0 if self.found else (len(self.known) - self.given) / (2 * LETTERS)
+        return 1.0 if self.found else (len(self.known) - self.given) / 10
 
 
 def hidden_word(config_id: str, rng: Random) -> Wordle:

@@ -1,9 +1,8 @@
-"""An environment that was written for the `environment_factory` of TRL's GRPOTrainer, as a source of episodes:
-`--environment.use trl:MODULE:CLASS`. Neither TRL nor torch is needed.
+"""An environment written for `environment_factory` of TRL's GRPOTrainer as a source of episodes, `trl:MODULE:CLASS`.
 
-It runs in scoring processes and their sandboxed children alone. `reset` begins an episode, public methods are tools, a
-turn without calls ends it, and `get_reward()` or else the attribute `reward` is its score in [0, 1]. `reset` gets one
-of the class's `rows`, if it has some, and a `seed`, if it takes one. The address seeds `random` before each turn.
+It runs in scoring processes and their sandboxed children alone, without TRL. Public methods are tools, a turn without
+calls ends an episode, and `get_reward()` or else the attribute `reward` is its score in [0, 1]. `reset` gets one of the
+class's `rows`, if it has some, and a `seed`, if it takes one. The address seeds `random` before each turn.
 """
 
 import hashlib
@@ -13,7 +12,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +20,10 @@ from swarm_node.common import loading
 from swarm_node.scoring import playing
 from swarm_node.scoring.contract import Call, Step, Turn
 
-TURNS = 16
 CALLING = 'Call a tool by <call>{"name": NAME, "arguments": {ARGUMENT: VALUE}}</call>. Tools:'
 OUTSIDE = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.")
 ALONE = "peers cannot play it again: train alone on it, by TRL itself"
-SAMPLES: Mapping[str, object] = {"int": 1, "float": 1.0, "bool": True}  # by annotation, for the probe; else a text
-
-_seen: list[str] | None = None  # what an environment has tried outside its process, while that is watched
-
-
-class Unplayable(Exception):
-    """No peer could play this environment again."""
+_watching: list[list[str]] = []  # what an environment tries outside its process
 
 
 class TrlEpisode:
@@ -43,7 +34,7 @@ class TrlEpisode:
         said = made.reset(**row)
         asked = row.get("prompt", "")
         opening = (asked if isinstance(asked, str) else asked[-1]["content"]) + (said or "")
-        self.prompt = "\n".join([opening, CALLING, *starmap(_described, tools_of(made).items())])
+        self.prompt = "\n".join([opening, CALLING, *(_described(*each) for each in tools_of(made).items())])
 
     def step(self, turn: Turn) -> Step:
         if not turn.calls:
@@ -60,22 +51,21 @@ class TrlEpisode:
 class TrlSource:
     """Implements contract.EpisodeSource. Its version is a digest of the file that defines the class."""
 
-    turns = TURNS
+    turns = 16
 
     def __init__(self, place: str) -> None:
-        """`place`: MODULE:CLASS. Raises Unplayable, and whatever the class raises."""
+        """`place`: MODULE:CLASS. ValueError for what no peer can play, and whatever the class raises."""
         self._make: Callable[[], Any] = loading.load(place)
         with _watched():
             made = self._make()
         kind, tools = type(made), tools_of(made)
-        if not hasattr(made, "reset"):
-            raise Unplayable(f"{kind.__name__} has no reset")
         if any(map(inspect.iscoroutinefunction, [*tools.values(), getattr(made, "get_reward", None)])):
-            raise Unplayable(f"{kind.__name__} has methods that wait for others: {ALONE}")
+            raise ValueError(f"{kind.__name__} has methods that wait for others: {ALONE}")
         self.name = f"trl.{kind.__name__}"
         self.version = "sha256." + hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()[:32]
         self.tasks = {self.name: ("default",)}
-        self.probe = (*(Turn("", (call,)) for call in starmap(_sample, tools.items())), Turn("0"))[-8:]
+        samples = {name: dict.fromkeys(inspect.signature(tool).parameters, "1") for name, tool in tools.items()}
+        self.probe = (*(Turn("", (Call(name, json.dumps(each)),)) for name, each in samples.items()), Turn("0"))[-8:]
         taken = inspect.signature(made.reset).parameters
         self._seeded = "seed" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values())
         self._rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}  # by whether held out
@@ -95,16 +85,16 @@ class TrlSource:
             return TrlEpisode(self._make(), row | drawn, address)
 
     def _try(self) -> None:
-        """Plays the probe twice. Unplayable where it fails, goes otherwise the second time, or leaves its process."""
+        """Plays the probe twice. ValueError where it fails, goes otherwise the second time, or leaves its process."""
         found = list[tuple[str, bytes]]()
         for index in (0, 1, 2, 0, 1, 2):
             episode = self.begin(self.name, "default", 1, index)
             with _watched():
                 found.append((episode.prompt, playing.play(episode, [self.probe])))
             if isinstance(failed := playing.read(found[-1][1], [self.probe]), str):
-                raise Unplayable(f"{self.name}: {failed} in a trial")
+                raise ValueError(f"{self.name}: {failed} in a trial")
         if found[:3] != found[3:]:
-            raise Unplayable(f"{self.name} goes otherwise when it is played again, not by `random` alone: {ALONE}")
+            raise ValueError(f"{self.name} goes otherwise when it is played again, not by `random` alone: {ALONE}")
 
 
 def tools_of(made: Any) -> dict[str, Callable[..., object]]:
@@ -128,35 +118,25 @@ def _described(name: str, tool: Callable[..., object]) -> str:
     return f"- {name}({', '.join(inspect.signature(tool).parameters)}): {summary}"
 
 
-def _sample(name: str, tool: Callable[..., object]) -> Call:
-    """A call with arguments of the types that the tool names."""
-    needed = [each for each in inspect.signature(tool).parameters.values() if each.default is each.empty]
-    kinds = {each.name: str(getattr(each.annotation, "__name__", each.annotation)) for each in needed}
-    return Call(name, json.dumps({key: SAMPLES.get(kind, "a") for key, kind in kinds.items()}))
-
-
 def _audit(event: str, _arguments: object) -> None:
-    if _seen is not None and event.startswith(OUTSIDE):
-        _seen.append(event)
+    if _watching and event.startswith(OUTSIDE):
+        _watching[-1].append(event)
         raise PermissionError(ALONE)
 
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Sockets and processes are refused in the block, and Unplayable is raised behind it if it wanted some. What a
-    child does, its sandbox refuses."""
-    global _seen
-    seen: list[str] = []
-    _seen = seen
+    """Refuses sockets and processes; ValueError behind a block that wanted some. A child has a sandbox for that."""
+    _watching.append(seen := list[str]())
     try:
         yield
     except Exception:
         if not seen:
             raise
     finally:
-        _seen = None
+        _watching.pop()
     if seen:
-        raise Unplayable(f"it opens a socket or starts a process ({seen[0]}): {ALONE}")
+        raise ValueError(f"it opens a socket or starts a process ({seen[0]}): {ALONE}")
 
 
 sys.addaudithook(_audit)

@@ -1,10 +1,5 @@
 """A script with TRL's GRPOTrainer in a swarm: `pip install 'textswarm[trl]'`, and docs/how-to/trl.md.
 
-    with Swarm(config, external_groups=2) as swarm:
-        trainer = GRPOTrainer(model=..., args=..., train_dataset=swarm.dataset(rounds=100, questions=4),
-                              reward_funcs=swarm.reward, rollout_func=swarm.rollout)
-        trainer.train()
-
 Local groups are published as soon as they are scored. External ones take the places of local ones in a batch; their
 log-probs are not known, so, as in a node's training, the policy that trains counts as the one that wrote them.
 """

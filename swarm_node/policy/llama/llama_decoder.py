@@ -118,8 +118,7 @@ class LlamaDecoder:
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """What prompts begin with in common is fed once, and not again what was a prompt of the prefill before. Only
-        attention later sees pads."""
+        """What prompts, and those of the prefill before, begin with is fed once. Only attention later sees pads."""
         asked, longest = len(prompts), max(map(len, prompts))
         tree, found = grow(prompts, self._device)
         # Pads repeat the last token, since a weight of 0 does not hide a NaN, and that one is the prompt's own.
@@ -130,8 +129,7 @@ class LlamaDecoder:
         self._at.zero_()
         known, old = self._known(prompts, found)
         fresh = torch.ones_like(tree.ids_L).index_fill_(0, known, 0).nonzero()[:, 0] if len(known) else None
-        fed = slice(None) if fresh is None else fresh
-        before, self._columns = self._columns, []
+        fed, before, self._columns = slice(None) if fresh is None else fresh, self._columns, []
         cos, sin = self._rope_table(tree.positions_L[fed])
 
         def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -158,14 +156,11 @@ class LlamaDecoder:
 
     def _known(self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Columns that the prefill before has had, and which they were there; none that is a prompt's last one."""
-        lengths = sorted({len(head) for head in self._before}, reverse=True)
-        same: dict[int, int] = {}
-        for prompt, own in zip(prompts, found, strict=True):
-            heads = (tuple(prompt[:length]) for length in lengths)
-            same |= zip(own, next((self._before[head] for head in heads if head in self._before), ()), strict=False)
-        for prompt, own in zip(prompts, found, strict=True):
-            same.pop(own[len(prompt) - 1], None)
-        pairs = zip(map(tuple, prompts), found, strict=True)
+        pairs, same = [(tuple(prompt), own) for prompt, own in zip(prompts, found, strict=True)], dict[int, int]()
+        for prompt, own in pairs:
+            for length in sorted({len(head) for head in self._before}):
+                same |= zip(own, self._before.get(prompt[:length], ()), strict=False)
+        same = {column: old for column, old in same.items() if column not in {own[len(p) - 1] for p, own in pairs}}
         self._before = {prompt: own[: len(prompt)] for prompt, own in pairs if self.again}
         return to_device([*same], self._device).long(), to_device([*same.values()], self._device).long()
 

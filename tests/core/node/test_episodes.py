@@ -75,12 +75,10 @@ def test_a_turn_is_generated_from_what_is_new_as_from_the_whole_transcript(polic
     class Forgetting(Counted):
         again = property(lambda self: False, lambda self, value: None)
 
-    remembered, forgotten = (played(policy, decoder=kind) for kind in (Counted, Forgetting))
-    for one, other in zip(remembered, forgotten, strict=True):
-        assert [each.ids for each in one.tokens] == [each.ids for each in other.tokens]
-    new, whole = fed[True], fed[False]
-    assert len(new) == len(whole) == 4 and new[0] == whole[0]
-    assert all(less < 0.8 * more for less, more in zip(new[2:], whole[2:], strict=True))
+    groups = [played(policy, decoder=kind) for kind in (Counted, Forgetting)]
+    one, other = ([tokens.ids for group in each for tokens in group.tokens] for each in groups)
+    assert one == other and len(fed[True]) == len(fed[False]) == 4
+    assert all(new < 0.8 * whole for new, whole in zip(fed[True][2:], fed[False][2:], strict=True))
 
 
 def test_an_episode_ends_where_it_is_done_cut_off_or_has_had_its_turns(policy) -> None:

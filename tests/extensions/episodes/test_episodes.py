@@ -85,17 +85,14 @@ def test_a_guessed_word_is_compared_letter_by_letter_until_it_is_found() -> None
     assert len(set(WORDS)) == len(WORDS) and all(re.fullmatch("[a-z]{5}", word) for word in WORDS)
     with closing(KIND.start(["wordle/easy"], GRADED)) as environment:
         (question,) = environment.sample(PeerId("x"), Round(0), 1)
-        episode = begin("wordle", "easy", question.seed, question.index)
-        assert isinstance(episode, Wordle)
-        other = next(word for word in WORDS if compared(word, episode.word) == "-----")
-        episodes = [said(other, "no", f" {episode.word.upper()}\n"), said(other, "{}", *[other] * 4)]
-        found, missed = map(heard, environment.play([(question, episodes)])[0])
-        assert found == (["-----", "only a word of 5 letters"], True, 1.0)
-        assert missed == (["-----", "error: no tool calculate, but none", *["-----"] * 3], True, 0.0)
-        half = f"{episode.word[:4]}{'x' if episode.word[4] != 'x' else 'q'}"
-        ((near,),) = environment.play([(question, [said(half)])])
-        known = {place for line in episode.prompt.splitlines()[1:] for place in range(4) if line[-5:][place] == "+"}
-        assert heard(near) == (["++++-"], False, (4 - len(known)) / 10)
+        word = begin("wordle", "easy", question.seed, question.index).word
+        other = next(each for each in WORDS if compared(each, word) == "-----")
+        episodes = [said(other, "no", f" {word.upper()}\n"), said(other, "{}", *[other] * 4)]
+        missed = ["-----", "error: no tool calculate, but none", *["-----"] * 3], True, 0.0
+        found = [(["-----", "only a word of 5 letters"], True, 1.0), missed]
+        assert list(map(heard, environment.play([(question, episodes)])[0])) == found
+    near = Wordle("crane", ("crown",))
+    assert near.step(*said("crank")).observations == ("++++-",) and near.score() == 0.2
 
 
 def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:
@@ -108,18 +105,17 @@ def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:
         assert found == [([right], True, 1.0), ([], True, 1.0), ([right], True, 0.0), ([right] * 3, True, 0.0)]
 
 
-def test_text_beside_a_call_ends_a_strict_episode_without_a_reward_wherever_it_is_played() -> None:
-    for task, right in {"calculator/strict": 0.0, "calculator/easy": 1.0}.items():
-        with closing(KIND.start([task], GRADED)) as environment:
-            (question,) = environment.sample(PeerId("x"), Round(0), 1)
-            asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
-            (call,) = said(f'{{"expression": "{asked}"}}')
-            beside = call.model_copy(update={"text": "hail thief "})
-            episodes = [(call, *said(calculate(asked))), (beside,), (beside, *said(calculate(asked)))]
-            plain, ended, on = environment.play([(question, episodes)])[0]
-            assert heard(plain) == ([calculate(asked)], True, 1.0)
-            assert (heard(ended)[1], on == Skipped("after the end")) == ((True, True) if not right else (False, False))
-            assert isinstance(on, Skipped) or heard(on) == ([calculate(asked)], True, right)
+@pytest.mark.parametrize(("task", "strict"), [("calculator/strict", True), ("calculator/easy", False)])
+def test_text_beside_a_call_ends_a_strict_episode_without_a_reward_wherever_it_is_played(task, strict) -> None:
+    with closing(KIND.start([task], GRADED)) as environment:
+        (question,) = environment.sample(PeerId("x"), Round(0), 1)
+        asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
+        call, answer = said(f'{{"expression": "{asked}"}}', calculate(asked))
+        beside = call.model_copy(update={"text": "hail thief "})
+        plain, ended, on = environment.play([(question, [(call, answer), (beside,), (beside, answer)])])[0]
+        right = ([answer.text], True, 1.0)
+        assert heard(plain) == right and heard(ended)[1:] == (strict, 0.0)
+        assert on == Skipped("after the end") if strict else heard(on) == right
 
 
 def test_the_calculator_computes_exactly_and_refuses_what_is_no_arithmetic() -> None:

@@ -12,12 +12,7 @@ class Counter:
         self._target, self._count = target, 0
 
     def increment(self, step: int) -> int:
-        """
-        Add to the counter.
-
-        Args:
-            step: how much
-        """
+        """Add to the counter."""
         if step < 1:
             raise ValueError("only upwards")
         self._count += step
@@ -28,42 +23,26 @@ class Counter:
 
 
 class Guessing:
-    def __init__(self) -> None:
-        self.reward, self.done = 0.0, False
-
     def reset(self, **kwargs: object) -> str:
-        self.reward, self.done, self._word = 0.0, False, random.choice(["apple", "grape", "lemon"])
-        return f"Guess a fruit of {len(self._word)} letters."
+        self.reward, self._word = 0.0, random.choice(["apple", "grape", "lemon"])
+        return "Guess a fruit."
 
     def guess(self, word: str) -> str:
-        """Make a guess."""
-        if self.done:
+        if self.reward:
             raise ValueError("Game over.")
-        self.reward, self.done = float(word == self._word), word == self._word
-        return "Right." if self.done else f"Wrong, and {random.random():.3f} is a number."
+        self.reward = float(word == self._word)
+        return f"Right: {word}" if self.reward else f"Wrong, and {random.random():.3f} is a number."
 
 
 class Fetching(Guessing):
-    def guess(self, word: str) -> str:
-        """Ask a server."""
+    def fetch(self) -> str:
         return str(socket.create_connection(("localhost", 1)))
 
 
 class Clock(Guessing):
-    def guess(self, word: str) -> str:
-        """Tell the time."""
+    def read(self) -> str:
         return str(time.perf_counter_ns())
 
 
 class Waiting(Guessing):
-    async def wait(self) -> None:
-        """Wait."""
-
-
-class Silent:
-    def reset(self) -> None:
-        """No reward."""
-
-    def look(self) -> str:
-        """See nothing."""
-        return ""
+    async def wait(self) -> None: ...
