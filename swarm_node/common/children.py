@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from swarm_node.common import private
+from swarm_node.common.files import open_to_write
 
 Process = subprocess.Popen[bytes]
 
@@ -79,6 +79,6 @@ def ending(code: int) -> str:
 
 def _writable(path: Path, append: bool) -> BinaryIO:
     try:
-        return private.open_to_write(path, append=append)
+        return open_to_write(path, append=append)
     except OSError:
         return open(os.devnull, "wb")

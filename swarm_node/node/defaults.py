@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-from swarm_node.common import private
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
 from swarm_node.policy.models import check_model, is_starter
@@ -64,7 +64,7 @@ def model_of(folder: Path) -> Mapping[str, Any]:
     """The options of the model that this home, or this checkpoint, holds; nothing where it cannot be read."""
     try:
         newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
-        found = json.loads(private.read_plain(newest, STATE_BYTES))["extra"]["model"]
+        found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

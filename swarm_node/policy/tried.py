@@ -17,8 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from swarm_node.common import private
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 
 FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
@@ -99,7 +98,7 @@ def _described(device: torch.device) -> str:
 def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     """What the file holds; nothing, and a warning, where that is not what was written."""
     try:
-        content = private.read_plain(path, MAX_BYTES + 1)
+        content = read_plain(path, MAX_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
