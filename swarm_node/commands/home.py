@@ -1,6 +1,5 @@
-"""The home folder: who owns it, and whose it is. Its identity is one file of mode 0600, made once, never overwritten and
-not encrypted.
-"""
+"""The home folder: who owns it, and whose it is. Its identity is a file of mode 0600, made once, never overwritten, and
+not encrypted."""
 
 import fcntl
 import os
