@@ -105,7 +105,7 @@ class RescueLayer(Layer):
 
 
 class LayeredDefence:
-    """Implements interfaces.Defence: its layers in turn."""
+    """Decides what of the selected external groups is trained on: its layers in turn."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
@@ -113,7 +113,8 @@ class LayeredDefence:
     def screen(
         self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[Refused]]:
-        """See interfaces.Defence."""
+        """The informative ones of external groups just scored, without suspect completions, and those refused whole.
+        `local`: all groups that this node generated this round, to questions of others, too."""
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
@@ -123,11 +124,11 @@ class LayeredDefence:
 
     @property
     def compares(self) -> bool:
-        """See interfaces.Defence."""
+        """Whether selected groups are compared with local completions of the same prompts."""
         return any(layer.compares for layer in self._layers)
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """See interfaces.Defence."""
+        """A selected group as it is trained on. `local`: completions of the same prompt by this node."""
         for layer in self._layers:
             external = layer.mix(local, external, rng)
         return external
@@ -137,7 +138,6 @@ class LayeredDefence:
         return {key: texts for layer in self._layers for key, texts in layer.snapshot().items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`."""
         for layer in self._layers:
             layer.restore(snapshot)
 
@@ -283,12 +283,10 @@ class EnrichmentAlarm:
         )
 
     def snapshot(self) -> dict[str, list[str]]:
-        """Plain data for a checkpoint."""
         windows = {"local": self._local, "external": self._external}
         return {name: [f"{topic} {text}" for topic, text in window.entries] for name, window in windows.items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
         for name, window in (("local", self._local), ("external", self._external)):
             for entry in snapshot[name]:

@@ -171,7 +171,6 @@ def _said(item: Item | Episode, asked: Sequence[str] | Sequence[Sequence[Turn]])
 
 
 def _write(data: bytes) -> None:
-    """All of it."""
     while data:
         data = data[os.write(LAST_WRITABLE, data) :]
 

@@ -30,7 +30,6 @@ class Lines:
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return self._file.tell()
 
     def append(self, line: bytes) -> None:

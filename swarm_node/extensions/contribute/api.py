@@ -107,7 +107,6 @@ class ApiGenerator:
         return tuple(found[: self._config.samples])
 
     def close(self) -> None:
-        """Ends its connections."""
         self._server.close()
 
     def _patiently(self, prompt: str, samples: int) -> list[_Choice]:

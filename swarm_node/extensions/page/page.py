@@ -44,7 +44,6 @@ class Page:
                 await asyncio.sleep(BREATH if more else POLL)
 
     def close(self) -> None:
-        """Lets the viewers go."""
         self.closing = True
         self._wake()
 

@@ -21,7 +21,6 @@ class SamplesWatch:
         self.number = 0  # of samples seen
 
     def read(self) -> None:
-        """Take in what is new."""
         more = True
         while more:
             records, more = self._tail.read()

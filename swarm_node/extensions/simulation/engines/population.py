@@ -102,7 +102,6 @@ class LivePopulation:
         return exam
 
     def close(self) -> None:
-        """Ends what all nodes share."""
         self._asking.close()
         for environment in self._environments.values():
             environment.close()

@@ -66,7 +66,6 @@ class ProcessEngine(Engine):
         return config.nodes
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
-        """Its nodes are processes."""
         return RealRun(config, cell)
 
 
