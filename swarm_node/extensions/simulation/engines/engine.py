@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from swarm_node.common import plugins
 from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
@@ -16,7 +18,6 @@ from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.events import CellRound
-from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
 if TYPE_CHECKING:
@@ -110,3 +111,27 @@ def engine_of(config: SimulationConfig) -> Engine:
     """The engine that the configuration names. UserError where no package registers it."""
     engine: Engine = plugins.load("engines", config.engine)()
     return engine
+
+
+def family(pid: int | None = None) -> list[psutil.Process]:
+    """A process, this one by default, and its living descendants, such as scoring processes."""
+    with suppress(psutil.Error):
+        head = psutil.Process(pid or os.getpid())
+        return [head, *head.children(recursive=True)]
+    return []
+
+
+def family_mb(pid: int | None = None) -> float:
+    """Their resident memory, in MB."""
+    return round(sum(_measured(pid, lambda process: process.memory_info().rss)) / 1e6, 1)
+
+
+def family_cpu() -> float:
+    """CPU seconds of this process and its descendants."""
+    return sum(_measured(None, lambda process: sum(process.cpu_times()[:2])))
+
+
+def _measured(pid: int | None, measure: Callable[[psutil.Process], float]) -> Iterator[float]:
+    for process in family(pid):
+        with suppress(psutil.Error):  # ended meanwhile
+            yield measure(process)

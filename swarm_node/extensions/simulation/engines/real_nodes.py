@@ -24,10 +24,9 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_write
 from swarm_node.extensions.simulation.arms import Cell, identity, node_config
 from swarm_node.extensions.simulation.cell import summary
-from swarm_node.extensions.simulation.engines.engine import Engine, Run
+from swarm_node.extensions.simulation.engines.engine import Engine, Run, family, family_mb
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.memory_use import family, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.groups import RoundReport
