@@ -189,9 +189,7 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
 
 
 def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         a = Member(tmp_path / "a", config(port=port))
         with closing(a):
@@ -216,9 +214,7 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
 
 
 def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = ended(*BOOTSTRAP, "--home", tmp_path, "--port", port)
     assert process.returncode == 75

@@ -9,19 +9,7 @@ from protocol import codec
 from protocol.messages import Round
 from protocol.versions import CURRENT
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import (
-    IDENTITIES,
-    Digits,
-    considered,
-    join,
-    make_node,
-    make_swarm,
-    model_of,
-    question,
-    run_together,
-    text_group,
-    weights_of,
-)
+from tests.models import IDENTITIES, Digits, join, make_node, make_swarm, question, run_together, text_group, weights_of
 
 EVE = IDENTITIES[8]
 
@@ -37,7 +25,7 @@ def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EV
 def rounds_with(attack, rounds: int = 2):
     """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they collect."""
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 2)
+    nodes = make_swarm(2, swarm)
     for now in map(Round, range(rounds)):
         for data in attack(now):
             swarm.transmit(data, EVE.peer_id, now)
@@ -62,7 +50,7 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
     nodes, reports = rounds_with(garbage)
     clean, _ = rounds_with(lambda now: [])
     for attacked, free in zip(nodes, clean, strict=True):
-        assert all(map(torch.equal, weights_of(model_of(attacked)), weights_of(model_of(free))))
+        assert all(map(torch.equal, weights_of(attacked), weights_of(free)))
     for report in reports:
         assert sum(report.rejected.values()) == 2 * 27
         assert report.step.optimizer_steps == 1
@@ -104,7 +92,7 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
     for index in range(30):
         swarm.transmit(sealed(generated(["1"] * 64, index=index)), EVE.peer_id, Round(0))
     bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
-    batch = considered(node, node.produce(Round(0)))
+    batch = node.select(node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
     assert len(node.pool) == 0
     assert node.train(batch).external_informative == 1
@@ -143,6 +131,6 @@ def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=1)
     swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
-    (group,) = considered(node, node.produce(Round(0))).external
+    (group,) = node.select(node.produce(Round(0))).external
     assert [group.prompt] == Digits().prompts([question(EVE.peer_id)])
     assert group.rewards == (1.0, 0.0)

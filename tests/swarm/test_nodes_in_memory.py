@@ -13,11 +13,9 @@ from tests.models import (
     IDENTITIES,
     MANY_EOS,
     Digits,
-    considered,
     join,
     make_node,
     make_swarm,
-    model_of,
     run_together,
     text_group,
     tiny_policy,
@@ -81,7 +79,7 @@ def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_cou
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_one_that_is_a_round_behind_still_receives_from_the_other(order) -> None:
-    nodes = make_swarm(MemorySwarm(Random(0)), 2, external=4)
+    nodes = make_swarm(2, external=4)
     external = {0: 0, 1: 0}
     for now in range(3):
         for k in order:
@@ -99,7 +97,7 @@ def trained(reports) -> bool:
 
 def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 3, external=2)
+    nodes = make_swarm(3, swarm, external=2)
     run_together(nodes, 2)
     swarm.leave(nodes[2].peer_id)
     alive = nodes[:2]
@@ -111,7 +109,7 @@ def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
 
 def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_once() -> None:
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 2, external=4)
+    nodes = make_swarm(2, swarm, external=4)
     run_together(nodes, 2)
     swarm.leave(nodes[1].peer_id)
     gone = [nodes[1].run_round(Round(now)) for now in (2, 3, 4, 5, 6)]
@@ -124,7 +122,7 @@ def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_onc
 
 
 def run_eight(seed: int, loss: float = 0.0):
-    nodes = make_swarm(MemorySwarm(Random(seed), loss=loss), 8, seed=seed, external=4)
+    nodes = make_swarm(8, MemorySwarm(Random(seed), loss=loss), seed=seed, external=4)
     return nodes, run_together(nodes, ROUNDS)
 
 
@@ -139,7 +137,7 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
     authors: set[str] = set()
     for now in range(ROUNDS, 2 * ROUNDS):
         own = [node.produce(now) for node in nodes]
-        authors |= {group.author for group in considered(nodes[0], own[0]).external}
+        authors |= {group.author for group in nodes[0].select(own[0]).external}
     assert len(authors) >= 5
 
 
@@ -149,5 +147,5 @@ def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
     assert curve == same
     assert curve != other
     for a, b in zip(first, again, strict=True):
-        assert all(map(torch.equal, weights_of(model_of(a)), weights_of(model_of(b))))
-    assert not all(map(torch.equal, weights_of(model_of(first[0])), weights_of(model_of(first[1]))))
+        assert all(map(torch.equal, weights_of(a), weights_of(b)))
+    assert not all(map(torch.equal, weights_of(first[0]), weights_of(first[1])))

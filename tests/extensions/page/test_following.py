@@ -85,25 +85,19 @@ def test_a_history_of_100_000_rounds_has_bounded_points_that_are_means() -> None
     assert columns["series"]["reward"][0] == pytest.approx(511.5)
 
 
-def test_figures_that_come_later_leave_the_points_before_empty() -> None:
-    history = History(most=4)
-    history.add(0, {"a": 1.0})
-    history.add(1, {"b": 2.0})
-    assert history.columns()["series"] == {"a": [1.0, None], "b": [None, 2.0]}
-
-
-def test_a_node_that_goes_on_from_a_checkpoint_overwrites_what_it_did_after() -> None:
-    history = History(100)
-    for number, value in [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)]:
-        history.add(number, {"a": value})
-    assert history.columns() == {"width": 1, "rounds": [0, 1], "series": {"a": [0.0, 4.0]}}
-
-
-def test_the_last_rounds_are_kept_as_they_were() -> None:
-    history = History(3, widens=False)
-    for number in range(5):
-        history.add(number, {"a": float(number)})
-    assert history.columns() == {"width": 1, "rounds": [2, 3, 4], "series": {"a": [2.0, 3.0, 4.0]}}
+@pytest.mark.parametrize(
+    ("history", "added", "rounds", "series"),
+    [
+        (History(4), [(0, {"a": 1.0}), (1, {"b": 2.0})], [0, 1], {"a": [1.0, None], "b": [None, 2.0]}),
+        (History(100), [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)], [0, 1], {"a": [0.0, 4.0]}),
+        (History(3, widens=False), [(n, float(n)) for n in range(5)], [2, 3, 4], {"a": [2.0, 3.0, 4.0]}),
+    ],
+    ids=["what comes later is empty before", "a node that goes on overwrites", "the last rounds as they were"],
+)
+def test_a_history_has_a_column_for_each_figure(history: History, added: Any, rounds: Any, series: Any) -> None:
+    for number, value in added:
+        history.add(number, value if isinstance(value, dict) else {"a": value})
+    assert history.columns() == {"width": 1, "rounds": rounds, "series": series}
 
 
 def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
