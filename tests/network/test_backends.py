@@ -187,8 +187,7 @@ def test_disconnect_hangs_up_on_both_sides_and_a_dial_heals_it(pair: Pair) -> No
 def test_addresses_are_full_and_name_the_host(pair: Pair) -> None:
     for host in (pair.a, pair.b):
         addresses = pair.run(host.addresses())
-        assert addresses
-        assert all(address.startswith("/ip4/127.0.0.1/") for address in addresses)
+        assert addresses and all(address.startswith("/ip4/127.0.0.1/") for address in addresses)
         assert all(address.endswith(f"/p2p/{host.peer_id}") for address in addresses)
         other = pair.b if host is pair.a else pair.a
         for address in addresses:  # each of them works

@@ -57,8 +57,7 @@ def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp
     assert all(report.rollouts == 3 * GENERATION.num_generations for report in reports)
     assert all(0 <= (report.step.staleness or 0.0) <= 2 for report in reports)
     assert max(report.step.staleness or 0.0 for report in reports) > 0
-    assert len(warnings) == 1
-    assert "killed by SIGKILL" in warnings[0]
+    assert len(warnings) == 1 and "killed by SIGKILL" in warnings[0]
     overlaps = [report.overlap for report in reports]
     assert all(0 <= o.generating <= 1 and 0 <= o.training <= 1 and 0 <= o.waiting <= 2 for o in overlaps)
 

@@ -16,6 +16,7 @@ from protocol.messages import PeerId, Question, Reason, Round
 from swarm_node.network.actions import Call, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.exchange.view import MAX_AGE
 from swarm_node.rollouts.groups import HUNG
 from swarm_node.settings import NetworkConfig
@@ -105,9 +106,9 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
 
 def pull_from_its_author(
     count: int, knows: Callable[[Question], bool], verdict: str = ""
-) -> tuple[Swarm, list[bytes], list[Reason], list[bytes]]:
-    """After three rounds of a victim that knows these questions, and has this to say of what it gets: the author's
-    groups, why they were refused, and which of them the victim serves."""
+) -> tuple[Swarm, PeerView, list[Reason], list[bytes]]:
+    """After three rounds of a victim that knows these questions, and has this to say of what it gets: what it thinks
+    of their author, why groups were refused, and which of them it serves."""
     swarm = Swarm(every=1e9)
     rules = AdmissionRules(SWARM, identity(0).peer_id, knows=knows)
     victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
@@ -120,23 +121,22 @@ def pull_from_its_author(
         swarm.run(30)
         for _, delivery in victim.delivered if verdict else ():  # what its trainer finds
             exchange.verdict(delivery.group.author, delivery.content_hash, verdict, swarm.world.now)
+    (view,) = exchange.peers(swarm.world.now)
     request = wire.encode_pull(TAG, list(map(key_of, groups)))
     served = wire.decode_groups(exchange.answer(caller(9), wire.PULL, request, swarm.world.now), count)
-    return swarm, groups, refused, served
+    return swarm, view, refused, served
 
 
 def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_and_not_passed_on() -> None:
-    swarm, groups, refused, served = pull_from_its_author(2, lambda question: question.index > 0)
+    swarm, view, refused, served = pull_from_its_author(2, lambda question: question.index > 0)
     assert [delivery.group.question.index for _, delivery in swarm.members[0].delivered] == [1]
-    assert (refused, served) == ([Reason.UNKNOWN_QUESTION], [b"", groups[1]])
-    (view,) = swarm.exchanges[0].peers(swarm.world.now)
+    assert (refused, served) == ([Reason.UNKNOWN_QUESTION], [b"", sealed_groups(identity(10), 0, 2)[1]])
     assert 0.5 < view.guilt <= 1.0
 
 
 def test_groups_of_an_environment_that_does_otherwise_are_left_and_nobody_is_charged() -> None:
-    swarm, _, refused, served = pull_from_its_author(3, lambda question: True, "other environment")
+    swarm, view, refused, served = pull_from_its_author(3, lambda question: True, "other environment")
     assert (len(swarm.members[0].delivered), refused) == (1, [Reason.OTHER_ENVIRONMENT] * 2)
-    (view,) = swarm.exchanges[0].peers(swarm.world.now)
     assert (view.guilt, view.faults, view.success, served) == (0.0, {}, 1.0, [b""] * 3)
     assert view.asks == "chain_sum/easy of reasoning_gym 0.1.25 (other environment)"
     assert swarm.exchanges[0].counters()["other environment: chain_sum/easy"] == 3
@@ -168,8 +168,7 @@ LIES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {  # what is counted -> 
 def test_a_lie_about_a_group_bans_who_told_it_and_is_not_forgiven_within_the_hour(counted: str) -> None:
     swarm, liar = served_by_the_last(*LIES[counted])
     (victim,), (exchange,), banned = swarm.members, swarm.exchanges, swarm.world.now
-    assert victim.hung_up == [liar]
-    assert not victim.delivered
+    assert victim.hung_up == [liar] and not victim.delivered
     assert exchange.counters()[counted] == 1
     assert [view.state for view in exchange.peers(banned) if view.peer == liar] == ["banned"]
     assert tell(exchange, caller(12), announced(identity(12), 2), banned + 3500) == b""
@@ -198,8 +197,7 @@ def test_numbers_and_bans_survive_a_restart() -> None:
     assert Disconnect(banned) in before.tick(600.0)
     after.restore(before.state(), 0.0)
     tell(after, caller(6), announced(identity(6), 100), 1.0)
-    assert after.counters()["announcements known already"] == 1
-    assert tell(after, caller(5), b"", 2900.0) == b""
+    assert after.counters()["announcements known already"] == 1 and tell(after, caller(5), b"", 2900.0) == b""
     assert tell(after, caller(5), b"", 3100.0) != b""
 
 
@@ -234,8 +232,7 @@ def test_more_than_was_asked_for_is_refused() -> None:
     (call,) = calls_of(exchange, 0.0)
     body = b"".join(wire.encode_items([wire.Item(0, friend)])[1:] for friend in friends)
     exchange.replied(call.token, bytes([25]) + body, 0.0)
-    assert len(exchange.view) == 0
-    assert exchange.counters()["exchange malformed"] == 1
+    assert len(exchange.view) == 0 and exchange.counters()["exchange malformed"] == 1
 
 
 def test_announcements_of_the_dead_expire_although_some_call_them_young() -> None:
@@ -254,8 +251,7 @@ def test_a_flood_costs_no_verification_and_no_honest_answer(verified: list[PeerI
     answered = 0
     for message in range(10_000):  # a thousand a second
         answered += bool(tell(exchange, caller(5), flood[message % len(flood)], message / 1000))
-    assert answered <= 20 + 1
-    assert 0 < len(verified) <= answered
+    assert answered <= 20 + 1 and 0 < len(verified) <= answered
     assert exchange.counters()["refused: too often"] == 10_000 - answered
     assert tell(exchange, caller(6), announced(identity(6), 1), 10.0)
 
@@ -268,8 +264,7 @@ def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten(verified: l
         who = Caller(PeerId(f"12D3KooW{number:044}"), f"/ip4/{20 + number % 150}.{number % 251}.1.1/tcp/1")
         exchange.answer(who, (wire.EXCHANGE, wire.PULL, wire.HELLO)[number % 3], junk[number % 7], number / 1000)
     assert not verified
-    assert len(exchange.peers(50.0)) <= 512
-    assert len(exchange.view) == 0
+    assert len(exchange.peers(50.0)) <= 512 and len(exchange.view) == 0
     assert tell(exchange, caller(6), announced(identity(6), 1), 60.0)
 
 

@@ -52,8 +52,7 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
     for attacked, free in zip(nodes, clean, strict=True):
         assert all(map(torch.equal, weights_of(attacked), weights_of(free)))
     for report in reports:
-        assert sum(report.rejected.values()) == 2 * 27
-        assert report.step.optimizer_steps == 1
+        assert sum(report.rejected.values()) == 2 * 27 and report.step.optimizer_steps == 1
 
 
 def test_a_thousand_completions_fit_into_no_message() -> None:
@@ -94,8 +93,7 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
     bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
     batch = node.select(node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
-    assert len(node.pool) == 0
-    assert node.train(batch).external_informative == 1
+    assert len(node.pool) == 0 and node.train(batch).external_informative == 1
 
 
 @pytest.mark.slow
@@ -110,8 +108,7 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
 def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raises(texts) -> None:
     _, reports = rounds_with(lambda now: [sealed(generated(texts, now))])
     for report in reports:
-        assert report.rejected == {}
-        assert report.step.optimizer_steps == 1
+        assert report.rejected == {} and report.step.optimizer_steps == 1
         assert set(report.skipped) <= {"longer than the context"}
 
 
@@ -123,8 +120,7 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
     for index in range(256):
         swarm.transmit(sealed(generated(index=index)), EVE.peer_id, Round(0))
     node.run_round(Round(0))
-    assert len(node.pool) == 32 + 1
-    assert node.pool.candidates()[0].author == IDENTITIES[1].peer_id
+    assert len(node.pool) == 32 + 1 and node.pool.candidates()[0].author == IDENTITIES[1].peer_id
 
 
 def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> None:
@@ -132,5 +128,4 @@ def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but
     node = make_node(0, join(swarm, 0), external=1)
     swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
     (group,) = node.select(node.produce(Round(0))).external
-    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)])
-    assert group.rewards == (1.0, 0.0)
+    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)]) and group.rewards == (1.0, 0.0)

@@ -42,8 +42,7 @@ def test_a_node_can_train_on_external_groups_alone() -> None:
         return text_group([0.0] * 4, texts, author=IDENTITIES[1].peer_id, round=now, index=index).group
 
     alone, taught = rewards(0), rewards(4)
-    assert alone[0] == taught[0]
-    assert sum(alone[-5:]) / 5 < 0.6
+    assert alone[0] == taught[0] and sum(alone[-5:]) / 5 < 0.6
     assert sum(taught[-5:]) / 5 > 0.9
 
 
@@ -72,8 +71,7 @@ def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_cou
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1, Narrow()), Narrow())]
     reports = run_together(nodes, 2)[-1]
-    assert reports[0].rejected == {}
-    assert reports[1].rejected == {"unknown question": 4}
+    assert reports[0].rejected == {} and reports[1].rejected == {"unknown question": 4}
     assert reports[1].step.optimizer_steps == 1
 
 
@@ -113,12 +111,10 @@ def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_onc
     run_together(nodes, 2)
     swarm.leave(nodes[1].peer_id)
     gone = [nodes[1].run_round(Round(now)) for now in (2, 3, 4, 5, 6)]
-    assert gone[-1].step.optimizer_steps == 1
-    assert gone[-1].external_informative == 0
+    assert gone[-1].step.optimizer_steps == 1 and gone[-1].external_informative == 0
     late = make_node(2, join(swarm, 2), external=4)
     reports = run_together([nodes[0], late], 3, start=7)
-    assert trained(reports)
-    assert all(sum(external(reports, node)) > 0 for node in (0, 1))
+    assert trained(reports) and all(sum(external(reports, node)) > 0 for node in (0, 1))
 
 
 def run_eight(seed: int, loss: float = 0.0):
@@ -144,8 +140,7 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
     (first, curve), (again, same), (_, other) = (run_eight(*each) for each in ((1, 0.3), (1, 0.3), (2, 0.3)))
-    assert curve == same
-    assert curve != other
+    assert curve == same and curve != other
     for a, b in zip(first, again, strict=True):
         assert all(map(torch.equal, weights_of(a), weights_of(b)))
     assert not all(map(torch.equal, weights_of(first[0]), weights_of(first[1])))

@@ -73,12 +73,10 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
         kept: list[int] = []
         generated = generate(policy, counted(base, kept), length=40, **rule)
-        assert len(kept) >= 2
-        assert kept == sorted(kept, reverse=True)
+        assert len(kept) >= 2 and kept == sorted(kept, reverse=True)
         texts.append(ids_of(generated))
         log_probs.append(log_probs_of(generated))
-    assert texts[0] == texts[1] == texts[2]
-    assert len(set(texts[0])) > 10
+    assert texts[0] == texts[1] == texts[2] and len(set(texts[0])) > 10
     assert len(set(map(len, texts[0]))) > 5
     assert log_probs[0] == pytest.approx(log_probs[2], abs=1e-4)
     assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
@@ -140,8 +138,7 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
     assert family not in RECURRENT or choose_decoder(policy, "auto") is ModelDecoder
     assert trainer.packing == (None if family in none else Packing.NATIVE if family in own else Packing.BLOCKS)
     report = trainer.update(groups)
-    assert report.optimizer_steps == 1
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
+    assert report.optimizer_steps == 1 and report.ratio_mean == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -154,8 +151,7 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(rewarded(generated))
     assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # no window cuts off what it never reaches
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
-    assert report.clip_fraction == 0.0
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
 
 
 def test_layout_packed_is_refused_for_a_model_that_cannot() -> None:
@@ -171,8 +167,7 @@ def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     first = generate(policy, decoder, ["the same:", "a", "bb", "ccc"])
     second = generate(policy, decoder, ["the same:", "z" * 70, "1+1=", "long " * 8])
-    assert first[0].completions == second[0].completions
-    assert ids_of(first[1:]) != ids_of(second[1:])
+    assert first[0].completions == second[0].completions and ids_of(first[1:]) != ids_of(second[1:])
 
 
 def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
@@ -191,8 +186,7 @@ def test_tokens_come_as_often_as_the_model_says() -> None:
     likely = expected >= 5
     chi_square = (((seen - expected) ** 2) / expected)[likely].sum().item()
     degrees = int(likely.sum())
-    assert degrees > 10
-    assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
+    assert degrees > 10 and chi_square < degrees + 5 * (2 * degrees) ** 0.5
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -280,8 +274,7 @@ def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) ->
     before = generator.generate(PROMPTS, 4, "s")
     disturb_adapters(policy, 0.3)
     after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after)
-    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
 @pytest.mark.parametrize(
@@ -320,8 +313,7 @@ def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
             penalty += ((before - now).exp() - (before - now) - 1).mean().item() / len(texts)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.5), GenerationConfig())
     report = trainer.update([text_group([0.0, 1.0], texts, prompt)])  # ratio 1: the clipped part sums to nought
-    assert penalty > 0.01
-    assert report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
+    assert penalty > 0.01 and report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.2])
@@ -331,8 +323,7 @@ def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> N
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, beta=beta, num_iterations=2), GenerationConfig())
     assert trainer.update([text_group([0.0, 1.0], ["12", "ab"])]).optimizer_steps == 2
     moved = {name for name, weight in policy.model.named_parameters() if not torch.equal(weight, weights[name])}
-    assert moved
-    assert all("lora_" in name for name in moved)
+    assert moved and all("lora_" in name for name in moved)
 
 
 def test_an_update_is_seen_by_the_next_generation() -> None:
@@ -344,8 +335,7 @@ def test_an_update_is_seen_by_the_next_generation() -> None:
         [text_group([0.0, 1.0], ["12", "ab"])]
     )
     after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after)
-    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])
@@ -354,6 +344,5 @@ def test_bfloat16_products_generate_and_train(family) -> None:
     groups = rewarded(generate(policy))
     assert_log_probs_of(tiny_policy(family, eos=MANY_EOS, initializer_range=0.08), groups, 0.1)
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
-    assert report.optimizer_steps == 1
-    assert report.ratio_mean == pytest.approx(1.0, abs=0.02)
+    assert report.optimizer_steps == 1 and report.ratio_mean == pytest.approx(1.0, abs=0.02)
     assert all(weight.dtype == torch.float32 for weight in policy.model.parameters())

@@ -30,13 +30,10 @@ def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     node = make_node(external=0)
     before = weights_of(node)
     report = node.run_round(Round(0))
-    assert report.peer_id == IDENTITIES[0].peer_id
-    assert report.rollouts == 3 * GENERATION.num_generations
+    assert report.peer_id == IDENTITIES[0].peer_id and report.rollouts == 3 * GENERATION.num_generations
     assert report.generated_tokens == pytest.approx(report.mean_length * report.rollouts)
-    assert 0 < report.reward < 1
-    assert report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
-    assert (report.local_groups, report.external_informative) == (2, 0)
-    assert report.step.optimizer_steps == 1
+    assert 0 < report.reward < 1 and report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
+    assert (report.local_groups, report.external_informative) == (2, 0) and report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
     assert set(report.seconds) == {"generate", "score", "publish", "collect", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
@@ -59,8 +56,7 @@ def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completi
         own = make_node(number, environment=Same()).produce(Round(now))
         return [text for group in own.groups for text in texts_of(group)]
 
-    assert texts(0, 0) == texts(0, 0)
-    assert texts(0, 0) != texts(1, 0)
+    assert texts(0, 0) == texts(0, 0) and texts(0, 0) != texts(1, 0)
     assert texts(0, 0) != texts(0, 1)
 
 
@@ -77,8 +73,7 @@ class Wordy(Digits):
 )
 def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(environment, reason) -> None:
     report = make_node(environment=environment).run_round(Round(0))
-    assert report.skipped == {reason: 1}
-    assert report.rollouts == 2 * GENERATION.num_generations
+    assert report.skipped == {reason: 1} and report.rollouts == 2 * GENERATION.num_generations
     assert report.step.optimizer_steps == 1
 
 
@@ -168,8 +163,7 @@ def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
         return rewards, weights_of(node)
 
     first, again, other = train(1), train(1), train(2)
-    assert first[0] == again[0]
-    assert all(map(torch.equal, first[1], again[1]))
+    assert first[0] == again[0] and all(map(torch.equal, first[1], again[1]))
     assert not all(map(torch.equal, first[1], other[1]))
 
 
@@ -213,8 +207,7 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
         external = [tokens is None for tokens in group.tokens]
         assert external[:4] == [False] * 4 and all(external[4:]) and len(external) <= 6
         assert (len(external) > 4) == group.from_others == (group.question == hard)
-        assert all(reward == 1.0 for reward in group.rewards[4:])
-        assert group.author == writer.peer_id
+        assert all(reward == 1.0 for reward in group.rewards[4:]) and group.author == writer.peer_id
     assert batch.skipped == {"no better than local": len(written) - 1}
     report = reader.train(batch)
     assert (report.external_informative, report.external_by_peer[writer.peer_id]["trained"]) == (1, 1)
@@ -227,8 +220,7 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     writer, reader = writer_and_reader(external=3, defence=("length",))
     writer.produce(Round(0))
     batch = reader.select(reader.produce(Round(0)))
-    assert batch.external == []
-    assert batch.refused
+    assert batch.external == [] and batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
     assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
@@ -262,8 +254,7 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
     reader.network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
     shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative}
     reader.select(reader.produce(Round(0)))
-    assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
-    assert told
+    assert sorted(told) == [(index, index != 0) for index in sorted(shared)] and told
 
 
 def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> None:

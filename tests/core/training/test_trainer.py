@@ -133,8 +133,7 @@ def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> 
     report = trainer.update(idle)
     assert (report.optimizer_steps, report.trained_tokens, report.loss, report.grad_norm) == (0, 0, None, None)
     assert all(map(torch.equal, weights, weights_of(policy.model)))
-    assert all(map(torch.equal, state, adam_state(trainer)))
-    assert trainer.steps == 1
+    assert all(map(torch.equal, state, adam_state(trainer))) and trainer.steps == 1
 
 
 def test_uninformative_groups_change_nothing_beside_informative_groups() -> None:
@@ -152,8 +151,7 @@ def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
     trainer = trainer_of(policy)
     weights = weights_of(policy.model)
     report = trainer.update([token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])])  # ratio exp(200) of a bad token
-    assert report.skipped == {"gradient not finite": 1}
-    assert report.optimizer_steps == 0
+    assert report.skipped == {"gradient not finite": 1} and report.optimizer_steps == 0
     assert all(map(torch.equal, weights, weights_of(policy.model)))
 
 
@@ -188,8 +186,7 @@ def test_a_text_that_spells_a_control_token_stays_text() -> None:
     policy = tiny_policy()
     for name in ("<eos>", "<pad>", "<bos>"):
         ids = policy.encode_completion(f"1{name}2", ended=False)
-        assert policy.decode([ids]) == [f"1{name}2"]
-        assert min(ids) > 3
+        assert policy.decode([ids]) == [f"1{name}2"] and min(ids) > 3
     assert policy.tokenizer("<eos>").input_ids == [EOS]  # which is what an unguarded tokenizer makes of it
 
 
@@ -228,8 +225,7 @@ def test_generation_records_the_log_probs_that_training_finds(family, temperatur
     generation = GenerationConfig(max_completion_length=12, temperature=temperature)
     groups = local_groups(policy, count=3, generation=generation)
     report = trainer_of(policy, generation, layout=layout).update(groups)
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
-    assert report.clip_fraction == 0.0
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
     fresh = tiny_policy(family, eos=MANY_EOS)
     for group in groups:
         for tokens in group.tokens:  # one by one, against a forward without any padding
@@ -247,10 +243,8 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     once = trainer_of(copy.deepcopy(policy), num_iterations=1).update(groups)
     twice = trainer_of(policy, num_iterations=2).update(groups)
     assert once.ratio_mean == pytest.approx(1.0, abs=1e-5)
-    assert abs(twice.ratio_mean - 1.0) > 1e-3
-    assert twice.clip_fraction > 0.01
-    assert twice.optimizer_steps == 2
-    assert twice.trained_tokens == 2 * once.trained_tokens
+    assert abs(twice.ratio_mean - 1.0) > 1e-3 and twice.clip_fraction > 0.01
+    assert twice.optimizer_steps == 2 and twice.trained_tokens == 2 * once.trained_tokens
 
 
 @pytest.mark.slow
@@ -269,8 +263,7 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) ->
 
     whole = gradient(10**6)
     for parts in (gradient(30), gradient(30, dynamic=True)):
-        assert whole[2] < parts[2]
-        assert parts[0] == pytest.approx(whole[0], abs=1e-6)
+        assert whole[2] < parts[2] and parts[0] == pytest.approx(whole[0], abs=1e-6)
         torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
 
 
@@ -287,8 +280,7 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
     report = trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
     assert report.optimizer_steps == 2
-    assert max(sizes) <= 600
-    assert sum(sizes) > 32 * 100
+    assert max(sizes) <= 600 and sum(sizes) > 32 * 100
 
 
 # --- external completions that are not trusted ----------------------------------------------------------------------

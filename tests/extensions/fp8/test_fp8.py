@@ -83,8 +83,7 @@ def test_a_block_that_is_not_finite_is_nan_throughout(wrong) -> None:
     x = torch.randn(2, 256)
     x[1, 3] = wrong
     found = quantise(x).exact
-    assert found[1, :128].isnan().all()
-    assert torch.equal(found.isnan().sum(1), torch.tensor([0, 128]))
+    assert found[1, :128].isnan().all() and torch.equal(found.isnan().sum(1), torch.tensor([0, 128]))
 
 
 def test_differences_in_the_last_bits_do_not_pass_quantisation() -> None:
@@ -169,8 +168,7 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
     cpu = torch.device("cpu")
     assert kernels.works(REFERENCE, cpu)
     wrong = Kernel("wrong", lambda left, right, dtype: kernels.reference(left, right, dtype) * 1.1)
-    assert not kernels.works(wrong, cpu)
-    assert not kernels.works(kernels.TRITON, cpu)
+    assert not kernels.works(wrong, cpu) and not kernels.works(kernels.TRITON, cpu)
 
 
 # --- one flow --------------------------------------------------------------------------------------------------------
@@ -235,8 +233,7 @@ def test_the_models_own_forward_generates_as_training_computes(family) -> None:
             ids = torch.tensor([prompt + completion])
             generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    assert torch.equal(generated, trained)
-    assert not torch.equal(plain, trained)
+    assert torch.equal(generated, trained) and not torch.equal(plain, trained)
 
 
 def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:

@@ -42,8 +42,7 @@ def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> No
     assert tail.read() == ([{"a": 3}], False)
     (tmp_path / "other").write_text('{"a": 4}\n{"a": 5}\n')
     (tmp_path / "other").replace(path)
-    assert tail.read() == ([{"a": 4}, {"a": 5}], False)
-    assert tail.restarts == 2
+    assert tail.read() == ([{"a": 4}, {"a": 5}], False) and tail.restarts == 2
 
 
 def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp_path: Path) -> None:
@@ -80,8 +79,7 @@ def test_a_history_of_100_000_rounds_has_bounded_points_that_are_means() -> None
     for number in range(100_000):
         history.add(number, {"reward": float(number)})
     columns = history.columns()
-    assert columns["width"] == 1024
-    assert len(columns["rounds"]) <= 100
+    assert columns["width"] == 1024 and len(columns["rounds"]) <= 100
     assert columns["series"]["reward"][0] == pytest.approx(511.5)
 
 
@@ -109,8 +107,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
     assert news.after(3) is None
     behind = news.serial
     news.anew()
-    assert news.after(behind) is None
-    assert news.after(news.serial) == []
+    assert news.after(behind) is None and news.after(news.serial) == []
     assert news.after(news.serial + 5) is None  # of a page that ran before this one
 
 
@@ -150,8 +147,7 @@ def test_rounds_that_come_are_news(tmp_path: Path) -> None:
         file.write(line({"event": "Warned", "time": 1.0, "text": "look"}))
     read_all(watched)
     (_, first), (_, second) = watched.news.after(serial) or []
-    assert first["round"][0] == 1
-    assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}
+    assert first["round"][0] == 1 and first["authors"] == {"eve": {"scored": 2, "informative": 1}}
     assert second["line"] == {"time": 1.0, "level": "warning", "text": "look"}
 
 
@@ -164,8 +160,7 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     newer.replace(older)
     newer.write_text(line(sampled("gcd/easy", 2)))
     samples.read()
-    assert [each["round"] for each in samples.last()] == [2, 1, 0]
-    assert samples.number == 3
+    assert [each["round"] for each in samples.last()] == [2, 1, 0] and samples.number == 3
 
 
 def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:
