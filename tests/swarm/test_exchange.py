@@ -174,28 +174,19 @@ def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: in
     assert any(one & {group.author for group in swarm.pulled(member, start)} for member in swarm.members[split:])
 
 
-def test_a_node_starts_with_two_dead_bootstrap_nodes_before_a_live_one() -> None:
-    swarm = Swarm().add_many(2)
+def test_a_node_with_two_dead_bootstrap_nodes_before_a_live_one_has_groups_before_its_first_round() -> None:
+    """A node takes seconds to load its model, and wants external groups when it has."""
+    swarm = Swarm().add_many(3)
     swarm.run(20)
     member, node = newcomer(swarm)
     for number in (500, 501):
         node.learned(identity(number).peer_id, ["/ip4/30.0.0.9/tcp/1"])
     first = swarm.members[0]
     node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
-    swarm.run(2)
-    assert len(node.view) >= 1
-    assert member.alive
-
-
-def test_groups_have_come_before_the_first_round() -> None:
-    """A node takes seconds to load its model, and wants external groups when it has."""
-    swarm = Swarm().add_many(3)
-    swarm.run(20)
-    member, node = newcomer(swarm)
-    first = swarm.members[0]
-    node.learned(first.peer, [f"{first.address}/p2p/{first.peer}"])
     swarm.world.perform(member, node.want(2, swarm.world.now))
-    swarm.run(5)
+    swarm.run(2)
+    assert len(node.view) >= 1 and member.alive
+    swarm.run(3)
     assert len(swarm.pulled(member)) == 2
 
 

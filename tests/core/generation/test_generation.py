@@ -267,14 +267,21 @@ def disturb_adapters(policy, size: float) -> None:
             weight.data += size * torch.randn_like(weight)
 
 
-def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
-    policy = lora_policy(tmp_path / "base")
-    assert choose_decoder(policy, "auto") is LlamaDecoder  # which merges them
+def trained(policy) -> None:
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=0.05), GenerationConfig())
+    trainer.update([text_group([0.0, 1.0], ["12", "ab"])])
+
+
+@pytest.mark.parametrize(("lora", "change"), [(True, lambda policy: disturb_adapters(policy, 0.3)), (False, trained)])
+def test_new_weights_are_seen_by_the_next_generation_also_those_of_adapters(tmp_path, lora, change) -> None:
+    policy = lora_policy(tmp_path / "base") if lora else tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, GenerationConfig())
+    assert generator.decoder_name == "LlamaDecoder"  # which merges adapters
     before = generator.generate(PROMPTS, 4, "s")
-    disturb_adapters(policy, 0.3)
+    change(policy)
     after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert ids_of(before) != ids_of(after)
+    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
 @pytest.mark.parametrize(
@@ -324,18 +331,6 @@ def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> N
     assert trainer.update([text_group([0.0, 1.0], ["12", "ab"])]).optimizer_steps == 2
     moved = {name for name, weight in policy.model.named_parameters() if not torch.equal(weight, weights[name])}
     assert moved and all("lora_" in name for name in moved)
-
-
-def test_an_update_is_seen_by_the_next_generation() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, GenerationConfig())
-    assert generator.decoder_name == "LlamaDecoder"
-    before = generator.generate(PROMPTS, 4, "s")
-    GrpoTrainer(policy, TrainingConfig(learning_rate=0.05), GenerationConfig()).update(
-        [text_group([0.0, 1.0], ["12", "ab"])]
-    )
-    after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])

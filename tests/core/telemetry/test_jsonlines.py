@@ -34,12 +34,6 @@ def test_an_event_is_one_line_with_time_and_kind_and_is_there_at_once(sink, path
     assert json.loads(path.read_text()) == {"time": 12.346, "event": "Notice", "text": "two\nlines"}
 
 
-def test_a_second_run_appends(sink, path, warnings):
-    sink.take(Notice("first"))
-    JsonLines(path, warnings.append).take(Notice("second"))
-    assert texts(path) == ["first", "second"]
-
-
 def test_a_line_that_a_killed_run_left_half_written_spoils_no_other(sink, path, warnings):
     sink.take(Notice("first"))
     with path.open("ab") as file:
