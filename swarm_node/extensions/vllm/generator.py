@@ -110,7 +110,6 @@ class VllmGenerator:
         return partial(self._behind, stops=self._turn_stops)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
     def _behind(
