@@ -133,8 +133,7 @@ def test_it_is_got_once_checked_and_said(index) -> None:
     assert index.asked == [SIMPLE, FILE]
     index.told.clear()
     again: list[str] = []
-    assert named.obtain(NAME, again.append) == place
-    assert again == [line] and len(index.asked) == 2
+    assert named.obtain(NAME, again.append) == place and again == [line] and len(index.asked) == 2
 
 
 def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
