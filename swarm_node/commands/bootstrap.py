@@ -100,6 +100,7 @@ async def _serve(
         confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
         telemetry.emit(Begun())
         besides = [keeper.run(), tasks.keep_looking(service)] if observers else [keeper.run()]
+        keeper.look()  # first: nobody may enter a private swarm before
         try:
             await _live(service, besides)
         finally:

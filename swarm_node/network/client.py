@@ -65,7 +65,7 @@ class RemoteNetwork(Network):
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._go_by, self._say, today)
-        self._cards: tuple[bytes, ...] = ()
+        self._cards: Cards | None = None
         self._published: deque[messages.Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = messages.Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
@@ -222,11 +222,11 @@ class RemoteNetwork(Network):
         fits = len(group.episodes) <= rules.max_episodes and most <= rules.max_episode_chars
         return fits and rules.knows(asked) and not rules.differs(asked)
 
-    def _go_by(self, cards: Sequence[bytes]) -> None:
-        card = read(cards[-1])
+    def _go_by(self, cards: Cards) -> None:
+        card = read(cards.cards[-1])
         assert isinstance(card, Signed), card
-        self._cards, self._shared = tuple(cards), narrowed(self._known, card.card)
-        self._supervisor.send(Cards(self._cards))
+        self._cards, self._shared = cards, narrowed(self._known, card.card)
+        self._supervisor.send(cards)
 
     def _allow(self, access: Access) -> None:
         self._access = access
@@ -241,8 +241,9 @@ class RemoteNetwork(Network):
             memory=self._memory,
             access=self._access,
             want=self._want,
+            cards=self._cards,
         )
-        return [start, *([Cards(self._cards)] if self._cards else ()), *self._published]
+        return [start, *self._published]
 
     def _send(self, message: messages.FromTrainer) -> None:
         if isinstance(message, messages.Publish):

@@ -48,16 +48,13 @@ async def converse(connection: socket.socket) -> None:
         sockets=Path(start.folder),
     )
     service.allow(start.access)
+    if start.cards is not None:
+        service.go_by(start.cards)
     service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(), asyncio.Event()
-    works = [
-        service.live(),
-        channel.pump(),
-        _report(service, channel),
-        _announce(service, outgoing, written),
-        _obey(channel, service, outgoing, written, layers),
-    ]
-    tasks = [asyncio.create_task(work) for work in works]
+    works = [service.live(), channel.pump(), _report(service, channel), _announce(service, outgoing, written)]
+    obeying = _obey(channel, service, outgoing, written, layers)
+    tasks = [asyncio.create_task(work) for work in (*works, obeying)]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()
@@ -83,8 +80,8 @@ async def _obey(
                 channel.send(messages.View(service.view() | further))
             case messages.Allow(access=access):
                 service.allow(access)
-            case messages.Cards(cards=cards):
-                service.go_by(cards)
+            case messages.Cards():
+                service.go_by(message)
             case _:
                 pass
 

@@ -96,6 +96,7 @@ class NetworkService:
         random = Random()
         now = self.clock()
         self._gate = make_gate(config, memory.private)
+        self._gate.welcomes = lambda peer: self.exchange.members.lets(peer, self.clock())
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
         if memory.exchange != Remembered():
             self.exchange.restore(memory.exchange, now)
@@ -199,9 +200,9 @@ class NetworkService:
         self.exchange.allow(access)
         self._gate.where.access = access
 
-    def go_by(self, cards: Sequence[bytes]) -> None:
-        """From now on this chain of cards counts. It holds."""
-        self.runner.perform(self.exchange.go_by(cards, self.clock()))
+    def go_by(self, cards: Cards) -> None:
+        """From now on this chain counts. It holds."""
+        self.runner.perform(self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today))
 
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""

@@ -180,6 +180,8 @@ class Punching:
             return self._refuse(str(endpoints.reason))
         if "/p2p-circuit" not in caller.address:
             return self._refuse("not relayed")
+        if not self._backend.dialling.gate.welcomes(caller.peer):
+            return self._refuse("not a member")
         own = await self._endpoints()
         if endpoints:
             if not own or not all(map(may_punch, endpoints)):
@@ -215,6 +217,8 @@ class Punching:
 
     async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
         """What came of it."""
+        if not self._backend.dialling.gate.welcomes(peer):
+            return "not a member"
         if not (own := await self._endpoints()):
             return "own address not known"
         began = _now()
