@@ -1,7 +1,7 @@
 """Who is in a private swarm: a chain of certificates, from a key that its card names to the member.
 
 A certificate lets in the holder of a key until a time. Its issuer signs it: the key that the card names, then the
-holder of the certificate before. A code has a key of its own and a chain to that, so whoever has the code signs the last
+holder of the certificate before. A code has a key of its own and a chain to it, so whoever has the code signs the last
 certificate itself, while the inviter sleeps. Judging never raises, whatever the bytes; the clock is handed in.
 """
 

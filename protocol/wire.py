@@ -18,7 +18,7 @@ from protocol.versions import CURRENT, Version
 EXCHANGE = CURRENT.stream("exchange")
 PULL = CURRENT.stream("pull")
 CARD = CURRENT.stream("card")
-ENTER = CURRENT.stream("enter")
+ENTER = CURRENT.stream("enter")  # request and reply are a proof: see member.py
 PUNCH = CURRENT.stream("punch")  # between transports; the exchange never sees it
 HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
@@ -29,15 +29,14 @@ REQUEST_LIMITS: Mapping[str, int] = {  # of the exchange: protocol id -> largest
     PULL: limits.MAX_PULL_REQUEST_BYTES,
     HELLO: limits.MAX_HELLO_BYTES,
     CARD: limits.MAX_CARD_REQUEST_BYTES,
-    ENTER: limits.MAX_ENTER_BYTES,
+    ENTER: limits.MAX_PROOF_BYTES,
 }
 
 _DIGEST_ENTRY = struct.Struct(f">{limits.KEY_TAG_BYTES}sI")
 _ITEM_HEADER = struct.Struct(">HH")
 _LENGTH = struct.Struct(">I")
 _PORT = struct.Struct(">H")
-NETWORK_CHARS = 26
-_CARD_REQUEST = struct.Struct(f">{NETWORK_CHARS}sI")
+_CARD_REQUEST = struct.Struct(">26sI")
 _CARD_LENGTH = struct.Struct(">H")
 
 
@@ -175,18 +174,6 @@ def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
         return Rejected(Reason.MALFORMED)
     network, number = _CARD_REQUEST.unpack(data)
     return (network.decode("ascii"), number) if network.isascii() else Rejected(Reason.MALFORMED)
-
-
-def encode_enter(network: str, proof: bytes) -> bytes:
-    """A request to be let into this network. The reply is the proof of the other side."""
-    return network.encode() + proof
-
-
-def decode_enter(data: bytes) -> tuple[str, bytes] | Rejected:
-    """Network id, if it is one, and proof, which is not checked yet; empty of whoever has none."""
-    network, proof = data[:NETWORK_CHARS], data[NETWORK_CHARS:]
-    whole = len(network) == NETWORK_CHARS and network.isascii() and len(proof) <= limits.MAX_PROOF_BYTES
-    return (network.decode(), proof) if whole else Rejected(Reason.MALFORMED)
 
 
 def encode_cards(cards: Sequence[bytes]) -> bytes:

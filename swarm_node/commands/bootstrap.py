@@ -100,7 +100,6 @@ async def _serve(
         confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
         telemetry.emit(Begun())
         besides = [keeper.run(), tasks.keep_looking(service)] if observers else [keeper.run()]
-        keeper.look()  # first: nobody may enter a private swarm before
         try:
             await _live(service, besides)
         finally:
@@ -110,8 +109,8 @@ async def _serve(
 
 async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
     """Until a signal to end."""
+    others = [asyncio.create_task(each) for each in besides]  # first: the keeper says whether the swarm is private
     living = asyncio.create_task(service.live())
-    others = [asyncio.create_task(each) for each in besides]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             asyncio.get_running_loop().add_signal_handler(number, living.cancel)

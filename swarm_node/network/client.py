@@ -233,16 +233,8 @@ class RemoteNetwork(Network):
         self._supervisor.send(messages.Allow(access=access))
 
     def _opening(self, folder: Path) -> list[messages.FromTrainer]:
-        start = messages.Start(
-            key=self._identity.key_bytes(),
-            rules=self._rules,
-            folder=str(folder),
-            config=self._config,
-            memory=self._memory,
-            access=self._access,
-            want=self._want,
-            cards=self._cards,
-        )
+        said = self._config, self._memory, self._access, self._want, self._cards
+        start = messages.Start(self._identity.key_bytes(), self._rules, str(folder), *said)
         return [start, *self._published]
 
     def _send(self, message: messages.FromTrainer) -> None:

@@ -130,7 +130,7 @@ async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> 
         async with asyncio.timeout(CARDS_SECONDS):
             peer = await backend.dial((address,), DIAL_SECONDS)
             if proof:  # theirs cannot be judged before the card is here
-                await backend.call(peer, wire.ENTER, wire.encode_enter(network, proof), most, DIAL_SECONDS)
+                await backend.call(peer, wire.ENTER, proof, most, DIAL_SECONDS)
             while len(cards) < MAX_CARDS:
                 request = wire.encode_card_request(network, len(cards))
                 found = wire.decode_cards(await backend.call(peer, wire.CARD, request, most, DIAL_SECONDS))

@@ -145,7 +145,7 @@ class Exchange:
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
         its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # else it may have no card
         if failure == Failure.REFUSED:
-            self.members.refused(asked.peer)
+            self.members.entered.pop(asked.peer, None)  # it may have forgotten this node, which shows its proof again
         if failure == Failure.HELD:
             self._knowledge.contacts.held(asked.peer, now)
         elif its_fault and self._knowledge.contacts.failed(asked.peer, now) >= GONE:

@@ -18,7 +18,7 @@ THERE = 180.0  # seconds in which something came from a peer that is asked
 ASK_SECONDS = 15.0  # between two questions for newer cards
 POINTS = 2.0  # of guilt, as for any answer that nobody gives who follows the protocol
 RECENT = 8  # peers heard of last, among whom it is chosen: others may be gone
-MAX_MEMBERS = 1024  # whose proofs are kept
+MAX_MEMBERS, NO_PROOF = 1024, b"\0"  # whose proofs are kept; what says who has none
 TOLD = 3  # peers that are asked when a card is new here: a question says which number its sender has
 
 
@@ -97,7 +97,7 @@ class Membership:
         self._card: Card | None = None
         self._own, self._ahead = b"", 0.0  # proof, and how many seconds 1970 was before this clock began
         self._inside: Lru[PeerId, tuple[bytes, int]] = Lru(MAX_MEMBERS)  # proof, and when that ends
-        self._entered: Lru[PeerId, None] = Lru(MAX_MEMBERS)  # peers that have taken this node's proof
+        self.entered: Lru[PeerId, None] = Lru(MAX_MEMBERS)  # peers that have taken this node's proof
 
     def go_by(self, card: Card, own: bytes, now: float, today: float) -> None:
         """Whoever this card puts out is hung up on at once. `today`: seconds since 1970."""
@@ -115,32 +115,21 @@ class Membership:
         return self._card is None or self._inside.get(peer, (b"", -GRACE))[1] + GRACE > now + self._ahead
 
     def request(self, peer: PeerId, now: float) -> bytes:
-        """What this peer must be asked before anything else; b"" where that is nothing."""
-        if self._card is None or (peer in self._entered and self.lets(peer, now)):
-            return b""
-        return wire.encode_enter(network_of(self._card), self._own)
+        """What this peer must be told before anything else; b"" where that is nothing."""
+        entered = self._card is None or (peer in self.entered and self.lets(peer, now))
+        return b"" if entered else self._own or NO_PROOF
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
         """This node's proof for one that holds, or why there is none."""
-        request = wire.decode_enter(data)
-        if not isinstance(request, tuple):
-            return request.reason
-        network, proof = request
-        if self._card is None or network != network_of(self._card):
-            return "another network"
-        return self._objection(caller, proof, now) or self._own
+        return "not a private swarm" if self._card is None else self._objection(caller, data, now) or self._own
 
     def replied(self, peer: PeerId, proof: bytes, now: float) -> bool:
         """Whether the peer is a member too, having taken this node for one."""
         if why := self._objection(peer, proof, now):
             self._knowledge.counters[f"enter failed: {why}"] += 1
         else:
-            self._entered[peer] = None
+            self.entered[peer] = None
         return not why
-
-    def refused(self, peer: PeerId) -> None:
-        """It may have forgotten this node: it is shown the proof once more."""
-        self._entered.pop(peer, None)
 
     def _objection(self, peer: PeerId, proof: bytes, now: float) -> str:
         if self._card is None:
@@ -149,6 +138,6 @@ class Membership:
         if isinstance(found, int):
             self._inside[peer] = proof, found
             return ""
-        if proof and found in BLAMED:
+        if found in BLAMED and proof != NO_PROOF:
             self._knowledge.charge(peer, POINTS, now, found)
         return found

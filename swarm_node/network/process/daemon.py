@@ -36,11 +36,9 @@ async def converse(connection: socket.socket) -> None:
         return
     layers = confine(start.config, Path(start.folder))  # before the first byte of a stranger
     identity = Identity.from_key_bytes(start.key)
+    told = identity, start.rules.swarm, start.config, start.memory
     service = NetworkService(
-        identity,
-        start.rules.swarm,
-        start.config,
-        start.memory,
+        *told,
         deliver=channel.send,
         say=lambda text, warning: channel.send(messages.Said(text, warning)),
         changed=lambda addresses: channel.send(service.alive()),
