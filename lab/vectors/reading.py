@@ -12,7 +12,7 @@ from time import process_time
 from typing import Any
 
 from lab.vectors.forms import load
-from protocol import addressing, admission, card, codec, identity, limits, wire
+from protocol import addressing, admission, card, codec, identity, limits, member, wire
 from protocol.messages import Announcement, Hello, Message, PeerId, Question, Reason, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 
@@ -40,7 +40,7 @@ def as_told(data: bytes, fields: Fields) -> bool:
     found = read(data, fields)
     if process_time() - began > SECONDS:
         return False
-    if isinstance(found, Rejected | card.Refusal):
+    if isinstance(found, Rejected | card.Refusal | member.Refusal):
         return fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
     return fields["result"] == "valid" and bool(found == fields.get("output", found))
 
@@ -149,6 +149,11 @@ def _card(data: bytes, fields: Fields) -> str | card.Refusal:
     return found if isinstance(found, card.Refusal) else codec.content_hash(codec.encode(found)).hex()
 
 
+def _member(data: bytes, fields: Fields) -> int | member.Refusal:
+    known = card.Card.model_validate_json(bytes.fromhex(fields["card"]))
+    return member.judge(data, PeerId(fields["holder"]), known, fields["now"])
+
+
 def _made(data: bytes, fields: Fields) -> str:
     return codec.content_hash(codec.encode(KINDS[fields["kind"]].model_validate_json(data))).hex()
 
@@ -160,6 +165,7 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
     "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
+    "member": _member,
     "message": _or(Reason.TOO_BIG, _made),
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
