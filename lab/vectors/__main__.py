@@ -4,7 +4,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from lab.vectors import cards, frames, keys, members, messages, seeds, texts
+from lab.vectors import cards, frames, keys, messages, seeds, texts
 from lab.vectors.forms import FOLDER, written
 
 NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text())
@@ -15,7 +15,7 @@ FILES = {
     "frames": frames.frames,
     "group": messages.groups,
     "keys": keys.keys,
-    "members": members.members,
+    "members": cards.members,
     "seed": seeds.seeds,
     "signature": keys.signatures,
 }

@@ -149,11 +149,6 @@ def _card(data: bytes, fields: Fields) -> str | card.Refusal:
     return found if isinstance(found, card.Refusal) else codec.content_hash(codec.encode(found)).hex()
 
 
-def _member(data: bytes, fields: Fields) -> int | member.Refusal:
-    known = card.Card.model_validate_json(bytes.fromhex(fields["card"]))
-    return member.judge(data, PeerId(fields["holder"]), known, fields["now"])
-
-
 def _made(data: bytes, fields: Fields) -> str:
     return codec.content_hash(codec.encode(KINDS[fields["kind"]].model_validate_json(data))).hex()
 
@@ -165,7 +160,9 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
     "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
-    "member": _member,
+    "member": lambda data, fields: member.judge(
+        data, PeerId(fields["holder"]), card.Card.model_validate_json(bytes.fromhex(fields["card"])), fields["now"]
+    ),
     "message": _or(Reason.TOO_BIG, _made),
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
