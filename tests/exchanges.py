@@ -35,7 +35,12 @@ def key_of(envelope: bytes) -> bytes:
 
 
 def announced(
-    author: Identity, seq: int, groups: Sequence[bytes] = (), held: Sequence[str] = (), round: int = 0
+    author: Identity,
+    seq: int,
+    groups: Sequence[bytes] = (),
+    held: Sequence[str] = (),
+    round: int = 0,
+    swarm: str = SWARM,
 ) -> bytes:
     """A sealed announcement of envelopes, and of hints to what else it holds."""
     announcement = Announcement(
@@ -46,7 +51,7 @@ def announced(
         round=round,
         seq=seq,
     )
-    return codec.seal(announcement, author, SWARM)
+    return codec.seal(announcement, author, swarm)
 
 
 class Swarm:

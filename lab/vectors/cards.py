@@ -1,5 +1,4 @@
-"""Cards of a swarm: chains that hold, and those that are refused, each for its reason; and chains of certificates of a
-private swarm. Cases stand in cards.toml and members.toml."""
+"""Cards of a swarm, and proofs of its members: which hold, and why others are refused. Cases are in two .toml files."""
 
 import hashlib
 import json
@@ -142,13 +141,11 @@ def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]
     for comment, letter, domain, point in PRIVATE["forged"]:
         signature = KEYS["abcdef".index(letter)].sign(domain.encode() + whole[132:168], ORDER_8 if point else (0, 1))
         yield comment, whole[:168] + signature + whole[232:], "forged", 0, {}
-    for at in PRIVATE["flipped"]:
-        yield f"byte {at} changed", flipped(whole, at), "forged", 0, {}
+    yield from ((f"byte {at} changed", flipped(whole, at), "forged", 0, {}) for at in PRIVATE["flipped"])
     weak = whole[132:136] + WEAK  # of order 1: R = 1 and S = 0 is a signature of anything
     chain = whole[:132] + weak + EVE.sign(DOMAIN + weak) + whole[232:268] + b"\1" + bytes(63)
     yield "by a key that anybody can sign for", chain, "forged", 0, {}
-    for size in PRIVATE["sizes"]:
-        yield f"{size} bytes", whole.ljust(size, b"\0")[:size], "malformed", 0, {}
+    yield from ((f"{n} bytes", whole.ljust(n, b"\0")[:n], "malformed", 0, {}) for n in PRIVATE["sizes"])
 
 
 def members() -> list[Group]:

@@ -171,8 +171,9 @@ class Exchange:
                 self._knowledge.view.remove(entry.announcement.author)
 
     def lets(self, peer: PeerId, address: str) -> bool:
-        """Whether the user's lists let this peer at this multiaddr pass."""
-        return self._knowledge.access.peer(peer) and self._knowledge.access.address(address)
+        """Whether the card and the user's lists let this peer at this multiaddr pass."""
+        listed = peer not in self._knowledge.revoked and self._knowledge.access.peer(peer)
+        return listed and self._knowledge.access.address(address)
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
