@@ -49,9 +49,9 @@ class DraftConfig(CardConfig):
     bootstrap: tuple[Door, ...] = Field((), description="Full addresses of bootstrap nodes.")
     tasks: tuple[str, ...] = Field((), description="As environment.tasks of run. This machine makes their digests.")
     episodes: Positive = Field(limits.MAX_EPISODES, description="Of a group, at most.")
-    admit: tuple[str, ...] = Field((), description="Makes it private: ids of the keys that let others in.")
+    admit: tuple[str, ...] = Field((), description="Makes it private: ids of the keys that let others in. none: open.")
     chain: Positive = Field(cards.MAX_CHAIN, description="Certificates of a member, at most. A code adds two.")
-    revoked: tuple[str, ...] = Field((), description="Ids of members and inviters who are out: all of them.")
+    revoked: tuple[str, ...] = Field((), description="Ids of all members and inviters who are out, or none.")
     characters: Positive = Field(limits.MAX_EPISODE_CHARS, description="Of an episode, at most.")
     notes: str = Field("", description="For people: who you are, where the questions are from.")
     days: Positive = Field(90, description="How long the card is valid, from now.")
@@ -67,9 +67,9 @@ def draft(first: bool, config: DraftConfig) -> None:
     given = config.model_dump(exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first)
     values = (last.model_dump(exclude_none=True) if last else {"format": 1}) | given
     kept = values.pop("members", config.model_dump(include=rules))
-    if (members := kept | config.model_dump(include=rules, exclude_unset=True))["admit"]:
-        lists = {key: sorted(members[key]) for key in ("admit", "revoked")}
-        values["members"] = members | lists
+    members = kept | config.model_dump(include=rules, exclude_unset=True)
+    members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
+    values |= {"members": members} if members["admit"] else {}
     values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
     values |= {"issued": now, "expires": now + config.days * cards.DAY, "signers": sorted(values["signers"])}
     values["threshold"] = values["threshold"] or len(values["signers"]) // 2 + 1
