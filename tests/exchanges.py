@@ -35,12 +35,7 @@ def key_of(envelope: bytes) -> bytes:
 
 
 def announced(
-    author: Identity,
-    seq: int,
-    groups: Sequence[bytes] = (),
-    held: Sequence[str] = (),
-    round: int = 0,
-    swarm: str = SWARM,
+    author: Identity, seq: int, groups: Sequence[bytes] = (), held: Sequence[str] = (), round: int = 0
 ) -> bytes:
     """A sealed announcement of envelopes, and of hints to what else it holds."""
     announcement = Announcement(
@@ -51,7 +46,7 @@ def announced(
         round=round,
         seq=seq,
     )
-    return codec.seal(announcement, author, swarm)
+    return codec.seal(announcement, author, SWARM)
 
 
 class Swarm:
