@@ -20,8 +20,7 @@ from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
 from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
-MAX_BYTES, MAX_CHAIN = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES
-MAX_CARDS = 1024  # of a chain: one a week for 19 years
+MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024  # a card a week: 19 years
 MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS, MAX_REVOKED = 9, 16, 64, 1000, 128
 DAY = 86_400  # seconds: a card is valid for that at least
 MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after its time there is grace: clocks may be wrong, signers late

@@ -12,7 +12,7 @@ from protocol.card import DAY, GRACE, MAX_CHAIN, Card, Members, network_of
 from protocol.identity import PUBLIC_KEY_BYTES, Identity, peer_id, public_key, verify
 from protocol.messages import PeerId
 
-MAX_LIFE = 90 * DAY
+MAX_LIFE, _DOMAIN = 90 * DAY, b"swarm-node/member\0%b\0"
 _CERTIFICATE = struct.Struct(">I32s64s")  # seconds since 1970 when it ends, key of its holder, signature
 
 
@@ -35,7 +35,7 @@ BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)  # others come wit
 def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: str) -> bytes:
     """The chain with one certificate more; the first one of a chain where `proof` is empty."""
     signed = ends.to_bytes(4) + public_key(holder)
-    return (proof or public_key(issuer.peer_id)) + signed + issuer.sign(_domain(network), signed)
+    return (proof or public_key(issuer.peer_id)) + signed + issuer.sign(_DOMAIN % network.encode(), signed)
 
 
 def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal:
@@ -44,6 +44,7 @@ def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal
     if odd or not 1 <= size <= MAX_CHAIN:
         return Refusal.MALFORMED
     members, data = card.members or Members(admit=(), chain=0, revoked=()), proof[PUBLIC_KEY_BYTES:]
+    domain = _DOMAIN % network_of(card).encode()
     ends, keys, signatures = zip(*_CERTIFICATE.iter_unpack(data), strict=True)
     chain = [peer_id(key) for key in (proof[:PUBLIC_KEY_BYTES], *keys)]
     signed = [data[at : at + 4 + PUBLIC_KEY_BYTES] for at in range(0, len(data), _CERTIFICATE.size)]
@@ -54,7 +55,7 @@ def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal
         (Refusal.REVOKED, lambda: not {*chain}.isdisjoint(members.revoked)),
         (Refusal.TOO_LASTING, lambda: max(ends) > now + MAX_LIFE + GRACE),
         (Refusal.ENDED, lambda: now >= min(ends) + GRACE),
-        (Refusal.FORGED, lambda: not all(map(_holds, chain, signed, signatures, [_domain(network_of(card))] * size))),
+        (Refusal.FORGED, lambda: not all(map(_holds, chain, signed, signatures, [domain] * size))),
     )
     return next((reason for reason, objects in checks if objects()), min(ends))
 
@@ -64,7 +65,3 @@ def _holds(issuer: PeerId, signed: bytes, signature: bytes, domain: bytes) -> bo
         return verify(issuer, domain, signed, signature)
     except ValueError:  # a key that anybody can sign for
         return False
-
-
-def _domain(network: str) -> bytes:
-    return f"swarm-node/member\0{network}\0".encode()

@@ -124,15 +124,8 @@ async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None,
 
 
 def _network(config: BootstrapConfig) -> NetworkConfig:
-    return NetworkConfig(
-        backend=config.backend,
-        peers=config.peers,
-        host=config.host,
-        port=config.port,
-        announce=config.announce,
-        mdns=config.mdns,
-        upload_limit=config.upload_limit,
-    )
+    shared = {"backend", "peers", "host", "port", "announce", "mdns", "upload_limit"}
+    return NetworkConfig(**config.model_dump(include=shared))
 
 
 def command(argv: list[str]) -> None:

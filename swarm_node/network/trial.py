@@ -77,8 +77,7 @@ def ask_for_cards(
     config: NetworkConfig, addresses: Sequence[str], network: str, holds: Holds, proves: Callable[[Identity], bytes]
 ) -> list[bytes]:
     """The cards of a network by the first peer of these full multiaddrs of which they hold; else of any that answers;
-    none where nobody does. `proves`: that this newcomer is a member; b"" where none is needed. UserError where nothing
-    starts."""
+    none where nobody does. `proves`: that this newcomer is a member, if need be. UserError where nothing starts."""
     identity = Identity.create()
     backend = make_backend(config.model_copy(update={"port": free_port()}), identity)
     proof = proves(identity)

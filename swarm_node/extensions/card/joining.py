@@ -161,7 +161,6 @@ def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
     gone = [f"  not on the card any more, so nobody gets it: {task}" for task in asked if task not in _tasks(card)]
     facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
-    ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else None
-    gone += [f"  private; a member for {int((ends - time.time()) / DAY)} days"] if isinstance(ends, int) else []
-    gone += [f"  private, and no member: {ends}"] if isinstance(ends, str) else []
+    ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else ""
+    gone += [f"  private; {f'a member until {time.ctime(ends)}' if isinstance(ends, int) else ends}"] if ends else []
     return {"card": {**facts, "digest": digest(card).hex()}, "besides": [described(card), *gone]}

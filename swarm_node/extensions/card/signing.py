@@ -66,8 +66,8 @@ def draft(first: bool, config: DraftConfig) -> None:
     rules = {*cards.Members.model_fields}
     given = config.model_dump(exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first)
     values = (last.model_dump(exclude_none=True) if last else {"format": 1}) | given
-    kept = values.pop("members", config.model_dump(include=rules))
-    members = kept | config.model_dump(include=rules, exclude_unset=True)
+    asked = partial(config.model_dump, include=rules)
+    members = values.pop("members", asked()) | asked(exclude_unset=True)
     members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
     values |= {"members": members} if members["admit"] else {}
     values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
@@ -147,9 +147,8 @@ def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
 def rows(card: Card) -> Iterator[str]:
     """A line for each fact."""
     times = {key: datetime.fromtimestamp(getattr(card, key), UTC) for key in ("issued", "expires")}
-    private = card.members.model_dump() if card.members else {}
-    said = card.model_dump(exclude={"members"}) | private | times | {"network": cards.network_of(card)}
-    for name, value in said.items():
+    said = card.model_dump(exclude={"members"}) | (card.members.model_dump() if card.members else {}) | times
+    for name, value in (said | {"network": cards.network_of(card)}).items():
         for each in value if isinstance(value, tuple) else (value,):
             text = " ".join(each.values()) if isinstance(each, dict) else str(each)
             yield f"{name:<12}{printable(text, cards.MAX_NOTES_CHARS)}"

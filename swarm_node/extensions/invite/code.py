@@ -48,14 +48,13 @@ class Invitation(msgspec.Struct, frozen=True):
     network: str = ""  # id, of a swarm that has a card: that says the rest
     number: int = 0  # of the newest card that the inviter knows, and the SHA-256 of what is signed
     digest: bytes = b""
-    seed: bytes = b""  # of a private swarm: of the code's own key, which lets in until it `ends` (seconds since 1970)
-    ends: int = 0
-    proof: bytes = b""  # that this key may
+    seed: bytes = b""  # of a private swarm: of the code's own key
+    proof: bytes = b""  # that it lets in, as protocol/member.py has it
 
     def proves(self, newcomer: Identity) -> bytes:
         """That the newcomer is a member, said by the key of the code; b"" of an open swarm."""
-        own = Identity.from_seed_bytes(self.seed) if self.proof else newcomer
-        return self.proof and certify(self.proof, own, newcomer.peer_id, self.ends, self.network)
+        own, ends = Identity.from_seed_bytes(self.seed or bytes(32)), int.from_bytes(self.proof[-100:-96])
+        return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -73,7 +72,6 @@ class _WithCard(_Body, array_like=True, forbid_unknown_fields=True):
 
 class _WithKey(_WithCard, array_like=True, forbid_unknown_fields=True):
     seed: Annotated[bytes, Meta(min_length=32, max_length=32)]
-    ends: Annotated[int, Meta(ge=0, lt=2**32)]
     proof: Annotated[bytes, Meta(min_length=132, max_length=332)]
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
-from protocol.card import DAY, Card, digest, network_of, swarm_of
+from protocol.card import DAY, Card, network_of, swarm_of
+from protocol.card import digest as digest_of
 from protocol.identity import Identity
 from protocol.member import Refusal, certify, judge
 from swarm_node.commands import status
@@ -31,15 +32,14 @@ from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetr
 REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
 FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
 MANIFEST_BYTES = 1 << 20
-DAYS = 30  # that a code of a private swarm, and a membership by it, lasts at most
+LASTS = 30 * DAY  # of a code of a private swarm, and of a membership by it, at most
 
 PAGE = """\
 usage: swarm-node invite [--home FOLDER] [--json]
 
 Prints a code with which others join: where the running node and its peers are,
 its swarm, and what it asks. On the other computer: swarm-node join CODE.
-Whoever has the code can join, and a swarm's name is no lock. Into a private
-swarm it lets in for 30 days at most, also while this node sleeps.
+Whoever has the code can join, for 30 days where the swarm is private.
 
   --home FOLDER   of the node (~/.swarm-node)
   --json          one JSON object, for scripts"""
@@ -56,7 +56,7 @@ def command(argv: list[str]) -> None:
     invited, home = decode(answer["invitation"]), config.home.expanduser()
     _, card = load_cards(home / CARDS_FILE) if invited.network else ((), None)
     if isinstance(card, Card) and card.members:
-        invited = admitting(invited, card, load_identity(home), load_proof(home), DAYS)
+        invited = admitting(invited, card, load_identity(home), load_proof(home))
     code = encode(invited)
     tasks = " ".join(task for each in invited.asked for task in each.tasks)
     reached = REACHED[min(map(usefulness, invited.addresses))]
@@ -65,12 +65,11 @@ def command(argv: list[str]) -> None:
     print(json.dumps({"invitation": code}) if config.json_output else code)
 
 
-def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes, days: int) -> Invitation:
+def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -> Invitation:
     """The same with a key of its own, which lets into the private swarm. UserError where the issuer may not."""
-    seed, ends = secrets.token_bytes(32), int(time.time()) + days * DAY
-    own = Identity.from_seed_bytes(seed)
-    proof = certify(proof, issuer, own.peer_id, ends, invited.network)
-    invited = msgspec.structs.replace(invited, seed=seed, ends=ends, proof=proof)
+    own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
+    proof = certify(proof, issuer, own.peer_id, int(time.time()) + LASTS, invited.network)
+    invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
     if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), Refusal):
         raise UserError(f"this key cannot let others in: {found}")
     return invited
@@ -81,7 +80,6 @@ class AdmitConfig(Section):
 
     card: Path = Field(Path("swarm.card"), description="One card a line, the oldest first.")
     key: Path = Field(Path("admit.key"), description="A key that the card names, for its user alone.")
-    days: int = Field(DAYS, ge=1, le=90, description="How long the code and those who enter by it are let in.")
 
 
 def admit(argv: list[str]) -> None:
@@ -90,9 +88,9 @@ def admit(argv: list[str]) -> None:
     _, card = load_cards(config.card.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
         raise UserError("swarm admit needs the file of the cards, and --key of whom it names")
-    addresses, network = card.bootstrap[:MAX_ADDRESSES], network_of(card)
-    invited = Invitation(addresses, swarm_of(card), (), 0, network, card.number, digest(card))
-    print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"", config.days)))
+    named, addresses = (network_of(card), card.number, digest_of(card)), card.bootstrap[:MAX_ADDRESSES]
+    invited = Invitation(addresses, swarm_of(card), (), 0, *named)
+    print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"")))
 
 
 def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,5 +165,4 @@ def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | No
 
 
 INVITE = Command(AskConfig, PAGE, command)
-USAGE = "usage: swarm-node swarm admit [FILE] --key KEY [--days N]\n\nA code that lets into a private swarm."
-ADMIT = Command(AdmitConfig, USAGE, admit)
+ADMIT = Command(AdmitConfig, "usage: swarm-node swarm admit [FILE] --key KEY\n\nA code into a private swarm.", admit)

@@ -95,8 +95,7 @@ class Exchange:
                 knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
     def go_by(self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0) -> list[Action]:
-        """From now on this chain of cards counts, which holds: its tasks and limits, and others may have it. Of a
-        private swarm with the proof that this node is a member, and the seconds since 1970."""
+        """From now on this chain of cards counts, which holds. `proof` of this node as a member; `today` since 1970."""
         self.members.go_by(self._following.go_by(cards, now), proof, now, today)
         return self._finish(self._following.tick(now), now)
 
@@ -208,12 +207,9 @@ class Exchange:
 
     def state(self) -> Remembered:
         """What the next process must know, as of the last tick."""
-        return Remembered(
-            seq=max(0, self._knowledge.local_announcement.seq),
-            received=self._knowledge.view.sequences(self._ticked),
-            seen=self._fetching.seen(),
-            bans=self._knowledge.reputation.bans(self._ticked),
-        )
+        knowledge, now = self._knowledge, self._ticked
+        received, bans = knowledge.view.sequences(now), knowledge.reputation.bans(now)
+        return Remembered(max(0, knowledge.local_announcement.seq), received, self._fetching.seen(), bans)
 
     def restore(self, remembered: Remembered, now: float) -> None:
         """Go on where `state` was taken."""

@@ -1,5 +1,4 @@
-"""The cards of the swarm: a newer one walks from node to node, and a node shares what its card allows, of a private
-swarm with members alone.
+"""The cards of the swarm: a newer one walks from node to node, and a node shares what its card allows.
 
 Whoever passes on a forged card is at fault. Home and time of day are the trainer's: it hands back the chain to go by.
 """

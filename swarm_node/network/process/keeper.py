@@ -67,12 +67,9 @@ def load_memory(home: Path, swarm: str) -> Memory:
     with suppress(OSError, ValueError, RecursionError):
         kept = msgspec.json.decode(private.read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
     found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
-    return Memory(
-        port=known.port,
-        exchange=kept.state if kept.swarm == swarm else Remembered(),
-        peers={PeerId(peer): addresses for peer, addresses in found.items() if addresses},
-        private=tuple(known.private),
-    )
+    peers = {PeerId(peer): addresses for peer, addresses in found.items() if addresses}
+    state = kept.state if kept.swarm == swarm else Remembered()
+    return Memory(known.port, state, peers, tuple(known.private))
 
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:

@@ -187,13 +187,8 @@ class NetworkService:
 
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
-        return Alive(
-            connected=len(self.runner.connections),
-            known=len(self.exchange.view),
-            strangers=self.exchange.strangers(),
-            addresses=self.runner.addresses,
-            spent=self.spent(),
-        )
+        connected, strangers = len(self.runner.connections), self.exchange.strangers()
+        return Alive(connected, len(self.exchange.view), strangers, self.runner.addresses, self.spent())
 
     def allow(self, access: Access) -> None:
         """From now on deal with those alone whom the user's lists let pass."""

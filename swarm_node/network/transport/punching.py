@@ -217,9 +217,8 @@ class Punching:
 
     async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
         """What came of it."""
-        if not self._backend.dialling.gate.welcomes(peer):
-            return "not a member"
-        if not (own := await self._endpoints()):
+        own = await self._endpoints() if self._backend.dialling.gate.welcomes(peer) else []
+        if not own:
             return "own address not known"
         began = _now()
         theirs = await self._tell(peer, [])

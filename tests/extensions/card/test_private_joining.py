@@ -30,7 +30,7 @@ def founded(folder: Path, port: int) -> tuple[Path, str]:
     asked = ("--bootstrap", f"/ip4/127.0.0.1/tcp/{port}/p2p/{door}", "--tasks", "first/few", "--admit", admit)
     assert said("swarm", "create", file, "--signers", signer, *asked) == ""
     assert said("swarm", "sign", file, "--key", folder / "signer.key") == ""
-    return file, said("swarm", "admit", file, "--key", folder / "admit.key", "--days", "30")
+    return file, said("swarm", "admit", file, "--key", folder / "admit.key")
 
 
 def test_a_card_says_who_may_let_in_and_who_is_out(tmp_path: Path) -> None:
@@ -66,6 +66,6 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
         for flags, says in (((), "private"), (("--card-code", code), "member of this private swarm for 29 days")):
             assert says in said("run", "--home", c, "--card", file, *flags, "--max-rounds", "1")
         until(lambda: load_identity(c).peer_id in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a")
-        assert "  private; a member for 29 days" in ask(a)["besides"]
+        assert any("private; a member until" in each for each in ask(a)["besides"])
     (c / PROOF_FILE).write_bytes(load_proof(b))  # of another node
     assert str(Refusal.NOT_OWN) in said("run", "--home", c)
