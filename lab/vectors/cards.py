@@ -133,7 +133,6 @@ def certified(letters: str, ends: Sequence[int] = ()) -> bytes:
 
 
 def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]]:
-    """Comment, chain, why it is refused, when it ends, and what is told else."""
     for comment, letters, reason, ends, other in PRIVATE["chains"]:
         known = {"card": canonical(private(**other["card"])).hex()} if "card" in other else {}
         told = other | known | {"holder": NAMES[other.get("holder", letters[-1])]}
@@ -142,7 +141,7 @@ def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]
         signature = KEYS["abcdef".index(letter)].sign(domain.encode() + whole[132:168], ORDER_8 if point else (0, 1))
         yield comment, whole[:168] + signature + whole[232:], "forged", 0, {}
     yield from ((f"byte {at} changed", flipped(whole, at), "forged", 0, {}) for at in PRIVATE["flipped"])
-    weak = whole[132:136] + WEAK  # of order 1: R = 1 and S = 0 is a signature of anything
+    weak = whole[132:136] + WEAK  # of order 1: with R = 1 and S = 0 it has signed anything
     chain = whole[:132] + weak + EVE.sign(DOMAIN + weak) + whole[232:268] + b"\1" + bytes(63)
     yield "by a key that anybody can sign for", chain, "forged", 0, {}
     yield from ((f"{n} bytes", whole.ljust(n, b"\0")[:n], "malformed", 0, {}) for n in PRIVATE["sizes"])
@@ -153,8 +152,7 @@ def members() -> list[Group]:
     usual, whole = {"card": canonical(private()).hex(), "holder": BOB.peer, "now": NOW}, certified("deab")
     group, told = Group("member", whole, common=usual), Group("card", CHAIN[0], common=COMMON)
     for comment, data, why, ends, other in proofs(whole):
-        add = group.invalid if why else group.valid
-        add(comment, data, PRIVATE["reasons"].get(why, ends), **other)
+        (group.invalid if why else group.valid)(comment, data, PRIVATE["reasons"].get(why, ends), **other)
     for why, said, fields in ((why, said, private(**said)) for why, *changes in PRIVATE["cards"] for said in changes):
         data = b"\n".join([CHAIN[0], made(fields, BOB, CEM)])
         put(told, canonical(said).decode(), data, CASES["reasons"].get(why, ""), named=canonical(fields))
