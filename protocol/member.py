@@ -20,13 +20,13 @@ class Refusal(StrEnum):
     """Why a proof is not taken: a value to count. In the order of the checks."""
 
     MALFORMED = "no proof of membership"
-    NOT_OWN = "the proof of somebody else"
-    TOO_LONG = "more certificates than the card allows"
-    UNKNOWN = "begins with a key that the card does not name"
+    NOT_OWN = "the proof of another"
+    TOO_LONG = "too many certificates"
+    UNKNOWN = "by no key of the card"
     REVOKED = "revoked by the card"
-    TOO_LASTING = "lasts longer than a membership may"
-    ENDED = "the membership has ended"
-    FORGED = "a certificate that its issuer did not sign"
+    TOO_LASTING = "lasts too long"
+    ENDED = "membership ended"
+    FORGED = "forged certificate"
 
 
 BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)  # others come with clocks and cards that differ

@@ -74,7 +74,7 @@ def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], 
     proofs = [load_proof(home), *([_read(text).proves(own)] if text else ())]
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
     if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
-        raise UserError(f"this swarm is private: {found[-1]}; ask a member for a code of swarm-node invite")
+        raise UserError(f"this swarm is private: {found[-1]}; ask a member for a code")
     if keep and text and found[-1] == ends:
         with owned(home):
             write_bytes(home / PROOF_FILE, proofs[-1], 0o600)

@@ -87,7 +87,7 @@ def admit(argv: list[str]) -> None:
     config = from_command_line(AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="card")
     _, card = load_cards(config.card.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
-        raise UserError("swarm admit needs the file of the cards, and --key of whom it names")
+        raise UserError("swarm admit needs FILE and --key")
     named, addresses = (network_of(card), card.number, digest_of(card)), card.bootstrap[:MAX_ADDRESSES]
     invited = Invitation(addresses, swarm_of(card), (), 0, *named)
     print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"")))
