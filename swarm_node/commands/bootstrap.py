@@ -108,7 +108,6 @@ async def _serve(
 
 
 async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
-    """Until a signal to end."""
     others = [asyncio.create_task(each) for each in besides]  # first: the keeper says whether the swarm is private
     living = asyncio.create_task(service.live())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -124,8 +123,7 @@ async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None,
 
 
 def _network(config: BootstrapConfig) -> NetworkConfig:
-    shared = {"backend", "peers", "host", "port", "announce", "mdns", "upload_limit"}
-    return NetworkConfig(**config.model_dump(include=shared))
+    return NetworkConfig(**config.model_dump(include=set(NetworkConfig.model_fields)))
 
 
 def command(argv: list[str]) -> None:

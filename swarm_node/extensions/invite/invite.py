@@ -18,11 +18,10 @@ from protocol.identity import Identity
 from protocol.member import Refusal, certify, judge
 from swarm_node.commands import status
 from swarm_node.commands.command import Command
-from swarm_node.commands.home import load_identity
-from swarm_node.common import private
+from swarm_node.commands.home import load_identity, load_or_create
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
-from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process.keeper import CARDS_FILE, load_cards, load_proof
 from swarm_node.network.transport.multiaddr import parts, usefulness
 from swarm_node.settings import AskConfig, NodeConfig, Section
@@ -137,7 +136,7 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 def _file_of(home: Path, environment: str) -> str:
     """What the user calls the file of an environment's questions, without its folder; "" where they are of none."""
     try:
-        manifest = json.loads(private.read_plain(home / "manifest.json", MANIFEST_BYTES))
+        manifest = json.loads(read_plain(home / "manifest.json", MANIFEST_BYTES))
         file = str(manifest["config"][environment]["file"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""
