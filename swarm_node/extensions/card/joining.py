@@ -68,7 +68,6 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
 
 
 def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], None], keep: bool) -> None:
-    """Says for how long this node is a member; keeps what a code gives. UserError where it is none."""
     text = section.code or (section.source if section.source.startswith("swarm:") else "")
     own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
     proofs = [load_proof(home), *([_read(text).proves(own)] if text else ())]
@@ -82,7 +81,6 @@ def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], 
 
 
 def _read(text: str) -> Any:
-    """A code, if any part of this program reads codes."""
     return next((plugins.load("codes", name)(text) for name in plugins.registered("codes")), None)
 
 

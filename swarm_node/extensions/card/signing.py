@@ -62,10 +62,9 @@ def draft(first: bool, config: DraftConfig) -> None:
         raise UserError(f"{config.card} exists: remove it, or choose another name")
     chain, now = [] if first else load(config.card), int(time.time())
     last = held(config.card, judged(config, chain, chain[-1].card.issued)) if chain else None
-    rules = {*cards.Members.model_fields}
+    rules, asked = {*cards.Members.model_fields}, partial(config.model_dump, include={*cards.Members.model_fields})
     given = config.model_dump(exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first)
     values = (last.model_dump(exclude_none=True) if last else {"format": 1}) | given
-    asked = partial(config.model_dump, include=rules)
     members = values.pop("members", asked()) | asked(exclude_unset=True)
     members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
     values |= {"members": members} if members["admit"] else {}

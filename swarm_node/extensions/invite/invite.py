@@ -31,7 +31,6 @@ from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetr
 REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
 FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
 MANIFEST_BYTES = 1 << 20
-LASTS = 30 * DAY  # of a code of a private swarm, and of a membership by it, at most
 
 PAGE = """\
 usage: swarm-node invite [--home FOLDER] [--json]
@@ -67,7 +66,7 @@ def command(argv: list[str]) -> None:
 def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -> Invitation:
     """The same with a key of its own, which lets into the private swarm. UserError where the issuer may not."""
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
-    proof = certify(proof, issuer, own.peer_id, int(time.time()) + LASTS, invited.network)
+    proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
     if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), Refusal):
         raise UserError(f"this key cannot let others in: {found}")
