@@ -20,8 +20,8 @@ from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
 from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
-MAX_BYTES, MAX_CARDS = limits.MAX_CARD_BYTES, 1024  # of a chain: one a week for 19 years
-MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS = 9, 16, 64, 1000
+MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024  # a card a week: 19 years
+MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS, MAX_REVOKED = 9, 16, 64, 1000, 128
 DAY = 86_400  # seconds: a card is valid for that at least
 MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after its time there is grace: clocks may be wrong, signers late
 
@@ -59,6 +59,14 @@ class Task(Message):
     digest: Holding
 
 
+class Members(Message):
+    """Of a private swarm: whose certificates let others in (see member.py)."""
+
+    admit: tuple[PeerId, ...]  # sorted; with one of these keys a chain of certificates begins
+    chain: Number  # certificates in it, at most
+    revoked: tuple[PeerId, ...]  # sorted; no chain has them any more
+
+
 class Card(Message):
     """What the signers of a swarm say."""
 
@@ -75,6 +83,7 @@ class Card(Message):
     episodes: Number  # of a group, at most
     characters: Number  # of an episode, at most
     notes: str  # for people. Text of strangers: show it escaped
+    members: Members | None = None  # left out where everybody may join
 
 
 class Signed(Message):
@@ -105,11 +114,16 @@ def read(data: bytes) -> Signed | Refusal:
     if isinstance(signed, Rejected):
         return Refusal[signed.reason.name]
     card = signed.card
+    private = card.members
+    admit, revoked = (private.admit, private.revoked) if private else ((), ())
     names = [*map(_place, card.tasks)]
-    peers = {*card.signers, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
+    peers = {*card.signers, *admit, *revoked, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
     sizes = (
         (0, len(card.signers), MAX_SIGNERS),  # at least the threshold
         (1, card.threshold, len(card.signers)),
+        (1 if private else 0, len(admit), MAX_SIGNERS),
+        (1, private.chain if private else 1, MAX_CHAIN),
+        (0, len(revoked), MAX_REVOKED),
         (1, len(card.bootstrap), MAX_ADDRESSES),
         (1, len(names), MAX_TASKS),
         (limits.MIN_EPISODES, card.episodes, limits.MAX_EPISODES),
@@ -117,7 +131,7 @@ def read(data: bytes) -> Signed | Refusal:
         (0, len(card.notes), MAX_NOTES_CHARS),
         (DAY, card.expires - card.issued, MAX_LIFE),
     )
-    if names != sorted({*names}) or list(card.signers) != sorted({*card.signers}):
+    if any([*each] != sorted({*each}) for each in (names, card.signers, admit, revoked)):
         return Refusal.NOT_CANONICAL
     try:
         all(map(public_key, peers))

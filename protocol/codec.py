@@ -44,7 +44,7 @@ def decode(data: bytes, kind: type[M]) -> M | Rejected:
 
 
 def _canonical(message: Message) -> bytes:
-    return _JSON.encode(message.model_dump()).encode()
+    return _JSON.encode(message.model_dump(exclude_none=True)).encode()
 
 
 def content_hash(payload: bytes) -> bytes:

@@ -42,4 +42,6 @@ MAX_HELLO_VERSIONS = 16
 MAX_CARD_BYTES = 16 * 1024  # of a card with its signatures
 MAX_CARD_REQUEST_BYTES = 30  # exactly
 MAX_CARD_REPLY_BYTES = 64 * 1024
+MAX_CERTIFICATES = 4  # in a chain to a member
+MAX_PROOF_BYTES = 432  # of such a chain
 MAX_PUNCH_BYTES = 39  # one endpoint for IPv4 and one for IPv6: what public peers see of a node

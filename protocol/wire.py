@@ -18,16 +18,18 @@ from protocol.versions import CURRENT, Version
 EXCHANGE = CURRENT.stream("exchange")
 PULL = CURRENT.stream("pull")
 CARD = CURRENT.stream("card")
+ENTER = CURRENT.stream("enter")  # request and reply are a proof: see member.py
 PUNCH = CURRENT.stream("punch")  # between transports; the exchange never sees it
 HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
-NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello", CARD: "card"}  # for a person
+NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello", CARD: "card", ENTER: "enter"}
 
 REQUEST_LIMITS: Mapping[str, int] = {  # of the exchange: protocol id -> largest request, bytes
     EXCHANGE: limits.MAX_EXCHANGE_REQUEST_BYTES,
     PULL: limits.MAX_PULL_REQUEST_BYTES,
     HELLO: limits.MAX_HELLO_BYTES,
     CARD: limits.MAX_CARD_REQUEST_BYTES,
+    ENTER: limits.MAX_PROOF_BYTES,
 }
 
 _DIGEST_ENTRY = struct.Struct(f">{limits.KEY_TAG_BYTES}sI")

@@ -8,6 +8,7 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -93,12 +94,13 @@ def decoders() -> dict[str, Target]:
 
 
 def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
-    kind = fields["type"]
+    kind, signed = fields["type"], set[bytes]().union(*map(_certificates, seeds))
 
     def run(data: bytes) -> str:
         value = read(data, fields)
         assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), "nobody signed this"
         assert kind != "card" or isinstance(value, Refusal) or data in seeds, "no signer signed this"
+        assert kind != "member" or isinstance(value, StrEnum) or _certificates(data) <= signed, "no issuer signed this"
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
@@ -110,6 +112,10 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
         return mutate_json(rng, data)
 
     return Target(seeds, run, dress)
+
+
+def _certificates(proof: bytes) -> set[bytes]:
+    return {proof[at : at + 100] for at in range(32, len(proof), 100)}
 
 
 def _signed(data: bytes, kind: str) -> bytes:
@@ -159,7 +165,7 @@ def _canonical(rng: Random, data: bytes) -> bytes:
 
 
 def _label(value: object) -> str:
-    return str(getattr(value, "reason", value)) if isinstance(value, Rejected | Refusal) else "ok"
+    return str(getattr(value, "reason", value)) if isinstance(value, Rejected | StrEnum) else "ok"
 
 
 def _address_text(data: bytes) -> str:
@@ -342,7 +348,7 @@ class Handlers:
 
     def request(self, data: bytes) -> str:
         self._now += 0.3
-        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD)[data[0] % 4 if data else 0]
+        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD, wire.ENTER)[data[0] % 5 if data else 0]
         self._next_caller()
         caller = self._callers[self._turn % len(self._callers)]
         reply = self._node.answer(caller, protocol, data[1:], self._now)

@@ -15,6 +15,7 @@ FILES = {
     "frames": frames.frames,
     "group": messages.groups,
     "keys": keys.keys,
+    "members": cards.members,
     "seed": seeds.seeds,
     "signature": keys.signatures,
 }

@@ -1,18 +1,19 @@
-"""Cards of a swarm: chains that hold, and those that are refused, each for its reason. Cases stand in cards.toml."""
+"""Cards of a swarm, and proofs of its members: which hold, and why others are refused. Cases are in two .toml files."""
 
 import hashlib
 import json
 import tomllib
 from base64 import b32encode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.vectors.forms import Group, canonical
-from lab.vectors.keys import ORDER, ORDER_8, Key, flipped
+from lab.vectors.keys import ORDER, ORDER_8, Key, flipped, peer_id, weak_keys
 from lab.vectors.messages import changed, path_of, put, shapes
 
 CASES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PRIVATE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("members.toml").read_text(encoding="utf-8"))
 NOW, DAY, MOST = 1_800_000_000, 86_400, 16_384
 Third = tuple[str, bytes, str, str]  # comment, card 3, why it is refused, flag
 Case = tuple[str, list[bytes], str, str, dict[str, Any]]
@@ -40,13 +41,15 @@ def made(fields: dict[str, Any], *by: Key) -> bytes:
 
 
 NETWORK = b32encode(hashlib.sha256(canonical(card(1))).digest()[:16]).decode()[:26].lower()
+DOMAIN = f"swarm-node/member\0{NETWORK}\0".encode()
+COMMON = {"network": NETWORK, "now": NOW}
 CHAIN = [made(card(1), ANN, BOB), made(card(2), BOB, CEM), made(card(), CEM, DAN)]
 
 
 def cards() -> list[Group]:
     """The input is one card a line; the output is the content hash of the last one, without its signatures."""
-    common, unsigned = {"network": NETWORK, "now": NOW}, made(card())
-    groups = [Group("card", b"\n".join([*CHAIN[:2], last]), common=common) for last in (CHAIN[2], unsigned)]
+    unsigned = made(card())
+    groups = [Group("card", b"\n".join([*CHAIN[:2], last]), common=COMMON) for last in (CHAIN[2], unsigned)]
     thirds: list[Case] = [(a, [*CHAIN[:2], b], c, d, {}) for a, b, c, d in (*forgeries(), *contents(), *spellings())]
     for comment, chain, reason, flag, fields in (*chains(), *thirds):
         data, last = b"\n".join(chain), b"" if reason else canonical(json.loads(chain[-1])["card"])
@@ -107,3 +110,50 @@ def spellings() -> Iterator[Third]:
     room = MOST - len(made(large, CEM, DAN))
     for size, reason in ((room, ""), (room + 1, "big"), (10**6, "big")):
         yield f"of {MOST + size - room} bytes", made(large | {"notes": "x" * size}, CEM, DAN), reason, "Limit"
+
+
+WEAK, MANY = next(weak_keys())[1], sorted(Key(bytes([number]) * 32).peer for number in range(129))
+NAMES = {**{name: key.peer for name, key in zip("abcdef", KEYS, strict=True)}, "weak": peer_id(WEAK), "none": "1" * 52}
+
+
+def private(**said: Any) -> dict[str, Any]:
+    if "members" in said:
+        return card(2, members=json.loads(said["members"]))
+    told = {key: value for key, value in (PRIVATE["members"] | said).items() if value != "gone"}
+    named = {key: [NAMES.get(str(k), k) for k in value] for key, value in told.items() if isinstance(value, list)}
+    many = {key: MANY[: value["many"]] for key, value in told.items() if isinstance(value, dict)}
+    return card(2, members=told | named | many)
+
+
+def certified(letters: str, ends: Sequence[int] = ()) -> bytes:
+    chain = [KEYS["abcdef".index(each)] for each in letters]
+    signed = [(NOW + end).to_bytes(4) + key.public for key, end in zip(chain[1:], ends or [30 * DAY] * 9, strict=False)]
+    pairs = zip(chain, signed, strict=False)
+    return chain[0].public + b"".join(each + issuer.sign(DOMAIN + each) for issuer, each in pairs)
+
+
+def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]]:
+    for comment, letters, reason, ends, other in PRIVATE["chains"]:
+        known = {"card": canonical(private(**other["card"])).hex()} if "card" in other else {}
+        told = other | known | {"holder": NAMES[other.get("holder", letters[-1])]}
+        yield comment, certified(letters, ends), reason, NOW + min(ends, default=30 * DAY), told
+    for comment, letter, domain, point in PRIVATE["forged"]:
+        signature = KEYS["abcdef".index(letter)].sign(domain.encode() + whole[132:168], ORDER_8 if point else (0, 1))
+        yield comment, whole[:168] + signature + whole[232:], "forged", 0, {}
+    yield from ((f"byte {at} changed", flipped(whole, at), "forged", 0, {}) for at in PRIVATE["flipped"])
+    weak = whole[132:136] + WEAK  # of order 1: with R = 1 and S = 0 it has signed anything
+    chain = whole[:132] + weak + EVE.sign(DOMAIN + weak) + whole[232:268] + b"\1" + bytes(63)
+    yield "by a key that anybody can sign for", chain, "forged", 0, {}
+    yield from ((f"{n} bytes", whole.ljust(n, b"\0")[:n], "malformed", 0, {}) for n in PRIVATE["sizes"])
+
+
+def members() -> list[Group]:
+    """The output is when the membership ends; of cards as in cards.json."""
+    usual, whole = {"card": canonical(private()).hex(), "holder": BOB.peer, "now": NOW}, certified("deab")
+    group, told = Group("member", whole, common=usual), Group("card", CHAIN[0], common=COMMON)
+    for comment, data, why, ends, other in proofs(whole):
+        (group.invalid if why else group.valid)(comment, data, PRIVATE["reasons"].get(why, ends), **other)
+    for why, said, fields in ((why, said, private(**said)) for why, *changes in PRIVATE["cards"] for said in changes):
+        data = b"\n".join([CHAIN[0], made(fields, BOB, CEM)])
+        put(told, canonical(said).decode(), data, CASES["reasons"].get(why, ""), named=canonical(fields))
+    return [group, told]

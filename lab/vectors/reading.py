@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lab.vectors.forms import load
-from protocol import addressing, admission, card, codec, identity, limits, wire
+from protocol import addressing, admission, card, codec, identity, limits, member, wire
 from protocol.messages import Announcement, Hello, Message, PeerId, Question, Reason, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 
@@ -42,7 +42,7 @@ def as_told(data: bytes, fields: Fields) -> bool:
     found = read(data, fields)
     if process_time() - began > SECONDS:
         return False
-    if isinstance(found, Rejected | card.Refusal):
+    if isinstance(found, Rejected | card.Refusal | member.Refusal):
         return fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
     return fields["result"] == "valid" and bool(found == fields.get("output", found))
 
@@ -167,6 +167,9 @@ READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
     "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
+    "member": lambda data, fields: member.judge(
+        data, PeerId(fields["holder"]), card.Card.model_validate_json(bytes.fromhex(fields["card"])), fields["now"]
+    ),
     "message": _or(Reason.TOO_BIG, _made),
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),

@@ -108,8 +108,8 @@ async def _serve(
 
 
 async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
+    others = [asyncio.create_task(each) for each in besides]  # first: the keeper says whether the swarm is private
     living = asyncio.create_task(service.live())
-    others = [asyncio.create_task(each) for each in besides]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             asyncio.get_running_loop().add_signal_handler(number, living.cancel)

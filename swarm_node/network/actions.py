@@ -49,6 +49,8 @@ class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """To the trainer: what a peer has beyond the newest card here. From it: the whole chain that counts from now on."""
 
     cards: tuple[bytes, ...]  # the oldest first
+    proof: bytes = b""  # that this node is a member of a private swarm
+    today: float = 0.0  # seconds since 1970, with which certificates are compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class RemoteNetwork(Network):
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
         self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._go_by, self._say, today)
-        self._cards: tuple[bytes, ...] = ()
+        self._cards: Cards | None = None
         self._published: deque[messages.Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = messages.Alive(connected=0)
         self._before = 0  # bytes that earlier network processes exchanged
@@ -222,27 +222,20 @@ class RemoteNetwork(Network):
         fits = len(group.episodes) <= rules.max_episodes and most <= rules.max_episode_chars
         return fits and rules.knows(asked) and not rules.differs(asked)
 
-    def _go_by(self, cards: Sequence[bytes]) -> None:
-        card = read(cards[-1])
+    def _go_by(self, cards: Cards) -> None:
+        card = read(cards.cards[-1])
         assert isinstance(card, Signed), card
-        self._cards, self._shared = tuple(cards), narrowed(self._known, card.card)
-        self._supervisor.send(Cards(self._cards))
+        self._cards, self._shared = cards, narrowed(self._known, card.card)
+        self._supervisor.send(cards)
 
     def _allow(self, access: Access) -> None:
         self._access = access
         self._supervisor.send(messages.Allow(access=access))
 
     def _opening(self, folder: Path) -> list[messages.FromTrainer]:
-        start = messages.Start(
-            key=self._identity.key_bytes(),
-            rules=self._rules,
-            folder=str(folder),
-            config=self._config,
-            memory=self._memory,
-            access=self._access,
-            want=self._want,
-        )
-        return [start, *([Cards(self._cards)] if self._cards else ()), *self._published]
+        said = self._config, self._memory, self._access, self._want, self._cards
+        start = messages.Start(self._identity.key_bytes(), self._rules, str(folder), *said)
+        return [start, *self._published]
 
     def _send(self, message: messages.FromTrainer) -> None:
         if isinstance(message, messages.Publish):

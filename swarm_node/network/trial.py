@@ -21,6 +21,7 @@ CARDS_SECONDS, REDIRECTS = 15.0, 2  # of all cards of a peer, or of an address
 MAX_CARDS = 64  # asked for: a network with more is joined by a file
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
 MAX_DIALLED = 16
+Holds = Callable[[Sequence[bytes]], bool]
 REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
 
 
@@ -73,17 +74,19 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 
 
 def ask_for_cards(
-    config: NetworkConfig, addresses: Sequence[str], network: str, holds: Callable[[Sequence[bytes]], bool]
+    config: NetworkConfig, addresses: Sequence[str], network: str, holds: Holds, proves: Callable[[Identity], bytes]
 ) -> list[bytes]:
     """The cards of a network by the first peer of these full multiaddrs of which they hold; else of any that answers;
-    none where nobody does. UserError where nothing starts."""
-    backend = make_backend(config.model_copy(update={"port": free_port()}), Identity.create())
+    none where nobody does. `proves`: that this newcomer is a member, if need be. UserError where nothing starts."""
+    identity = Identity.create()
+    backend = make_backend(config.model_copy(update={"port": free_port()}), identity)
+    proof = proves(identity)
 
     async def first() -> list[bytes]:
         cards = list[bytes]()
         try:
             await backend.start({}, {})
-            for asking in asyncio.as_completed([_cards(backend, each, network) for each in addresses]):
+            for asking in asyncio.as_completed([_cards(backend, each, network, proof) for each in addresses]):
                 if holds(cards := await asking or cards):
                     break
         finally:
@@ -120,11 +123,13 @@ def download(url: str, most: int) -> bytes:
         raise UserError(f"{printable(url, 200)}: {printable(why, 120)}") from error
 
 
-async def _cards(backend: Backend, address: str, network: str) -> list[bytes]:
+async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> list[bytes]:
     cards, most = list[bytes](), 1 << 16  # bytes, as protocol/limits.py has it
     with suppress(CallFailed, TimeoutError):
         async with asyncio.timeout(CARDS_SECONDS):
             peer = await backend.dial((address,), DIAL_SECONDS)
+            if proof:  # theirs cannot be judged before the card is here
+                await backend.call(peer, wire.ENTER, proof, most, DIAL_SECONDS)
             while len(cards) < MAX_CARDS:
                 request = wire.encode_card_request(network, len(cards))
                 found = wire.decode_cards(await backend.call(peer, wire.CARD, request, most, DIAL_SECONDS))

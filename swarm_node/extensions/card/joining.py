@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from protocol.card import DAY, Card, Refusal, Signed, digest, follow, network_of, read, swarm_of
+from protocol.identity import Identity
+from protocol.member import judge
 from swarm_node.commands.home import KEY_FILE, load_identity, owned
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.files import write_bytes
 from swarm_node.extensions.card.settings import JoiningConfig
-from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
+from swarm_node.network.process.keeper import CARDS_FILE, PROOF_FILE, keep_cards, load_cards, load_proof
 from swarm_node.network.trial import ask_for_cards, download
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
 
@@ -46,6 +49,8 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
     if card is None:
         return config
     say(described(card))
+    if card.members:
+        _enter(config.home.expanduser(), card, section, say, keep)
     return _narrowed(config, card, [*peers, *card.bootstrap], say)
 
 
@@ -62,9 +67,26 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
 
+def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], None], keep: bool) -> None:
+    text = section.code or (section.source if section.source.startswith("swarm:") else "")
+    own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
+    proofs = [load_proof(home), *([_read(text).proves(own)] if text else ())]
+    found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
+    if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
+        raise UserError(f"this swarm is private: {found[-1]}; ask a member for a code")
+    if keep and text and found[-1] == ends:
+        with owned(home):
+            write_bytes(home / PROOF_FILE, proofs[-1], 0o600)
+    say(f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code prolongs that")
+
+
+def _read(text: str) -> Any:
+    return next((plugins.load("codes", name)(text) for name in plugins.registered("codes")), None)
+
+
 def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
     """As a node of the code has it, with the very card that the maker of the code knew."""
-    code: Any = next((plugins.load("codes", name)(text) for name in plugins.registered("codes")), None)
+    code = _read(text)
     if not getattr(code, "network", ""):
         raise UserError("this code has no card: use swarm-node join")
     if network not in ("", code.network):
@@ -76,7 +98,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
         return same and isinstance(follow(chain, code.network, None), Card)
 
     own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
-    chain = ask_for_cards(own, code.addresses, code.network, holds)
+    chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
         why = follow(chain, code.network, None) if chain else "none of its nodes answers, ask for a newer code"
         raise UserError(f"--card: {Refusal.CONFLICT if isinstance(why, Card) else why}")
@@ -137,4 +159,6 @@ def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
     gone = [f"  not on the card any more, so nobody gets it: {task}" for task in asked if task not in _tasks(card)]
     facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
+    ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else ""
+    gone += [f"  private; {f'a member until {time.ctime(ends)}' if isinstance(ends, int) else ends}"] if ends else []
     return {"card": {**facts, "digest": digest(card).hex()}, "besides": [described(card), *gone]}

@@ -48,6 +48,9 @@ class DraftConfig(CardConfig):
     bootstrap: tuple[Door, ...] = Field((), description="Full addresses of bootstrap nodes.")
     tasks: tuple[str, ...] = Field((), description="As environment.tasks of run. This machine makes their digests.")
     episodes: Positive = Field(limits.MAX_EPISODES, description="Of a group, at most.")
+    admit: tuple[str, ...] = Field((), description="Makes it private: ids of the keys that let others in. none: open.")
+    chain: Positive = Field(cards.MAX_CHAIN, description="Certificates of a member, at most. A code adds two.")
+    revoked: tuple[str, ...] = Field((), description="Ids of all members and inviters who are out, or none.")
     characters: Positive = Field(limits.MAX_EPISODE_CHARS, description="Of an episode, at most.")
     notes: str = Field("", description="For people: who you are, where the questions are from.")
     days: Positive = Field(90, description="How long the card is valid, from now.")
@@ -59,8 +62,12 @@ def draft(first: bool, config: DraftConfig) -> None:
         raise UserError(f"{config.card} exists: remove it, or choose another name")
     chain, now = [] if first else load(config.card), int(time.time())
     last = held(config.card, judged(config, chain, chain[-1].card.issued)) if chain else None
-    given = config.model_dump(exclude={*CardConfig.model_fields, "days"}, exclude_unset=not first)
-    values = (last.model_dump() if last else {"format": 1}) | given
+    rules, asked = {*cards.Members.model_fields}, partial(config.model_dump, include={*cards.Members.model_fields})
+    given = config.model_dump(exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first)
+    values = (last.model_dump(exclude_none=True) if last else {"format": 1}) | given
+    members = values.pop("members", asked()) | asked(exclude_unset=True)
+    members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
+    values |= {"members": members} if members["admit"] else {}
     values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
     values |= {"issued": now, "expires": now + config.days * cards.DAY, "signers": sorted(values["signers"])}
     values["threshold"] = values["threshold"] or len(values["signers"]) // 2 + 1
@@ -138,7 +145,8 @@ def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
 def rows(card: Card) -> Iterator[str]:
     """A line for each fact."""
     times = {key: datetime.fromtimestamp(getattr(card, key), UTC) for key in ("issued", "expires")}
-    for name, value in (card.model_dump() | times | {"network": cards.network_of(card)}).items():
+    said = card.model_dump(exclude={"members"}) | (card.members.model_dump() if card.members else {}) | times
+    for name, value in (said | {"network": cards.network_of(card)}).items():
         for each in value if isinstance(value, tuple) else (value,):
             text = " ".join(each.values()) if isinstance(each, dict) else str(each)
             yield f"{name:<12}{printable(text, cards.MAX_NOTES_CHARS)}"

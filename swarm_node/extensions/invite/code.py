@@ -11,14 +11,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from protocol.identity import peer_id, public_key
+from protocol.identity import Identity, peer_id, public_key
+from protocol.member import certify
 from swarm_node.common.errors import UserError
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_bytes
 from swarm_node.settings import NetworkConfig
 
 PREFIX = "swarm:"
-KIND, WITH_CARD, LAST_KIND = 1, 2, 31  # kinds that may follow; what has another first byte is no code
+KIND, WITH_CARD, WITH_KEY, LAST_KIND = 1, 2, 3, 31  # kinds that may follow; what has another first byte is no code
 MAX_CHARS = 4096
 MAX_ADDRESSES = 3
 NAME = r"[A-Za-z0-9._+-]{1,64}"
@@ -47,6 +48,13 @@ class Invitation(msgspec.Struct, frozen=True):
     network: str = ""  # id, of a swarm that has a card: that says the rest
     number: int = 0  # of the newest card that the inviter knows, and the SHA-256 of what is signed
     digest: bytes = b""
+    seed: bytes = b""  # of a private swarm: of the code's own key
+    proof: bytes = b""  # that it lets in, as protocol/member.py has it
+
+    def proves(self, newcomer: Identity) -> bytes:
+        """That the newcomer is a member, said by the key of the code; b"" of an open swarm."""
+        own, ends = Identity.from_seed_bytes(self.seed or bytes(32)), int.from_bytes(self.proof[-100:-96])
+        return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -62,6 +70,14 @@ class _WithCard(_Body, array_like=True, forbid_unknown_fields=True):
     digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
+class _WithKey(_WithCard, array_like=True, forbid_unknown_fields=True):
+    seed: Annotated[bytes, Meta(min_length=32, max_length=32)]
+    proof: Annotated[bytes, Meta(min_length=132, max_length=332)]
+
+
+KINDS: dict[int, type[_Body]] = {KIND: _Body, WITH_CARD: _WithCard, WITH_KEY: _WithKey}
+
+
 def encode(invitation: Invitation) -> str:
     """The code. ValueError, which UserError is not, for what `decode` would not admit."""
     doors, before = [], b""
@@ -70,10 +86,11 @@ def encode(invitation: Invitation) -> str:
         key = public_key(peer)
         doors.append((b"" if key == before else key, to_bytes(where)))
         before = key
-    kind, values = _WithCard if invitation.network else _Body, msgspec.structs.astuple(invitation)[1:]
+    number = WITH_KEY if invitation.proof else WITH_CARD if invitation.network else KIND
+    kind, values = KINDS[number], msgspec.structs.astuple(invitation)[1:]
     body = msgspec.msgpack.encode(kind(doors, *values[: len(kind.__struct_fields__) - 1]))
     msgspec.msgpack.decode(body, type=kind)
-    data = bytes([WITH_CARD if invitation.network else KIND]) + body
+    data = bytes([number]) + body
     text = PREFIX + base64.urlsafe_b64encode(data + _checksum(data)).decode().rstrip("=")
     if len(text) > MAX_CHARS:
         raise ValueError(f"a code of {len(text)} characters, more than {MAX_CHARS}")
@@ -89,13 +106,12 @@ def decode(text: str) -> Invitation:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
         raise UserError("this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:")
-    if data[0] not in (KIND, WITH_CARD):
+    if data[0] not in KINDS:
         raise UserError("this invitation was made by a newer swarm-node: upgrade")
     if data[-4:] != _checksum(data[:-4]):
         raise UserError("this invitation is mistyped or cut off: copy the whole code again")
     try:
-        kind = _Body if data[0] == KIND else _WithCard
-        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=kind), [], b""
+        read, addresses, key = msgspec.msgpack.decode(data[1:-4], type=KINDS[data[0]]), [], b""
         for own, where in read.doors:
             key = own or key
             addresses.append(f"{from_bytes(where)}/p2p/{peer_id(key)}")

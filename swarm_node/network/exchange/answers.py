@@ -82,7 +82,8 @@ class Budgets:
 
 
 REFUSED = b""
-AnswerCards = Callable[[PeerId, bytes, float], bytes | str]  # as Following.answer
+Others = Mapping[str, Callable[[PeerId, bytes, float], bytes | str]]  # who answers for some protocols, or refuses
+Lets = Callable[[PeerId, float], bool]  # as Membership.lets
 BYTES = "bytes"
 
 # Requests. A peer whose rounds take a second asks another about once a second, if there are only two of them.
@@ -91,6 +92,7 @@ _REQUESTS: Mapping[str, Limit] = {
     wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
     wire.HELLO: Limit(peer=Rate(0.1, 5.0), total=Rate(5.0, 50.0)),
     wire.CARD: Limit(peer=Rate(0.2, 6.0), total=Rate(5.0, 50.0)),
+    wire.ENTER: Limit(peer=Rate(0.2, 6.0), total=Rate(20.0, 100.0)),
 }
 _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 
@@ -98,9 +100,9 @@ _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 class Answers:
     """Replies to the calls of others, rationed by peer and by network."""
 
-    def __init__(self, knowledge: Knowledge, cards: AnswerCards, upload_limit: int, now: float) -> None:
-        """`upload_limit` in kilobytes per second, all replies together."""
-        self._knowledge, self._cards = knowledge, cards
+    def __init__(self, knowledge: Knowledge, others: Others, lets: Lets, upload_limit: int, now: float) -> None:
+        """`lets`: whether a caller has entered. `upload_limit` in kilobytes per second, all replies together."""
+        self._knowledge, self._others, self._lets = knowledge, others, lets
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._our_tag = wire.key_tag(knowledge.identity.peer_id)
         upload = Rate(upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES))
@@ -115,9 +117,11 @@ class Answers:
             return self._refuse("banned")
         if not (self._knowledge.access.peer(caller.peer) and self._knowledge.access.address(caller.address)):
             return self._refuse("blocked")
-        if not self._budgets.allow(protocol, 1, caller.peer, quota, now):
-            return self._refuse("too often")
-        self._knowledge.contacts.called_in(caller.peer, caller.address, now)
+        lets = protocol == wire.ENTER or self._lets(caller.peer, now)
+        if not lets or not self._budgets.allow(protocol, 1, caller.peer, quota, now):
+            return self._refuse("too often" if lets else "not a member")
+        if protocol != wire.ENTER:  # of a stranger nothing is kept
+            self._knowledge.contacts.called_in(caller.peer, caller.address, now)
         reply = self._reply(caller.peer, protocol, request, now)
         if reply and not self._budgets.allow(BYTES, len(reply), caller.peer, quota, now):
             return self._refuse("too much")
@@ -126,8 +130,8 @@ class Answers:
     def _reply(self, caller: PeerId, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
             return self._exchange(caller, request, now)
-        if protocol == wire.CARD:
-            found = self._cards(caller, request, now)
+        if protocol in self._others:
+            found = self._others[protocol](caller, request, now)
             return self._refuse(found) if isinstance(found, str) else found
         return self._pull(caller, request) if protocol == wire.PULL else self._hello(caller, request)
 

@@ -21,7 +21,7 @@ from swarm_node.network.actions import OTHER_ENVIRONMENT, UNINFORMATIVE, USEFUL,
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Answers
 from swarm_node.network.exchange.fetching import Fetching
-from swarm_node.network.exchange.following import Following
+from swarm_node.network.exchange.following import Following, Membership
 from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
 from swarm_node.network.exchange.knowledge import Knowledge, LocalAnnouncement, PeerView, peer_views
 from swarm_node.network.exchange.peers import Sample, points
@@ -48,7 +48,9 @@ class Exchange:
         self._knowledge = Knowledge(identity, swarm, random, own, sample, rules)
         self._serve_only = serve_only
         self._following = Following(self._knowledge, now)
-        self._answers = Answers(self._knowledge, self._following.answer, config.upload_limit, now)
+        self.members = Membership(self._knowledge)
+        others = {wire.CARD: self._following.answer, wire.ENTER: self.members.answer}
+        self._answers = Answers(self._knowledge, others, self.members.lets, config.upload_limit, now)
         self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
@@ -92,9 +94,9 @@ class Exchange:
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
                 knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
 
-    def go_by(self, cards: Sequence[bytes], now: float) -> list[Action]:
-        """From now on this chain of cards counts, which holds: its tasks and limits, and others may have it."""
-        self._following.go_by(cards, now)
+    def go_by(self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0) -> list[Action]:
+        """From now on this chain of cards counts, which holds. `proof` of this node as a member; `today` since 1970."""
+        self.members.go_by(self._following.go_by(cards, now), proof, now, today)
         return self._finish(self._following.tick(now), now)
 
     # What the runner says.
@@ -141,6 +143,8 @@ class Exchange:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
         its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # else it may have no card
+        if failure == Failure.REFUSED:
+            self.members.entered.pop(asked.peer, None)  # it may have forgotten this node, which shows its proof again
         if failure == Failure.HELD:
             self._knowledge.contacts.held(asked.peer, now)
         elif its_fault and self._knowledge.contacts.failed(asked.peer, now) >= GONE:
@@ -166,8 +170,9 @@ class Exchange:
                 self._knowledge.view.remove(entry.announcement.author)
 
     def lets(self, peer: PeerId, address: str) -> bool:
-        """Whether the user's lists let this peer at this multiaddr pass."""
-        return self._knowledge.access.peer(peer) and self._knowledge.access.address(address)
+        """Whether the card and the user's lists let this peer at this multiaddr pass."""
+        listed = peer not in self._knowledge.revoked and self._knowledge.access.peer(peer)
+        return listed and self._knowledge.access.address(address)
 
     def reachable(self, addresses: Sequence[str]) -> None:
         """Own addresses as others may dial them, best first."""
@@ -202,12 +207,9 @@ class Exchange:
 
     def state(self) -> Remembered:
         """What the next process must know, as of the last tick."""
-        return Remembered(
-            seq=max(0, self._knowledge.local_announcement.seq),
-            received=self._knowledge.view.sequences(self._ticked),
-            seen=self._fetching.seen(),
-            bans=self._knowledge.reputation.bans(self._ticked),
-        )
+        knowledge, now = self._knowledge, self._ticked
+        received, bans = knowledge.view.sequences(now), knowledge.reputation.bans(now)
+        return Remembered(max(0, knowledge.local_announcement.seq), received, self._fetching.seen(), bans)
 
     def restore(self, remembered: Remembered, now: float) -> None:
         """Go on where `state` was taken."""

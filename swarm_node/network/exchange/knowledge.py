@@ -184,6 +184,7 @@ class Knowledge:
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
     others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))  # see `estranged`
+    revoked: frozenset[PeerId] = frozenset()  # whom the card puts out
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
     asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by the token that their outcome has
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
@@ -214,19 +215,20 @@ class Knowledge:
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> None:
         """Points of guilt, and for what; enough of them ban."""
         if self.reputation.charge(peer, points, now, why):
-            self._hang_up(peer)
+            self.hang_up(peer)
 
     def ban(self, peer: PeerId, now: float, why: str) -> None:
         """Refuse it for a while, and hang up."""
         self.reputation.ban(peer, now, why=why)
-        self._hang_up(peer)
+        self.hang_up(peer)
 
     def shuns(self, peer: PeerId, now: float) -> bool:
-        """Whether to have nothing to do with it: banned, or not on the lists of this node's user."""
-        return self.reputation.is_banned(peer, now) or not self.access.peer(peer)
+        """Whether to have nothing to do with it: banned, revoked, or not on the lists of this node's user."""
+        return self.reputation.is_banned(peer, now) or peer in self.revoked or not self.access.peer(peer)
 
-    def _hang_up(self, peer: PeerId) -> None:
-        self.counters["bans"] += 1
+    def hang_up(self, peer: PeerId, why: str = "bans") -> None:
+        """Ends its connections, counts why, and forgets what it announced."""
+        self.counters[why] += 1
         self.view.remove(peer)
         self.sample.drop(peer)
         self.outbox.append(Disconnect(peer))

@@ -36,11 +36,9 @@ async def converse(connection: socket.socket) -> None:
         return
     layers = confine(start.config, Path(start.folder))  # before the first byte of a stranger
     identity = Identity.from_key_bytes(start.key)
+    told = identity, start.rules.swarm, start.config, start.memory
     service = NetworkService(
-        identity,
-        start.rules.swarm,
-        start.config,
-        start.memory,
+        *told,
         deliver=channel.send,
         say=lambda text, warning: channel.send(messages.Said(text, warning)),
         changed=lambda addresses: channel.send(service.alive()),
@@ -48,16 +46,13 @@ async def converse(connection: socket.socket) -> None:
         sockets=Path(start.folder),
     )
     service.allow(start.access)
+    if start.cards is not None:
+        service.go_by(start.cards)
     service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(), asyncio.Event()
-    works = [
-        service.live(),
-        channel.pump(),
-        _report(service, channel),
-        _announce(service, outgoing, written),
-        _obey(channel, service, outgoing, written, layers),
-    ]
-    tasks = [asyncio.create_task(work) for work in works]
+    works = [service.live(), channel.pump(), _report(service, channel), _announce(service, outgoing, written)]
+    obeying = _obey(channel, service, outgoing, written, layers)
+    tasks = [asyncio.create_task(work) for work in (*works, obeying)]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
         task.cancel()
@@ -83,8 +78,8 @@ async def _obey(
                 channel.send(messages.View(service.view() | further))
             case messages.Allow(access=access):
                 service.allow(access)
-            case messages.Cards(cards=cards):
-                service.go_by(cards)
+            case messages.Cards():
+                service.go_by(message)
             case _:
                 pass
 

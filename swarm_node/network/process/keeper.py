@@ -15,11 +15,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from protocol.card import MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
+from protocol.card import DAY, MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
 from swarm_node.common.files import read_plain, write_bytes, write_json
 from swarm_node.network.access import Access, parse
-from swarm_node.network.actions import Remembered
+from swarm_node.network.actions import Cards, Remembered
 from swarm_node.network.process.messages import MAX_PEERS, Memory
 from swarm_node.network.transport import multiaddr
 
@@ -28,6 +28,7 @@ ACCESS_FILE = "access.toml"  # the lists: no command writes them, so that script
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
 CARDS_FILE = "swarm.card"  # one a line, the oldest first
+PROOF_FILE = "member.proof"  # that this node is a member of a private swarm
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
 MAX_ADDRESSES = 4  # of one peer
@@ -65,12 +66,9 @@ def load_memory(home: Path, swarm: str) -> Memory:
     with suppress(OSError, ValueError, RecursionError):
         kept = msgspec.json.decode(read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
     found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
-    return Memory(
-        port=known.port,
-        exchange=kept.state if kept.swarm == swarm else Remembered(),
-        peers={PeerId(peer): addresses for peer, addresses in found.items() if addresses},
-        private=tuple(known.private),
-    )
+    peers = {PeerId(peer): addresses for peer, addresses in found.items() if addresses}
+    state = kept.state if kept.swarm == swarm else Remembered()
+    return Memory(known.port, state, peers, tuple(known.private))
 
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:
@@ -99,6 +97,13 @@ def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
     return chain, follow(chain, "", None)
 
 
+def load_proof(home: Path) -> bytes:
+    """As it is there; empty where there is none."""
+    with suppress(OSError):
+        return read_plain(home / PROOF_FILE, MAX_BYTES)
+    return b""
+
+
 def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = "") -> Card | Refusal:
     """Writes a chain down that holds, is in force, and goes on from the one there. `now`: seconds since 1970."""
     _, kept = load_cards(file)
@@ -119,7 +124,7 @@ class Keeper:
         swarm: str,
         memory: Callable[[], Memory],
         allow: Callable[[Access], None],
-        go_by: Callable[[Sequence[bytes]], None],
+        go_by: Callable[[Cards], None],
         say: Callable[[str, bool], None],
         today: Callable[[], float],
     ) -> None:
@@ -127,7 +132,8 @@ class Keeper:
         the user, and whether it is a warning. `today`: seconds since 1970, with which cards are compared."""
         self._home, self._swarm = home, swarm
         self._memory, self._allow, self._go_by, self._say, self._today = memory, allow, go_by, say, today
-        self._cards, self._cards_seen, self._number = home / CARDS_FILE, (0, 0), 0  # that of the card that counts
+        self._seen: tuple[float, ...] = ()
+        self._cards, self._number = home / CARDS_FILE, 0  # that of the card that counts
         self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
@@ -143,14 +149,17 @@ class Keeper:
         self._look_at_cards()
 
     def _look_at_cards(self) -> None:
-        """The user may put newer ones there, too."""
+        """The user may put newer ones there, too, and another proof. Said anew each day: clocks go apart."""
         with suppress(OSError):
-            status, before = self._cards.stat(), self._cards_seen
-            self._cards_seen = status.st_mtime_ns, status.st_size
-            chain, card = load_cards(self._cards) if self._cards_seen != before else ((), None)
-            if isinstance(card, Card) and swarm_of(card) == self._swarm and card.number > self._number:
+            proof, today, before = load_proof(self._home), self._today(), self._seen
+            status = self._cards.stat()
+            self._seen = status.st_mtime_ns, status.st_size, hash(proof), today // DAY
+            chain, card = load_cards(self._cards) if self._seen != before else ((), None)
+            if not isinstance(card, Card) or swarm_of(card) != self._swarm or card.number < self._number:
+                return
+            self._go_by(Cards(chain, proof, today))
+            if card.number > self._number:
                 self._number = card.number
-                self._go_by(chain)
                 self._say(f"network: card {card.number} of {card.name} counts from now on", False)
 
     def look(self) -> None:

@@ -74,6 +74,7 @@ class Start(Message, frozen=True):
     memory: Memory
     access: Access
     want: int  # external groups that the first round would like to find
+    cards: Cards | None = None  # first: nobody may enter a private swarm before
 
 
 class Allow(Message, frozen=True):

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from protocol.messages import PeerId
-from protocol.wire import REQUEST_LIMITS
+from protocol.wire import ENTER, REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.network.actions import Action, Call, Cards, Deliver, Disconnect, ForTrainer, Refuse
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
@@ -177,7 +177,7 @@ class ExchangeRunner:
 
     async def _reply(self, backend: Backend, call: Call) -> bytes:
         """Over the connection there is; where there is none, over a new one."""
-        ask = partial(backend.call, call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+        ask = partial(self._ask, backend, call)
         try:
             return await ask()
         except CallFailed as error:
@@ -185,6 +185,14 @@ class ExchangeRunner:
                 raise
         await backend.dial(call.addresses, call.timeout)
         return await ask()
+
+    async def _ask(self, backend: Backend, call: Call) -> bytes:
+        """In a private swarm only once both sides have shown that they are members."""
+        if request := self.exchange.members.request(call.peer, self._clock()):
+            proof = await backend.call(call.peer, ENTER, request, REQUEST_LIMITS[ENTER], call.timeout)
+            if not self.exchange.members.replied(call.peer, proof, self._clock()):
+                raise CallFailed(Failure.REFUSED)
+        return await backend.call(call.peer, call.protocol, call.request, call.max_reply, call.timeout)
 
 
 def why(error: Exception) -> str:

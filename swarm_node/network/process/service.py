@@ -96,6 +96,7 @@ class NetworkService:
         random = Random()
         now = self.clock()
         self._gate = make_gate(config, memory.private)
+        self._gate.welcomes = lambda peer: self.exchange.members.lets(peer, self.clock())
         self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
         if memory.exchange != Remembered():
             self.exchange.restore(memory.exchange, now)
@@ -186,22 +187,17 @@ class NetworkService:
 
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
-        return Alive(
-            connected=len(self.runner.connections),
-            known=len(self.exchange.view),
-            strangers=self.exchange.strangers(),
-            addresses=self.runner.addresses,
-            spent=self.spent(),
-        )
+        connected, strangers = len(self.runner.connections), self.exchange.strangers()
+        return Alive(connected, len(self.exchange.view), strangers, self.runner.addresses, self.spent())
 
     def allow(self, access: Access) -> None:
         """From now on deal with those alone whom the user's lists let pass."""
         self.exchange.allow(access)
         self._gate.where.access = access
 
-    def go_by(self, cards: Sequence[bytes]) -> None:
-        """From now on this chain of cards counts. It holds."""
-        self.runner.perform(self.exchange.go_by(cards, self.clock()))
+    def go_by(self, cards: Cards) -> None:
+        """From now on this chain counts. It holds."""
+        self.runner.perform(self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today))
 
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""

@@ -42,7 +42,7 @@ class Dialling:
     ) -> None:
         """`gate`: None where nobody but this program's user names addresses. `careful`: the library dials what a peer
         told it by itself, besides; so before it dials anybody it is made sure that the peer is where others say."""
-        self._gate = gate or DialGate(Anywhere())
+        self.gate = gate or DialGate(Anywhere())
         self._connect, self._connections, self._careful = connect, connections, careful
         self._given = gate.where.is_given if gate else lambda _: False
 
@@ -57,7 +57,7 @@ class Dialling:
         except ValueError as error:
             raise CallFailed(Failure.UNREACHABLE, str(error)) from error
         loop = asyncio.get_running_loop()
-        choice = self._gate.choose(await self._resolved(addresses), loop.time())
+        choice = self.gate.choose(await self._resolved(addresses), loop.time())
         if not choice.addresses:
             raise CallFailed(Failure.HELD, choice.reason)
         try:
@@ -65,22 +65,22 @@ class Dialling:
                 await self._make_sure(peer, choice)
             await self._connect(peer, choice.addresses, GATED_SECONDS if choice.targets else timeout)
         except BaseException as error:
-            self._gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
+            self.gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
             raise
-        self._gate.reached(choice, await self._ends(peer), loop.time())
+        self.gate.reached(choice, await self._ends(peer), loop.time())
         return peer
 
     async def finds(self, peer: PeerId, address: str, timeout: float) -> bool:
         """Whether this very peer is at an address without its id. A peer that nobody has is asked for: the refusal
         names who is there, and no connection is made."""
         now = asyncio.get_running_loop().time
-        choice = self._gate.choose([f"{address}/p2p/{peer}"], now())
+        choice = self.gate.choose([f"{address}/p2p/{peer}"], now())
         if not choice.addresses:
             return False
         if found := await self._is_there(peer, address, timeout):
-            self._gate.reached(choice, [address], now())
+            self.gate.reached(choice, [address], now())
         else:
-            self._gate.failed(choice, now())
+            self.gate.failed(choice, now())
         return found
 
     async def _is_there(self, peer: PeerId, address: str, timeout: float) -> bool:
@@ -110,9 +110,9 @@ class Dialling:
         found: list[str] = []
         for address in addresses:
             (kind, name), *_ = parts(address)
-            if kind in ("ip4", "ip6") or self._gate.where.is_given(address):
+            if kind in ("ip4", "ip6") or self.gate.where.is_given(address):
                 found.append(address)
-            elif self._gate.may_look_up(asyncio.get_running_loop().time()):
+            elif self.gate.may_look_up(asyncio.get_running_loop().time()):
                 found += [address.replace(f"/{kind}/{name}", ip, 1) for ip in await _look_up(kind, name)]
         return found
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from math import inf
+from typing import Any
 
 from swarm_node.common.lru import Lru
 from swarm_node.network.access import Access
@@ -159,6 +160,7 @@ class DialGate:
     """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon begins anew."""
 
     where: Dialable
+    welcomes: Callable[[Any], bool] = lambda peer: True  # which peers may learn where this node is
     counters: Counter[str] = field(default_factory=Counter)
     _holds: Lru[str, _Hold] = field(default_factory=lambda: Lru(CROWDS))
     _proven: Lru[tuple[IP, int], float] = field(default_factory=lambda: Lru(PROVEN))  # when a peer answered there

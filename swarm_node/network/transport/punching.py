@@ -179,6 +179,8 @@ class Punching:
             return self._refuse(str(endpoints.reason))
         if "/p2p-circuit" not in caller.address:
             return self._refuse("not relayed")
+        if not self._backend.dialling.gate.welcomes(caller.peer):
+            return self._refuse("not a member")
         own = await self._endpoints()
         if endpoints:
             if not own or not all(map(may_punch, endpoints)):
@@ -214,7 +216,8 @@ class Punching:
 
     async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
         """What came of it."""
-        if not (own := await self._endpoints()):
+        own = await self._endpoints() if self._backend.dialling.gate.welcomes(peer) else []
+        if not own:
             return "own address not known"
         began = _now()
         theirs = await self._tell(peer, [])
