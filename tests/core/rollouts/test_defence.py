@@ -40,7 +40,7 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
 
 def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
     own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
-    assert longest(own, 2.0) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
+    assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
     groups, refused = screen(("length",), [padded, poisoned], own)
@@ -57,7 +57,7 @@ def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> N
     received = replace(received, group=received.group.model_copy(update={"episodes": episodes}), observations=told)
     (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
     assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
-    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, 2, Random(0))
+    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, Random(0))
     assert len(both.rewards) == 6
     assert both.observations == tuple(told[episodes.index(each)] for each in both.group.episodes)
 
@@ -82,13 +82,13 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
 def test_rescue_adds_external_completions_where_a_local_one_failed(right, added) -> None:
     received = text_group([1.0, 0.0], ["12", "9"])
     own = local_group([1.0] * right + [0.0] * (4 - right), ["12"] * right + ["3"] * (4 - right))
-    group = mixed(own, received, 2, Random(0))
+    group = mixed(own, received, Random(0))
     assert texts_of(group)[4:] == ["12"] * added and group.informative == bool(added)
 
 
 def test_with_graded_rewards_better_than_the_mean_of_its_own_is_what_counts() -> None:
     own, received = local_group([0.3, 0.1, 0.5], ["a", "b", "c"]), text_group([0.3, 0.4, 0.0], ["d", "e", "f"])
-    assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "c", "e"]
+    assert texts_of(mixed(own, received, Random(0))) == ["a", "b", "c", "e"]
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:

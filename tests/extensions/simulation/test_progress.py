@@ -16,9 +16,7 @@ class Clock:
 def done(number, **changes):
     return CellRound(
         arm="8/0", seed=0, round=number, nodes=2, reward=4.5, node_rewards=(4.5, 4.5), reward_by_task={},
-        informative_share=0.5, external_groups=0.0, rollouts=144, generated_tokens=0, trained_tokens=0, mean_length=0.0,
-        ended_share=1.0, entropy=0.0, grad_norm=0.0, clip_fraction=0.0, skipped={}, rejected={}, seconds={"round": 2.0},
-        **changes,
+        skipped={}, rejected={}, seconds={"round": 2.0}, metrics={"rollouts": 144}, **changes,
     )  # fmt: skip
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.common.files import write_bytes
-from swarm_node.common.private import keep_private, open_to_write, read_plain
+from swarm_node.common.files import keep_private, open_to_write, read_plain, write_bytes
 
 
 def mode(path: Path) -> int:
