@@ -6,7 +6,7 @@ Options of vLLM that it does not know change nothing.
 
 import argparse
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lab.benchmarks.served import Quiet
 from swarm_node.policy.log_probs import log_distribution
 
 
@@ -71,7 +72,7 @@ def main() -> None:
     options, _ = parser.parse_known_args()
     engine = Engine(options.model)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"  # connections stay open, as vLLM's do
 
         def do_GET(self) -> None:
@@ -94,9 +95,6 @@ def main() -> None:
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
             self.wfile.write(reply)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
 
     if (options.model / "config.json").exists():  # as vLLM does; without one the first weights are still to come
         engine.rpc({"method": "reload_weights"})

@@ -64,8 +64,7 @@ def test_a_starter_loads_in_float32_with_tied_embeddings_and_its_special_tokens(
     assert model.config.max_position_embeddings == tokenizer.model_max_length == tokens.CONTEXT
     assert model.config.vocab_size == len(tokenizer)
     for settings in (model.config, model.generation_config):
-        assert settings.eos_token_id == tokenizer.eos_token_id
-        assert settings.pad_token_id == tokenizer.pad_token_id
+        assert settings.eos_token_id == tokenizer.eos_token_id and settings.pad_token_id == tokenizer.pad_token_id
 
 
 @pytest.mark.parametrize("name", STARTERS)
@@ -75,8 +74,7 @@ def test_the_chat_template_gives_exactly_bos_question_sep(name: str) -> None:
     assert tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False) == f"<bos>{QUESTION}<sep>"
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
     plain = tokenizer(QUESTION, add_special_tokens=False)["input_ids"]
-    assert ids == [tokenizer.bos_token_id, *plain, tokenizer.sep_token_id]
-    assert tokenizer.decode(plain) == QUESTION
+    assert ids == [tokenizer.bos_token_id, *plain, tokenizer.sep_token_id] and tokenizer.decode(plain) == QUESTION
 
 
 @pytest.mark.parametrize("name", ["rare", "rare_large"])

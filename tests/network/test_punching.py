@@ -57,8 +57,7 @@ def test_who_is_connected_directly_or_gone_is_not_asked() -> None:
 
 def test_a_peer_that_asks_is_served_once_in_five_minutes() -> None:
     plan = Plan(OWN)
-    assert plan.agrees(LOW, 0.0) and not plan.agrees(LOW, PEER_SECONDS - 1)
-    assert plan.agrees(LOW, PEER_SECONDS)
+    assert plan.agrees(LOW, 0.0) and not plan.agrees(LOW, PEER_SECONDS - 1) and plan.agrees(LOW, PEER_SECONDS)
 
 
 def test_strangers_together_are_served_so_often() -> None:
@@ -128,8 +127,7 @@ def test_what_most_witnesses_see_is_told_one_of_each_family() -> None:
 def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:
     listening = ["/ip4/127.0.0.1/udp/9999/quic-v1", "/ip4/192.168.1.7/tcp/4001", "/ip4/192.168.1.7/udp/4001/quic-v1"]
     assert our_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [Endpoint(ip_address("45.33.10.5"), 4001)]
-    assert our_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == []
-    assert our_endpoints([], listening) == []
+    assert our_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == [] and our_endpoints([], listening) == []
 
 
 @pytest.mark.network

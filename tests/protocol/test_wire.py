@@ -37,8 +37,7 @@ def test_an_exchange_request_survives(request: wire.ExchangeRequest) -> None:
 @given(st.lists(items, max_size=limits.MAX_EXCHANGED))
 def test_its_reply_survives_and_is_never_a_refusal(sent: list[wire.Item]) -> None:
     data = wire.encode_items(sent)
-    assert data
-    assert wire.decode_items(data) == sent
+    assert data and wire.decode_items(data) == sent
 
 
 @given(tags, st.lists(hashes, min_size=1, max_size=limits.MAX_PULLED))
@@ -55,8 +54,7 @@ def test_its_reply_survives(envelopes: list[bytes]) -> None:
 @given(endpoints)
 def test_a_punch_survives_and_is_never_a_refusal(sent: list[wire.Endpoint]) -> None:
     data = wire.encode_punch(sent)
-    assert data
-    assert wire.decode_punch(data) == sent
+    assert data and wire.decode_punch(data) == sent
 
 
 def test_the_largest_requests_and_replies_fit(ann: Identity) -> None:

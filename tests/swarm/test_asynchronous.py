@@ -18,6 +18,7 @@ from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until
 from tests.models import GENERATION, make_node, trainer_of, weights_of
 from tests.swarm.test_resume import curve, start
+from tests.swarm.test_resume import ended as resumed
 from tests.waiting import until
 
 CHILD = (sys.executable, str(Path(__file__).parents[1] / "generator_child.py"))
@@ -92,10 +93,8 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     node.send_signal(signal.SIGKILL)
     node.communicate(timeout=ENDS_SECONDS)
     until(lambda: ended(generator), what="the end of the generator")
-    resumed = start(tmp_path, *flags, "--max-rounds", "12")
-    output, _ = resumed.communicate(timeout=ENDS_SECONDS)
-    assert resumed.returncode == 0, output
-    assert "resumed after" in output
+    code, output = resumed(tmp_path, *flags, "--max-rounds", "12")
+    assert code == 0 and "resumed after" in output, output
     assert sorted(curve(tmp_path)) == list(range(12))
     for report in reports(tmp_path):
         assert report["rollouts"] == 4 * 8, "no group was lost with the scoring process"

@@ -60,8 +60,7 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     killed.communicate(timeout=ENDS_SECONDS)
     kept = int(all_checkpoints(home / "checkpoints")[-1].name)
     assert kept in (4, 8), "it goes on until the signal comes, and must not have ended"
-    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "10")[1]
-    assert curve(home) == curve(whole)
+    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "10")[1] and curve(home) == curve(whole)
     last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
     assert last[0].read_bytes() == last[1].read_bytes()
 

@@ -142,8 +142,7 @@ def test_a_real_child_answers_says_what_it_fails_of_and_ends_with_its_parent(tmp
         assert parent.receive() == Failed("1", by_user=True)
         if last is not None:
             parent.send(last)
-            assert parent.receive() == Failed("ValueError: no such", by_user=False)
-            assert parent.receive() is None
+            assert parent.receive() == Failed("ValueError: no such", by_user=False) and parent.receive() is None
     assert process.wait(PATIENCE) == 0
     assert "noise" in (tmp_path / "log").read_text()
 

@@ -76,8 +76,7 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
         assert len(kept) >= 2 and kept == sorted(kept, reverse=True)
         texts.append(ids_of(generated))
         log_probs.append(log_probs_of(generated))
-    assert texts[0] == texts[1] == texts[2] and len(set(texts[0])) > 10
-    assert len(set(map(len, texts[0]))) > 5
+    assert texts[0] == texts[1] == texts[2] and len(set(texts[0])) > 10 and len(set(map(len, texts[0]))) > 5
     assert log_probs[0] == pytest.approx(log_probs[2], abs=1e-4)
     assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
 
@@ -199,8 +198,7 @@ def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
     for group in generated:
         for completion, tokens in zip(group.completions, group.tokens, strict=True):
             lengths.add(len(tokens.ids))
-            assert len(tokens.ids) == len(tokens.log_probs) <= 16
-            assert not set(tokens.ids[:-1]) & policy.eos_ids
+            assert len(tokens.ids) == len(tokens.log_probs) <= 16 and not set(tokens.ids[:-1]) & policy.eos_ids
             assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
             assert completion.ended or len(tokens.ids) == 16
             said = tokens.ids[:-1] if completion.ended else tokens.ids  # an end token is no text, special or not
@@ -280,8 +278,7 @@ def test_new_weights_are_seen_by_the_next_generation_also_those_of_adapters(tmp_
     before = generator.generate(PROMPTS, 4, "s")
     change(policy)
     after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after)
-    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,7 @@ def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
     contacts.learn(PeerId("given")).given = True
     for number in range(3 * MAX_CONTACTS):
         contacts.called_in(PeerId(f"junk-{number}"), "/ip4/20.1.2.3/tcp/1", 1.0 + number)
-    assert contacts.get(PeerId("old")) and contacts.get(PeerId("given"))
-    assert len(list(contacts)) == MAX_CONTACTS
+    assert contacts.get(PeerId("old")) and contacts.get(PeerId("given")) and len(list(contacts)) == MAX_CONTACTS
 
 
 def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:

@@ -64,10 +64,8 @@ def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_a_neighbour_on_the_
     for number in range(4):
         assert places.has_room(f"id{number}", groups_of(attacker))
         places.take(f"id{number}", groups_of(attacker))
-    assert not places.has_room("id4", groups_of(attacker))
-    assert not places.has_room("id4", groups_of(neighbour))
-    assert not places.has_room("id4", groups_of(SPELLINGS["mapped"]))
-    assert places.has_room("id4", groups_of(other))
+    assert not places.has_room("id4", groups_of(attacker)) and not places.has_room("id4", groups_of(neighbour))
+    assert not places.has_room("id4", groups_of(SPELLINGS["mapped"])) and places.has_room("id4", groups_of(other))
     for _ in range(15):
         places.take("at home", groups_of(HOME))
     assert places.has_room("at home", groups_of(HOME))

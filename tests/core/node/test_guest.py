@@ -66,8 +66,7 @@ def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path)
     assert not first.exceeded(2_000_000)
     first.save()
     second = Traffic(tmp_path, 3, lambda: at(2))
-    assert not second.exceeded(500_000) and second.exceeded(1_000_000)
-    assert second.megabytes == 3.0
+    assert not second.exceeded(500_000) and second.exceeded(1_000_000) and second.megabytes == 3.0
     second.save()
     assert not Traffic(tmp_path, 3, lambda: at(1, month=12)).exceeded(0)
     assert not Traffic(tmp_path, 0, lambda: at(3)).exceeded(10**12)

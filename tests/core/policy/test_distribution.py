@@ -63,5 +63,4 @@ def test_a_draw_from_a_large_vocabulary_is_possible_at_the_last_uniform_number()
 
 def test_a_stream_gives_its_numbers_again_and_another_name_gives_others() -> None:
     assert torch.equal(uniforms("a", 3, 4), uniforms("a", 3, 4))
-    assert not torch.equal(uniforms("a", 3, 4), uniforms("b", 3, 4))
-    assert uniforms("a", 3, 4).dtype == torch.float64
+    assert not torch.equal(uniforms("a", 3, 4), uniforms("b", 3, 4)) and uniforms("a", 3, 4).dtype == torch.float64

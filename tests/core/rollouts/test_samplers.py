@@ -44,8 +44,7 @@ def test_an_uninformative_group_is_never_selected_and_never_asked_for_again() ->
     bench = Bench([UNINFORMATIVE, (0.0, 0.0), MIXED, None, (0.1,) * 8])
     for seed in range(20):
         selected, spent = bench.select(4, seed)
-        assert [index_of(group) for group in selected] == [2]
-        assert sorted(map(index_of, spent)) == [0, 1, 2, 3, 4]
+        assert [index_of(group) for group in selected] == [2] and sorted(map(index_of, spent)) == [0, 1, 2, 3, 4]
 
 
 def test_no_more_are_scored_than_needed() -> None:

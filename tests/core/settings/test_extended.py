@@ -105,8 +105,7 @@ def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_proces
     config = kind.model_validate({"bakery": {"loaves": 6}, "seed": 3})
     assert pickle.loads(pickle.dumps(config)) == config
     told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:])
-    assert isinstance(told, Order) and section_of(told.config, BakeryConfig).loaves == 6
-    assert told.config.seed == 3
+    assert isinstance(told, Order) and section_of(told.config, BakeryConfig).loaves == 6 and told.config.seed == 3
 
 
 def test_a_configuration_without_the_section_has_its_defaults(register: Register) -> None:

@@ -47,8 +47,7 @@ def test_nodes_are_summed_or_averaged_and_those_without_a_step_say_nothing_of_st
     first, second = report(), report(2, steps=0)
     together = combined([first, second])
     assert together["rollouts"] == first.rollouts + second.rollouts
-    assert together["reward"] == (first.reward + second.reward) / 2
-    assert together["entropy"] == first.step.entropy
+    assert together["reward"] == (first.reward + second.reward) / 2 and together["entropy"] == first.step.entropy
     assert combined([]) == dict.fromkeys(METRICS, 0.0)
 
 

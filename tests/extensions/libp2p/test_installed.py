@@ -20,5 +20,4 @@ PROGRAM = "import sys; sys.modules['libp2p'] = None; from swarm_node.commands.cl
 )
 def test_a_backend_that_is_not_installed_is_one_line(tmp_path: Path, arguments: tuple[str, ...], remedy: str) -> None:
     ended = python("-c", PROGRAM, *arguments, "--home", tmp_path)
-    assert ended.returncode == 2
-    assert remedy in ended.stderr.splitlines()[-1] and "Traceback" not in ended.stderr
+    assert ended.returncode == 2 and remedy in ended.stderr.splitlines()[-1] and "Traceback" not in ended.stderr

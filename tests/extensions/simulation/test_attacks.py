@@ -169,6 +169,5 @@ def test_a_payload_spreads_where_nothing_stops_it_and_does_not_where_something_d
     config = under("stealth", rounds=24, share=0.5, payload="~")
     open_door, defended = (attack_summary(config, defence) for defence in ((), ("rescue", "ngrams")))
     assert open_door.success[0] > 0.5 > 0.2 > defended.success[0]
-    assert open_door.honest_refused == open_door.hostile_refused == 0.0
-    assert 0.3 < open_door.hostile_selected < 1.0
+    assert open_door.honest_refused == open_door.hostile_refused == 0.0 and 0.3 < open_door.hostile_selected < 1.0
     assert defended.hostile_refused > 0.3

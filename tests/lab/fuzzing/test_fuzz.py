@@ -19,8 +19,7 @@ from protocol.messages import Message, Rejected
 
 def test_nothing_a_stranger_sends_raises_hangs_or_stays() -> None:
     result = fuzz.run(inputs=9_000, seed=20)
-    assert result["failures"] == {} and result["raised"] == result["admitted"] == 0
-    assert result["inputs"] >= 9_000
+    assert result["failures"] == {} and result["raised"] == result["admitted"] == 0 and result["inputs"] >= 9_000
     assert result["rss_mb"][-1] - result["rss_mb"][2] < 16, result["rss_mb"]
     assert max(row["slowest_ms"] for row in result["targets"].values()) < 2000
 
