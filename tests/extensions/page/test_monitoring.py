@@ -25,10 +25,11 @@ PROMTOOL = shutil.which("promtool")
 TRAINING = {"round": 3, "round_seconds": 1.5, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}}
 NETWORK: dict[str, Any] = {"enabled": True, "running": True, "uptime": 9.0, "restarts": 0, "dropped": 0}
 NETWORK |= {"swarm": "s", "protocol": 1, "backend": "hivemind", "reachability": "public", "connected": 2, "relayed": 1}
-NETWORK |= {"peers": [{"state": "ok"}, {"state": "banned"}]}
+NETWORK |= {"peers": [{"state": "ok", "last_seen": 1.0, "behind": True}, {"state": "banned", "behind": True}]}
+NETWORK |= {"bootstrap_nodes": [{"peer": f"12D3{k}", "given": k < 2, "state": "connected" * k} for k in range(3)]}
 NETWORK |= {"counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3}}
 STATUS: dict[str, Any] = {"healthy": True, "problems": [], "role": "node", "peer_id": "12D3x"}
-STATUS |= {"training": TRAINING, "network": NETWORK}
+STATUS |= {"training": TRAINING, "network": NETWORK, "card": {"number": 3, "issued": 100, "expires": 200}}
 STATUS |= {"used": {"cpu_seconds": 9.5, "memory_bytes": 1e9, "gpu_bytes": 2e9}}
 
 
@@ -54,6 +55,14 @@ def test_every_metric_that_a_panel_or_a_rule_names_exists(tmp_path: Path) -> Non
     named = {name for each in expressions() for name in re.findall(r"(?:instance:)?swarm_node_\w+(?::\w+)?", each)}
     assert len(named) > 20
     assert named - served - recorded == set()
+
+
+def test_the_card_the_bootstrap_nodes_given_and_peers_behind_are_metrics(tmp_path: Path) -> None:
+    found = re.findall(r"^swarm_node_((?:card|bootstrap|peers).*) (.+)$", text_of(tmp_path), re.MULTILINE)
+    assert dict(found) == {
+        "card_number": "3.0", "card_issued_timestamp_seconds": "100.0", "card_expires_timestamp_seconds": "200.0",
+        'bootstrap_reachable{peer="12D30"}': "0.0", 'bootstrap_reachable{peer="12D31"}': "1.0", "peers_behind": "1.0",
+    }  # fmt: skip
 
 
 def test_a_round_without_a_reward_or_a_step_has_no_such_metric_and_no_point_in_a_curve(tmp_path: Path) -> None:
