@@ -7,6 +7,7 @@ in `volumes`. Nothing is confined or started again. A service whose program is n
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,12 +54,10 @@ def placed(service: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
         place = Path(source) if "/" in source else Path("volumes", source)
         place.exists() or place.mkdir(parents=True)
         mounts[target] = str(place.absolute())
-    words = list[str]()
-    for word in (*service.get("entrypoint", ()), *service.get("command", ())):
-        for target in sorted(mounts, key=len, reverse=True):
-            word = word.replace(target, mounts[target])
-        words.append(word.replace("$$", "$"))
-    return words, {**os.environ, **service.get("environment", {}), "SWARM_NODE_HOME": mounts.get("/data", "")}
+    inside = re.compile("|".join(map(re.escape, sorted(mounts, key=len, reverse=True))))
+    words = [*service.get("entrypoint", ()), *service.get("command", ())]
+    line = [inside.sub(lambda found: mounts[found[0]], word).replace("$$", "$") for word in words]
+    return line, {**os.environ, **service.get("environment", {}), "SWARM_NODE_HOME": mounts.get("/data", "")}
 
 
 if __name__ == "__main__":

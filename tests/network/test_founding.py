@@ -1,7 +1,7 @@
 """docs/how-to/found_a_swarm.md is followed word for word, each of its computers in a network namespace of its own.
 
 A title of a block says who types it. Filled in is what its reader alone can know: addresses, the network id, a code.
-What `docker compose` starts are processes (docker/processes.py). Members are behind NATs. `pytest -n 0 -s -m long` shows
+What `docker compose` starts are processes (docker/processes.py). Members are behind NATs. `pytest -s -m long` shows
 each command.
 """
 
@@ -26,7 +26,7 @@ from tests.waiting import until
 
 LAPTOPS, SERVERS = (
     ("Ann's laptop", "Bob's laptop", "Cem's laptop"),
-    ("Ann's server", "Bob's server", "Cem's server", "4"),
+    ("Ann's server", "Bob's server", "Cem's server", "fourth server"),
 )
 MEMBERS = ("member with the file", "member with the address", "member with a code")
 WHO = {each: (each,) for each in (*LAPTOPS, *SERVERS, *MEMBERS)}
