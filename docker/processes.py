@@ -1,6 +1,6 @@
 """`docker compose` where no engine runs: the services of a compose file as plain processes in this network.
 
-    python docker/processes.py compose up --detach      # what `docker` is to tests/network/test_founding.py
+    python docker/processes.py compose up --detach      # what `docker` is to check_public_swarm.py
 
 `docker-compose config` reads the file and `.env`. A mounted place is replaced by what is mounted there, and volumes lie
 in `volumes`. Nothing is confined or started again. A service whose program is not installed is left out, aloud.
