@@ -2,9 +2,9 @@
 
     unshare --net python -m lab.studies.providers --json     # as root
 
-Each node has a p2pd at a public address in a /24 of its own. With the DHT it provides the network id, and a newcomer
-that knows one node asks for providers; by gossip, it is the network of a node. Hostile nodes, four in a /24, are nearest
-to the key of the network id. They answer each question with each other, and with ghosts at a victim's address.
+Each node has a p2pd in a /24 of its own. With the DHT it provides the network id, and a newcomer that knows one node
+asks for providers; by gossip, it is the network of a node. Hostile nodes, four in a /24, are nearest to the key of the
+network id. They answer each question with each other, and with ghosts at a victim's address.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from lab.benchmarks import command
-from lab.studies.attackers import PORTS, Victim
+from lab.studies.attackers import Victim
 from protocol import codec, wire
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, Round
@@ -34,7 +34,7 @@ from swarm_node.network.transport.backends import HostOptions
 from swarm_node.network.transport.multiaddr import peer_bytes, peer_text, to_bytes
 from swarm_node.settings import NetworkConfig
 
-SWARM, VICTIM, PORT, LIMIT, ENOUGH, SECONDS, GHOSTS = "benchmark", "45.200.0.1", 31330, 1 << 20, 8, 15.0, 3
+SWARM, VICTIM, PORT, LIMIT, ENOUGH, SECONDS = "benchmark", "45.200.0.1", 31330, 1 << 20, 8, 15.0
 KEY = b"\x12\x20" + hashlib.sha256(SWARM.encode()).digest()  # the multihash of the CID
 PLAIN = p2pd._flags
 Host = tuple[Identity, str]  # and its address
@@ -42,7 +42,7 @@ Node = tuple[Callable[[], Awaitable[Any]], Callable[[], Awaitable[set[PeerId]]],
 
 
 async def by_dht(own: Host, entry: list[Host], friends: list[Host]) -> Node:
-    """A p2pd that does nothing but the DHT: it provides, finds names, stops. Hostile ones speak the protocol themselves."""
+    """A p2pd with nothing but the DHT: it provides, finds names, stops. Hostile ones speak its protocol themselves."""
     p2pd._flags = PLAIN if friends else lambda options: [*PLAIN(options), "-dhtServer=1"]
     daemon, pb = await p2pd.Daemon.start(HostOptions(NetworkConfig(), own[0], [own[1]])), p2pd.pb()
     said = [(varint.prefixed(peer_bytes(it.peer_id)), varint.prefixed(to_bytes(at))) for it, at in friends]
@@ -130,8 +130,7 @@ async def measured(start: Any, honest: list[Host], liars: list[Host], friends: l
     return [joins - took.count(math.inf), median(took), max(took), fmean(shares), spent, victim.bytes]
 
 
-def place(number: int, of: int = 1) -> str:
-    """With so many in a /24."""
+def place(number: int, of: int = 1) -> str:  # so many in a /24
     return f"/ip4/45.{number // 250}.{number % 250 // of + 1}.{number % of + 1}/tcp/{PORT}"
 
 
@@ -142,13 +141,12 @@ def main() -> None:
     options = parser.parse_args()
     subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
     key, began = int.from_bytes(hashlib.sha256(KEY).digest()), time.process_time()
-    tried = [Identity.create() for _ in range(200 * options.liars)]  # Kademlia compares SHA-256
+    count, honest = options.liars, [(Identity.create(), place(number)) for number in range(options.nodes)]
+    tried = [Identity.create() for _ in range(200 * count)]  # Kademlia compares SHA-256
     tried.sort(key=lambda it: int.from_bytes(hashlib.sha256(peer_bytes(it.peer_id)).digest()) ^ key)
     result: dict[str, Any] = {"seconds to choose identities": time.process_time() - began}
-    honest = [(Identity.create(), place(number)) for number in range(options.nodes)]
-    liars = [(each, place(500 + number, 4)) for number, each in enumerate(tried[: options.liars])]
-    ghost = f"/ip4/{VICTIM}/udp/{PORTS[0]}/quic-v1"
-    friends = [*liars, *((each, ghost) for each in tried[options.liars : (1 + GHOSTS) * options.liars])]
+    liars = [(each, place(500 + number, 4)) for number, each in enumerate(tried[:count])]
+    friends = [*liars, *((each, f"/ip4/{VICTIM}/udp/4001/quic-v1") for each in tried[count : 4 * count])]
     for name, start in (("DHT", by_dht), ("gossip", by_gossip)):
         for hostile in ([], liars):
             row = asyncio.run(measured(start, honest, hostile, friends, options.joins))
