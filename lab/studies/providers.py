@@ -79,7 +79,7 @@ async def by_gossip(own: Host, entry: list[Host], friends: list[Host]) -> Node:
     peers = tuple(f"{at}/p2p/{it.peer_id}" for it, at in entry)
     config = NetworkConfig(host=own[1].split("/")[2], port=PORT, mdns=False, peers=peers)
     service = NetworkService(own[0], SWARM, config, Memory(), lambda _: None, lambda text, warning: None)
-    what: dict[str, Any] = {"groups": (), "held": (), "round": Round(0), "seq": 9}
+    p2pd._flags, what = PLAIN, dict[str, Any](groups=(), held=(), round=Round(0), seq=9)
     said = [(Announcement(addresses=(at,), author=it.peer_id, **what), it) for it, at in friends]
     sealed = [codec.seal(each, it, SWARM) for each, it in said]
 
@@ -101,7 +101,6 @@ async def by_gossip(own: Host, entry: list[Host], friends: list[Host]) -> Node:
 
 
 async def measured(start: Any, honest: list[Host], liars: list[Host], friends: list[Host], joins: int) -> list[float]:
-    """A row of the table."""
     rng, took, shares, ready, victim = Random(0), list[float](), list[float](), list[Node](), Victim(VICTIM)
     good = {identity.peer_id for identity, _ in honest}
     async with AsyncExitStack() as stack:
@@ -151,6 +150,7 @@ def main() -> None:
         for hostile in ([], liars):
             row = asyncio.run(measured(start, honest, hostile, friends, options.joins))
             result[f"{name}, {len(hostile)} hostile"] = row
+            print(name, len(hostile), row, flush=True)
     rows = [[name, *(f"{value:.3g}" for value in each)] for name, each in result.items() if isinstance(each, list)]
     command.show(["", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows)
     command.finish(options, result)
