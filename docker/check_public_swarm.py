@@ -9,13 +9,17 @@ What `docker compose` starts are processes (processes.py). Members are behind NA
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psutil
 
 from lab.benchmarks import command
 from lab.benchmarks.internet.namespaces import Internet
@@ -110,6 +114,18 @@ class Founding:
         found = [json.loads(each.communicate()[0])["data"]["result"] for each in asking]
         return all([float(each["value"][1]) for each in one] == [value] for one in found)
 
+    def cpu_seconds(self) -> float:
+        """Of all that was started: what has ended, and what runs in the namespaces."""
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        total = ended.ru_utime + ended.ru_stime
+        for host in self.hosts.values():
+            asked = ["ip", "netns", "pids", host.name]
+            for pid in subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split():
+                with suppress(psutil.NoSuchProcess):
+                    times = psutil.Process(int(pid)).cpu_times()
+                    total += times.user + times.system + times.children_user + times.children_system
+        return total
+
     def has_card(self, number: int) -> bool:
         """Everybody, the newest."""
         homes = map(self.home, (*SERVERS, *MEMBERS))
@@ -127,7 +143,8 @@ def main() -> None:
 
         def reached(what: str, found: Callable[[], object]) -> None:
             until(found, READY_SECONDS, what)
-            sys.stdout.write(f"| {what} | {time.monotonic() - began:.0f} |\n")
+            sys.stdout.write(f"| {what} | {time.monotonic() - began:.0f} | {hour.cpu_seconds():.0f} |\n")
+            sys.stdout.flush()
 
         try:
             hour.follow()
