@@ -11,11 +11,13 @@ from time import monotonic
 from typing import Any
 
 import pytest
+import yaml
 
 from swarm_node.extensions.page.metrics import COUNTERS, exposition
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.settings import PageConfig
+from swarm_node.extensions.page.settings import ObservedConfig, PageConfig
+from swarm_node.settings import BootstrapConfig, section_of
 from swarm_node.settings.command_line import from_command_line
 from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done
@@ -119,6 +121,22 @@ def test_the_unit_of_the_page_has_options_that_exist() -> None:
     (words,) = re.findall(r"^ExecStart=\S+ page /var/lib/swarm-node (.+)$", unit, re.MULTILINE)
     config = from_command_line(PageConfig, words.split(), "page")
     assert (config.listen, config.open_metrics) == ("127.0.0.1:8080", True)
+
+
+def test_what_a_founder_composes_is_hardened_and_set_by_the_variables_of_the_page_alone() -> None:
+    text = (MONITORING / "compose.yaml").read_text()
+    services, like = (
+        yaml.safe_load(each.read_text())["services"]
+        for each in (MONITORING / "compose.yaml", MONITORING.parent / "compose.yaml")
+    )
+    for key in ("read_only", "tmpfs", "cap_drop", "security_opt", "pids_limit", "restart"):
+        assert services["bootstrap"][key] == services["node"][key] == like["bootstrap"][key], key
+    words = [re.sub(r"\$\{\w+:-(\w+)\}", r"\1", word) for word in services["bootstrap"]["command"]]
+    config = from_command_line(BootstrapConfig, words[1:], "bootstrap")
+    assert config.port == 31330 and section_of(config, ObservedConfig).names == ("bootstrap", "localhost")
+    page = (MONITORING.parents[1] / "docs" / "how-to" / "found_a_swarm.md").read_text()
+    saved = page.partition('title=".env"')[2].partition("```")[0]
+    assert {*re.findall(r"\$\{(\w+):", text)} - {"SWARM_NODE_IMAGE"} == {*re.findall(r"^(\w+)=", saved, re.M)}
 
 
 @pytest.mark.parametrize("state", ["starting", "resting", "unhealthy"])
