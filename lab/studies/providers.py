@@ -109,7 +109,7 @@ async def measured(start: Any, honest: list[Host], liars: list[Host], friends: l
             ready.append(await start(host, knows, friends if host in liars else []))
             stack.push_async_callback(ready[-1][2])
         await asyncio.sleep(5.0)  # until they know of each other
-        await asyncio.gather(*(provide() for provide, _, _ in ready[: len(honest)]))
+        await asyncio.gather(*(provide() for provide, _, _ in ready[: len(honest)]), return_exceptions=True)
         before = psutil.net_io_counters(pernic=True)["lo"].bytes_recv
         await asyncio.sleep(60)
         spent = (psutil.net_io_counters(pernic=True)["lo"].bytes_recv - before) / (len(honest) + len(liars))
