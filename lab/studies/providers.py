@@ -97,6 +97,8 @@ async def by_gossip(own: Host, entry: list[Host], friends: list[Host]) -> Node:
         plain = service.runner._handler
         service.runner._handler = lambda name: lie if name == wire.EXCHANGE else plain(name)  # type: ignore
     living = asyncio.create_task(service.live())
+    while not service.runner.addresses:  # one after another, as daemons give up where forty start at once
+        await asyncio.sleep(0.05)
     return lambda: asyncio.sleep(0), names, stop
 
 
@@ -139,17 +141,20 @@ def main() -> None:
     options = parser.parse_args()
     subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
     key, began = int.from_bytes(hashlib.sha256(KEY).digest()), time.process_time()
-    count, honest = options.liars, [(Identity.create(), place(number)) for number in range(options.nodes)]
+    count, joins, honest = (
+        options.liars,
+        options.joins,
+        [(Identity.create(), place(number)) for number in range(options.nodes)],
+    )
     tried = [Identity.create() for _ in range(200 * count)]  # Kademlia compares SHA-256
     tried.sort(key=lambda it: int.from_bytes(hashlib.sha256(peer_bytes(it.peer_id)).digest()) ^ key)
     result: dict[str, Any] = {"seconds to choose identities": time.process_time() - began}
     liars = [(each, place(500 + number, 4)) for number, each in enumerate(tried[:count])]
     friends = [*liars, *((each, f"/ip4/{VICTIM}/udp/4001/quic-v1") for each in tried[count : 4 * count])]
-    for name, start in (("DHT", by_dht), ("gossip", by_gossip)):
+    for name, start in (("gossip", by_gossip), ("DHT", by_dht)):
         for hostile in ([], liars):
-            row = asyncio.run(measured(start, honest, hostile, friends, options.joins))
-            result[f"{name}, {len(hostile)} hostile"] = row
-            print(name, len(hostile), row, flush=True)
+            result[f"{name}, {len(hostile)} hostile"] = asyncio.run(measured(start, honest, hostile, friends, joins))
+            print(name, result, flush=True)
     rows = [[name, *(f"{value:.3g}" for value in each)] for name, each in result.items() if isinstance(each, list)]
     command.show(["", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows)
     command.finish(options, result)
