@@ -140,12 +140,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
-    key, began = int.from_bytes(hashlib.sha256(KEY).digest()), time.process_time()
-    count, joins, honest = (
-        options.liars,
-        options.joins,
-        [(Identity.create(), place(number)) for number in range(options.nodes)],
-    )
+    key, count, began = int.from_bytes(hashlib.sha256(KEY).digest()), options.liars, time.process_time()
+    honest = [(Identity.create(), place(number)) for number in range(options.nodes)]
     tried = [Identity.create() for _ in range(200 * count)]  # Kademlia compares SHA-256
     tried.sort(key=lambda it: int.from_bytes(hashlib.sha256(peer_bytes(it.peer_id)).digest()) ^ key)
     result: dict[str, Any] = {"seconds to choose identities": time.process_time() - began}
@@ -153,10 +149,12 @@ def main() -> None:
     friends = [*liars, *((each, f"/ip4/{VICTIM}/udp/4001/quic-v1") for each in tried[count : 4 * count])]
     for name, start in (("gossip", by_gossip), ("DHT", by_dht)):
         for hostile in ([], liars):
-            result[f"{name}, {len(hostile)} hostile"] = asyncio.run(measured(start, honest, hostile, friends, joins))
-            print(name, result, flush=True)
+            result[f"{name}, {len(hostile)}"] = asyncio.run(measured(start, honest, hostile, friends, options.joins))
+            print(result, flush=True)
     rows = [[name, *(f"{value:.3g}" for value in each)] for name, each in result.items() if isinstance(each, list)]
-    command.show(["", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows)
+    command.show(
+        ["way, hostile", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows
+    )
     command.finish(options, result)
 
 
