@@ -35,6 +35,13 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
     return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
 
+def ended_well(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """The same of what must end with 0."""
+    done = ended(*arguments, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """This interpreter, with nothing loaded, to its end."""
     line = [sys.executable, *map(str, words)]

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
 from swarm_node.commands.cli import outcome
 
 FOLDER = Path(__file__).parent / "data" / "mistakes"
@@ -111,6 +113,26 @@ def faults(mistakes: list[Mistake], attempt: Try, folder: Path) -> list[str]:
         if why := fault(mistake, answer):
             found.append(f"{mistake}: {why}: {(answer.err or answer.out)[-600:]}")
     return found
+
+
+class Trials:
+    """The tests of a list: a class of tests inherits them, and names it."""
+
+    name: str
+
+    def inside(self) -> list[Mistake]:
+        return [mistake for mistake in listed(self.name) if mistake.inside]
+
+    def test_every_fifth_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
+        assert faults(self.inside()[::5], called, tmp_path) == []
+
+    @pytest.mark.slow
+    def test_every_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
+        assert faults(self.inside(), called, tmp_path) == []
+
+    @pytest.mark.long
+    def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(self, tmp_path: Path) -> None:
+        assert faults(listed(self.name), started, tmp_path) == []
 
 
 def fault(mistake: Mistake, answer: Answer) -> str:

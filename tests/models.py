@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 from typing import Any, cast
 
 import torch
@@ -27,7 +28,6 @@ from swarm_node.rollouts.groups import (
     Played,
     Plays,
     ScoredGroup,
-    Selection,
     Skipped,
     Tokens,
     ToPlay,
@@ -179,8 +179,19 @@ def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int]
     return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
 
 
-def weights_of(model: Any) -> list[torch.Tensor]:
+def weights_of(of: Any) -> list[torch.Tensor]:
+    """A copy of the weights of a model, or of a node's."""
+    model = trainer_of(of).policy.model if isinstance(of, Node) else of
     return [p.detach().clone() for p in model.parameters()]
+
+
+def gradients_of(trainer: GrpoTrainer) -> list[torch.Tensor]:
+    """Will hold the gradient of each parameter, of one step after another, as the optimiser gets it."""
+    found: list[torch.Tensor] = []
+    trainer.optimizer.register_step_pre_hook(
+        lambda *_: found.extend(p.grad.clone() for p in trainer.policy.model.parameters() if p.grad is not None)
+    )
+    return found
 
 
 @dataclass
@@ -295,13 +306,10 @@ def join(swarm: MemorySwarm, number: int, environment: Environment | None = None
     return swarm.join(identity, rules)
 
 
-def make_swarm(swarm: MemorySwarm, size: int, **options: Any) -> list[Node]:
+def make_swarm(size: int, swarm: MemorySwarm | None = None, **options: Any) -> list[Node]:
+    """In a swarm of their own, unless they join one."""
+    swarm = swarm or MemorySwarm(Random(0))
     return [make_node(number, join(swarm, number), **options) for number in range(size)]
-
-
-def considered(node: Node, generated: Generated) -> Selection:
-    """The groups that the node would train on."""
-    return node.select(generated)
 
 
 def select(
@@ -336,7 +344,3 @@ def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[lis
 def trainer_of(node: Node) -> GrpoTrainer:
     assert isinstance(node.trainer, GrpoTrainer)
     return node.trainer
-
-
-def model_of(node: Node) -> Any:
-    return trainer_of(node).policy.model

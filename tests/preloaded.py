@@ -32,7 +32,7 @@ import array, json, os, signal, socket, sys
 where, word = sys.argv[1], json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
 server = socket.socket(socket.AF_UNIX)
 server.connect(where)
-streams = array.array("i", [0, 1, 2])
+streams = array.array("i", [0, 1, 2, *([int(sys.argv[-1])] if sys.argv[-2].endswith("simulation.worker") else [])])
 server.sendmsg([len(word).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
 server.sendall(word)
 for number in {[*map(int, FORWARDED)]}:
@@ -111,7 +111,7 @@ def serve(listener: socket.socket, shell: str) -> None:
 def handle(connection: socket.socket, shell: str) -> None:
     """Runs what the launcher asks for in a child, and tells it how that ended."""
     streams = array.array("i")
-    size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(3 * streams.itemsize))
+    size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(4 * streams.itemsize))
     streams.frombytes(ancillary[0][2])
     word = b""
     while len(word) < int.from_bytes(size, "big"):
@@ -120,7 +120,8 @@ def handle(connection: socket.socket, shell: str) -> None:
     child = os.fork()
     if child == 0:
         connection.close()
-        replace_streams(list(streams))
+        arguments[len(arguments) - len(streams[3:]) :] = map(str, streams[3:])  # the socket to its parent
+        replace_streams(list(streams[:3]))
         os.chdir(folder)
         run(arguments, environment, shell)
     for number in (0, 1, 2, *streams):

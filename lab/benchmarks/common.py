@@ -18,8 +18,11 @@ from transformers.utils import logging
 
 from lab.benchmarks import command
 from lab.benchmarks.shapes import shapes
+from protocol.messages import PeerId, Question, RolloutGroup
+from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 
 GROUP_SIZE = 8
+RATE = 1e-6  # of learning
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ REAL = {
 _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
 _SPECIALS = ["<pad>", "<bos>", "<unk>"]
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+_QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 _PLANE_1 = 0x10000  # characters beyond those of prompts
 _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
 
@@ -112,6 +116,42 @@ def prompts(lengths: Sequence[int]) -> list[str]:
         return [(f"({number}) " + text)[:length] for number, length in enumerate(lengths)]
     shared = text[: lengths[0] * 3 // 4]
     return [(f"{shared}({number}) " + text)[:length] for number, length in enumerate(lengths)]
+
+
+Rewards = Callable[[Sequence[str]], list[float]]  # of the texts of a group
+
+
+def scored(text: str, made: Any, rewards: Rewards) -> ScoredGroup:
+    assert isinstance(made, GeneratedGroup)
+    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=made.completions)
+    return ScoredGroup(group, text, tuple(rewards([each.text for each in made.completions])), made.tokens)
+
+
+def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, rewards: Rewards, **more: Any) -> Any:
+    """TRL's GRPOTrainer for this model, tokenizer and work, which keeps, logs and shows nothing. `more`: of its
+    configuration."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    quiet = {"report_to": [], "save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
+    arguments = GRPOConfig(
+        output_dir=folder,
+        max_steps=load.repetitions + 1,
+        per_device_train_batch_size=len(load.prompt_lengths) * GROUP_SIZE,
+        num_generations=GROUP_SIZE,
+        max_completion_length=load.new_tokens,
+        learning_rate=RATE,
+        **quiet,
+        **more,
+    )
+    return GRPOTrainer(
+        model=made,
+        reward_funcs=lambda completions, **_: rewards(completions),
+        args=arguments,
+        train_dataset=Dataset.from_dict({"prompt": prompts(load.prompt_lengths)}),
+        processing_class=words,
+        callbacks=[turns],
+    )
 
 
 def settle() -> None:

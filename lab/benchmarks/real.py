@@ -14,6 +14,7 @@ import io
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,15 +27,12 @@ from transformers import AutoModelForCausalLM
 from lab.benchmarks import command, common
 from lab.benchmarks.resident import resident
 from lab.benchmarks.shapes import shapes
-from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 MEBIBYTE = 2**20
-RATE = 1e-6
 MODELS = (
     "Qwen/Qwen2.5-0.5B-Instruct",
     "Qwen/Qwen3-0.6B",
@@ -43,7 +41,6 @@ MODELS = (
     "HuggingFaceTB/SmolLM2-135M-Instruct",
 )
 SIDES = ("ours", "TRL")
-QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +69,9 @@ def model(load: Load) -> Any:
     return made.to(load.device)
 
 
-def reward(number: int) -> float:
-    """Differs within a group, so that nothing is skipped."""
-    return number % 7 / 7
+def rewards(texts: Sequence[str]) -> list[float]:
+    """They differ within a group, so that nothing is skipped, whatever its texts are."""
+    return [number % 7 / 7 for number in range(len(texts))]
 
 
 class Meter:
@@ -112,7 +109,7 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
     policy = Policy(model(load), common.tokenizer(), torch.device(load.device), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
-    training = TrainingConfig(learning_rate=RATE)
+    training = TrainingConfig(learning_rate=common.RATE)
     trainer = GrpoTrainer(policy, training, generation, recompute=True)
     prompts = common.prompts([60] * load.prompts)
     meters = {name: Meter(load.device) for name in ("generation", "update")}
@@ -121,7 +118,7 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
         found = generator.generate(prompts, common.GROUP_SIZE, str(turn))
         meters["generation"].stop()
         meters["update"].start()
-        groups = [scored(prompt, made) for prompt, made in zip(prompts, found, strict=True)]
+        groups = [common.scored(*each, rewards) for each in zip(prompts, found, strict=True)]
         assert trainer.update(groups).optimizer_steps == 1
         meters["update"].stop()
     parts = {name: meter.result for name, meter in meters.items()}
@@ -131,17 +128,9 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
     return {**parts, "round": {"seconds": seconds, **peaks}}
 
 
-def scored(prompt: str, made: Any) -> ScoredGroup:
-    assert isinstance(made, GeneratedGroup)
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=QUESTION, episodes=made.completions)
-    return ScoredGroup(group, prompt, tuple(map(reward, range(len(made.completions)))), made.tokens)
-
-
 def theirs(load: Load) -> dict[str, dict[str, float]]:
     """A round of TRL's GRPOTrainer."""
-    from datasets import Dataset
     from transformers import TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
 
     meter = Meter(load.device)
 
@@ -152,32 +141,12 @@ def theirs(load: Load) -> dict[str, dict[str, float]]:
         def on_step_end(self, *_args: Any, **_kwargs: Any) -> None:
             meter.stop()
 
+    work = common.Workload((), (60,) * load.prompts, load.new_tokens, 1)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        arguments = GRPOConfig(
-            output_dir=folder,
-            max_steps=2,
-            per_device_train_batch_size=load.prompts * common.GROUP_SIZE,
-            num_generations=common.GROUP_SIZE,
-            max_completion_length=load.new_tokens,
-            learning_rate=RATE,
-            use_cpu=load.device == "cpu",
-            bf16=load.device == "cuda",
-            report_to=[],
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
-        )
+        how = {"use_cpu": load.device == "cpu", "bf16": load.device == "cuda"}
         with contextlib.redirect_stdout(io.StringIO()):
-            trainer = GRPOTrainer(
-                model=model(load),
-                reward_funcs=lambda completions, **_: [reward(number) for number in range(len(completions))],
-                args=arguments,
-                train_dataset=Dataset.from_dict({"prompt": common.prompts([60] * load.prompts)}),
-                processing_class=common.tokenizer(),
-                callbacks=[Turns()],
-            )
-            trainer.train()
+            common.trl_trainer(model(load), common.tokenizer(), work, folder, Turns(), rewards, **how).train()
     return {"round": meter.result}
 
 

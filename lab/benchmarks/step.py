@@ -10,29 +10,28 @@ import io
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from datasets import Dataset
 from torch.profiler import ProfilerActivity, profile
 from transformers import PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
 
 from lab.benchmarks import command, common
-from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 Work = Callable[[], object]
 Layout = Literal["auto", "packed", "padded"]
 
-RATE = 1e-6
+AS_OURS: Mapping[str, Any] = {
+    "gradient_accumulation_steps": 1, "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
+    "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False, "shuffle_dataset": False,
+}  # fmt: skip
 SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
     "padded float32": ("padded", None),
     "packed float32": ("packed", None),
@@ -41,18 +40,11 @@ SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
 }
 HEADLINE = "default float32"
 REFERENCE = "TRL float32"
-_QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
 
 
-def reward(text: str) -> float:
-    """Differs from text to text, so that every group has a signal and nothing is skipped."""
-    return sum(map(ord, text)) % 997 / 997
-
-
-def scored(text: str, generated: GeneratedGroup) -> ScoredGroup:
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=generated.completions)
-    rewards = tuple(reward(completion.text) for completion in generated.completions)
-    return ScoredGroup(group, text, rewards, generated.tokens)
+def rewards(texts: Sequence[str]) -> list[float]:
+    """They differ from text to text, so that every group has a signal and nothing is skipped."""
+    return [sum(map(ord, text)) % 997 / 997 for text in texts]
 
 
 def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
@@ -60,13 +52,12 @@ def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.d
     policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=RATE), generation, layout=layout)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=common.RATE), generation, layout=layout)
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:
         generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        groups = [scored(text, w) for text, w in zip(texts, generated, strict=True) if isinstance(w, GeneratedGroup)]
-        report = trainer.update(groups)
+        report = trainer.update([common.scored(*each, rewards) for each in zip(texts, generated, strict=True)])
         assert (report.optimizer_steps, report.trained_tokens) == (1, load.tokens), report
 
     return step
@@ -94,48 +85,16 @@ class Turns(TrainerCallback):
         return {name: common.Spread(tuple(seconds[1:])) for name, seconds in self.taken.items()}
 
 
-def trl_trainer(size: str, load: common.Workload, bfloat16: bool, folder: str, turns: Turns) -> GRPOTrainer:
-    arguments = GRPOConfig(
-        output_dir=folder,
-        max_steps=load.repetitions + 1,
-        per_device_train_batch_size=len(load.prompt_lengths) * common.GROUP_SIZE,
-        gradient_accumulation_steps=1,
-        num_generations=common.GROUP_SIZE,
-        max_completion_length=load.new_tokens,
-        loss_type="grpo",
-        epsilon=0.2,
-        epsilon_high=0.28,
-        beta=0.0,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        use_cpu=True,
-        bf16=bfloat16,
-        gradient_checkpointing=False,
-        shuffle_dataset=False,
-        report_to=[],
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-    )
-    return GRPOTrainer(
-        model=common.model(size),
-        reward_funcs=lambda completions, **_: [reward(text) for text in completions],
-        args=arguments,
-        train_dataset=Dataset.from_dict({"prompt": common.prompts(load.prompt_lengths)}),
-        processing_class=common.tokenizer(size),
-        callbacks=[turns],
-    )
-
-
 def measure_with_trl(
     size: str, load: common.Workload, name: str, others: Mapping[str, Work]
 ) -> dict[str, common.Spread]:
     """TRL's step in the precision of `name`, in turn with `others`."""
-    turns = Turns(others, name, size, load.repetitions)
+    turns, low = Turns(others, name, size, load.repetitions), name.endswith("bfloat16")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()):
-            trainer = trl_trainer(size, load, name.endswith("bfloat16"), folder, turns)
+            ours = common.model(size), common.tokenizer(size)
+            trainer = common.trl_trainer(*ours, load, folder, turns, rewards, **AS_OURS, bf16=low)
         trainer.remove_callback(PrinterCallback)
         turns.started = time.process_time()
         trainer.train()

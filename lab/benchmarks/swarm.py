@@ -68,8 +68,8 @@ def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
                     "round": done.seconds["round"],
                     "cpu": now - before,
                     "seconds": phases(done.seconds),
-                    "tokens": done.generated_tokens,
-                    "received": done.external_groups,
+                    "tokens": int(done.metrics["generated_tokens"]),
+                    "received": done.metrics["external_informative"],
                 }
             )
             before = now

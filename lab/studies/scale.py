@@ -28,14 +28,11 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
 
 ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
-DIGEST = "A" * 11
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
 ENTRIES = 8  # bootstrap nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
 CHURN = 0.3  # share of the nodes that die at once, and of those that join
 JOINING, STEADY, AFTER = 3, 3, 7  # rounds: not measured; measured before the churn; and after it
-SAMPLES = 40  # announcements and newcomers that are followed
-MOMENTS = (0.25, 0.5, 1, 2, STEADY)  # rounds after which the spread is measured
 SWARM = "scale"
 
 
@@ -45,9 +42,7 @@ class Window:
 
     ages: list[float] = field(default_factory=list)  # rounds between a group's publishing and its arrival
     pulled_from: Counter[PeerId] = field(default_factory=Counter)  # groups of each origin that arrived somewhere
-    from_holders: int = 0
     bytes_at_start: dict[PeerId, int] = field(default_factory=dict)
-    counters_at_start: Counter[str] = field(default_factory=Counter)
     extra: Counter[PeerId] = field(default_factory=Counter)  # bytes by which groups would be larger
     wants: int = 0
 
@@ -60,8 +55,6 @@ class Swarm:
         self.members: list[SimulatedPeer] = []
         self.published: dict[tuple[PeerId, int], float] = {}  # (author, round) -> seconds
         self.window: Window | None = None
-        self.first_group: dict[PeerId, float] = {}  # seconds at which a node got its first group of another
-        self.joined: dict[PeerId, float] = {}
         self._entries: list[SimulatedPeer] = []
         self._count = 0
         for _ in range(ENTRIES):
@@ -80,7 +73,6 @@ class Swarm:
     def _join(self) -> None:
         member, identity, exchange = self._start()
         self.members.append(member)
-        self.joined[member.peer] = self.world.now
         for entry in self.rng.sample(self._entries, 3):
             exchange.learned(entry.peer, [f"{entry.address}/p2p/{entry.peer}"])
         pace = ROUND * self.rng.uniform(2 / 3, 4 / 3)
@@ -108,13 +100,11 @@ class Swarm:
         self.world.after(pace * self.rng.uniform(0.9, 1.1), again)
 
     def _delivered(self, member: SimulatedPeer, delivery: Deliver) -> None:
-        self.first_group.setdefault(member.peer, self.world.now)
         if not self.window:
             return
         group, size = delivery.group, len(codec.encode(delivery.group)) + limits.SIGNATURE_BYTES
         self.window.ages.append((self.world.now - self.published[group.author, group.round]) / ROUND)
         self.window.pulled_from[group.author] += 1
-        self.window.from_holders += delivery.source != group.author
         for peer in (member.peer, delivery.source):
             self.window.extra[peer] += GROUP_BYTES - size
 
@@ -132,17 +122,9 @@ def _groups(author: Identity, round: int) -> list[bytes]:
     return sealed
 
 
-def _totals(swarm: Swarm) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for exchange in swarm.exchanges(swarm.members):
-        total.update(exchange.counters())
-    return total
-
-
 def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
     """What happens during these rounds, to the nodes that live through them."""
     window = swarm.window = Window()
-    window.counters_at_start = _totals(swarm)
     window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}
     live()
     swarm.window = None
@@ -151,45 +133,11 @@ def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, 
         (member.sent + member.received - window.bytes_at_start[member.peer] + window.extra[member.peer]) / rounds
         for member in present
     ]
-    counters = _totals(swarm) - window.counters_at_start
-    failed = sum(
-        count for name, count in counters.items() if name.startswith("pull failed") or "no longer held" in name
-    )
     return {
         "kilobytes_per_node_and_round": _spread([value / 1000 for value in bytes_]),
         "age_in_rounds": _spread(window.ages),
         "pulls_per_origin_and_round": _spread([window.pulled_from[member.peer] / rounds for member in present]),
         "groups_per_want": len(window.ages) / max(1, window.wants),
-        "pull_success": len(window.ages) / max(1, len(window.ages) + failed),
-        "from_holders": window.from_holders / max(1, len(window.ages)),
-    }
-
-
-def follow(swarm: Swarm, shares: dict[str, float]) -> None:
-    """Let STEADY rounds pass; the share of nodes that have received an announcement, or a newer one of its author,
-    after each of the MOMENTS goes to `shares`."""
-    followed = swarm.rng.sample(swarm.alive(), min(SAMPLES, len(swarm.alive())))
-    newest = {member.peer: exchange.state().seq for member in followed for exchange in swarm.exchanges([member])}
-    passed = 0.0
-    for moment in MOMENTS:
-        swarm.world.run((moment - passed) * ROUND)
-        passed = moment
-        views = [exchange.view.sequences(swarm.world.now) for exchange in swarm.exchanges(swarm.alive())]
-        counts = [sum(view.get(peer, (-1, 0.0))[0] >= seq for view in views) for peer, seq in newest.items()]
-        shares[str(moment)] = fmean(counts) / (len(views) - 1)
-
-
-def newcomers(swarm: Swarm, since: float) -> dict[str, Any]:
-    """Of those who joined after `since`: seconds until the first group came, and who knows them."""
-    new = [member for member in swarm.alive() if swarm.joined[member.peer] > since]
-    waits = [swarm.first_group[m.peer] - swarm.joined[m.peer] for m in new if m.peer in swarm.first_group]
-    views = [exchange.view.sequences(swarm.world.now) for exchange in swarm.exchanges(swarm.alive())]
-    sampled = swarm.rng.sample(new, min(SAMPLES, len(new)))
-    known = [sum(member.peer in view for view in views) / (len(views) - 1) for member in sampled]
-    return {
-        "seconds_to_first_group": _spread(waits),
-        "without_any_group": len(new) - len(waits),
-        "known_to_share_of_nodes": _spread(known),
     }
 
 
@@ -209,9 +157,8 @@ def run(nodes: int, seed: int) -> dict[str, Any]:
     swarm = Swarm(nodes, seed)
     swarm.join_over(nodes, 2 * ROUND)
     swarm.world.run(JOINING * ROUND)
-    reached: dict[str, float] = {}
-    steady = measure(swarm, STEADY, partial(follow, swarm, reached))
-    result: dict[str, Any] = {"nodes": nodes, "steady": steady, "reached": reached}
+    steady = measure(swarm, STEADY, partial(swarm.world.run, STEADY * ROUND))
+    result: dict[str, Any] = {"nodes": nodes, "steady": steady}
     churned = swarm.world.now
     for member in swarm.rng.sample(swarm.members, round(CHURN * nodes)):
         swarm.world.kill(member.peer)
@@ -223,7 +170,6 @@ def run(nodes: int, seed: int) -> dict[str, Any]:
         swarm.world.run(ROUND)
     staleness[f"{(swarm.world.now - churned) / ROUND:g}"] = stale(swarm)
     result["stale_entries_by_round"] = staleness
-    result["newcomers"] = newcomers(swarm, churned)
     result["cpu_seconds"] = time.process_time() - start
     result["peak_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return result

@@ -102,7 +102,7 @@ def run(variant: Variant, starter: str, seed: int) -> dict[str, Any]:
         "name": variant.name,
         "seed": seed,
         "rewards": [done.reward for done in rounds],
-        "clip_fraction": fmean(done.clip_fraction for done in rounds),
+        "clip_fraction": fmean(done.metrics["clip_fraction"] for done in rounds),
     }
 
 

@@ -59,6 +59,7 @@ def encodings(base: bytes) -> Group:
         message = group_message(3, text)
         for data in (canonical(message), json.dumps(dict(reversed(message.items()))).encode()):
             group.valid(f"the text {text[:9]!r}", data, hashlib.sha256(canonical(message)).hexdigest())
+    put(group, "half of a surrogate pair", base.replace(b"a/b", b"\\ud83d"), "malformed")
     room = ROOM - len(canonical(group_message(3, *longest, "")))
     for size, reason in ((room, ""), (room + 1, "too big")):
         data = canonical(group_message(3, *longest, "a" * size))

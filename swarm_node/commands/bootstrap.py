@@ -108,7 +108,6 @@ async def _serve(
 
 
 async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
-    """Until a signal to end."""
     living = asyncio.create_task(service.live())
     others = [asyncio.create_task(each) for each in besides]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -124,15 +123,7 @@ async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None,
 
 
 def _network(config: BootstrapConfig) -> NetworkConfig:
-    return NetworkConfig(
-        backend=config.backend,
-        peers=config.peers,
-        host=config.host,
-        port=config.port,
-        announce=config.announce,
-        mdns=config.mdns,
-        upload_limit=config.upload_limit,
-    )
+    return NetworkConfig(**config.model_dump(include=set(NetworkConfig.model_fields)))
 
 
 def command(argv: list[str]) -> None:

@@ -100,7 +100,6 @@ def _is_here(text: str) -> bool:
 
 
 def _options(config: NodeConfig, clean: Callable[[str], str]) -> dict[str, Any]:
-    """Every option; texts redacted."""
     values = flatten(config.model_dump(mode="json"))
     return {key: _plain(value, clean) for key, value in values.items() if key not in UNSAID}
 

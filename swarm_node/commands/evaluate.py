@@ -18,7 +18,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.node.defaults import model_of, newest, suited
-from swarm_node.policy.models import check_model
+from swarm_node.policy.named import check_model
 from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
 from swarm_node.settings.command_line import from_command_line
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
-from swarm_node.common import plugins, private
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.files import open_to_write
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
@@ -210,7 +211,7 @@ def pause(argv: list[str]) -> None:
     """Tells the node of a home to rest, whether it runs or starts later."""
     home = _home(argv, "swarm-node pause")
     try:
-        private.open_to_write(home / PAUSE_FILE).close()
+        open_to_write(home / PAUSE_FILE).close()
     except OSError as error:
         raise UserError(f"home {home}: {error.strerror}; name the folder of a node with --home") from error
     print("it rests after this round" if in_use(home) else "no node runs there now; the next one will rest")

@@ -5,16 +5,21 @@ keys and proxies.
 `without_secrets` for those that compute, which need what the user has set for CUDA, caches and threads.
 """
 
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from swarm_node.common import private
+from swarm_node.common.files import open_to_write
+
+if TYPE_CHECKING:
+    import asyncio
 
 Process = subprocess.Popen[bytes]
 
@@ -69,6 +74,31 @@ def start(
     return process, ours
 
 
+async def start_program(
+    command: Sequence[str], environment: Mapping[str, str], passed: Sequence[int], enter: Callable[[], object]
+) -> "asyncio.subprocess.Process":
+    """A program of others, which has no input, and whose output is read by asyncio. `enter` confines it: it is called
+    in the new process, imports nothing and takes no lock, so that threads do not matter. OSError, SubprocessError."""
+    import asyncio  # now: a scoring process, which imports this module, is forked the sooner the less is in it
+
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        pass_fds=passed,
+        preexec_fn=enter,
+        start_new_session=True,
+    )
+
+
+def said_by(module: str) -> Any:
+    """What a module of ours prints as JSON, in a process that ends at once."""
+    command = [sys.executable, "-s", "-P", "-m", module]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, env=clean_environment()).stdout)
+
+
 def ending(code: int) -> str:
     """How a process with this exit status ended."""
     if code >= 0:
@@ -79,6 +109,6 @@ def ending(code: int) -> str:
 
 def _writable(path: Path, append: bool) -> BinaryIO:
     try:
-        return private.open_to_write(path, append=append)
+        return open_to_write(path, append=append)
     except OSError:
         return open(os.devnull, "wb")

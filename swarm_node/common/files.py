@@ -1,11 +1,82 @@
-"""JSON files, written whole or not at all. Not for tensors or logs."""
+"""Files of a home: for their user alone, plain files, and never what a link points at; JSON files, whole or not at all.
 
+A pipe in place of a file would block whoever opens it for ever; a link would have another file written over. Not for
+tensors or logs.
+"""
+
+import errno
 import json
 import math
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+_OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # of a pipe: at once, or not at all
+
+
+def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
+    """The file, emptied unless it is appended to, with this mode; None leaves that to the umask. Unbuffered. OSError
+    where something else than a file lies there, a link included."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (os.O_APPEND if append else 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else mode)
+    try:
+        _plain(descriptor, path, or_device=True)
+        if mode is not None and os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, mode)
+        if append:
+            with suppress(OSError):  # a device
+                os.lseek(descriptor, 0, os.SEEK_END)
+        elif stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.ftruncate(descriptor, 0)
+        return open(descriptor, "ab" if append else "wb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def open_to_read(path: Path) -> BufferedReader:
+    """The file. OSError where it is no plain file: nobody waits for a pipe, or reads a device that has no end."""
+    file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
+    try:
+        _plain(file.fileno(), path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_plain(path: Path, most: int = -1) -> bytes:
+    """The content, or its first `most` bytes. OSError where it is no plain file."""
+    with open_to_read(path) as file:
+        return file.read(most)
+
+
+def keep_private(folder: Path) -> None:
+    """What lies in it, at any depth, and the folder itself: for their user alone. What belongs to others, and what
+    goes away meanwhile, is left as it is."""
+    for place, folders, files in os.walk(folder):
+        for name in (".", *folders, *files):
+            _close_to_others(Path(place, name))
+
+
+def _close_to_others(path: Path) -> None:
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not status.st_mode & 0o077:
+            return
+        path.chmod(status.st_mode & 0o700)
+    except OSError:
+        pass
+
+
+def _plain(descriptor: int, path: Path, or_device: bool = False) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode) and not (or_device and stat.S_ISCHR(mode)):
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
 
 
 def plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in the scoring process.
 
 The node itself never imports it. It learns what it has to know from a process that ends at once
-(`scoring/describe.py`).
+(`scoring/server.py`).
 """
 
 import subprocess
@@ -72,7 +72,7 @@ class PluggedKind(EnvironmentKind):
         """What the class declares. UserError if it cannot be loaded or declares something impossible."""
         try:
             done = subprocess.run(
-                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.describe", self.target],
+                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,

@@ -274,7 +274,6 @@ class ScoredEnvironment:
         return Question(dataset=task[0], config_id=task[1], seed=seed, index=index, **about)
 
     def _item(self, question: Question, asked: contract.Asked) -> Item:
-        """A request to the scoring process."""
         return question.dataset, question.config_id, question.seed, question.index, asked
 
 

@@ -13,13 +13,10 @@ What no layer stops: connecting to a Unix socket by its path, such as that of a 
 `doctor` says so where there is such a socket.
 """
 
-import ctypes
 import json
 import os
-import platform
 import resource
 import site
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -28,21 +25,21 @@ from pathlib import Path
 
 import protocol
 from swarm_node.common import landlock
-from swarm_node.common.children import clean_environment
+from swarm_node.common.children import said_by
 from swarm_node.common.seccomp import (
-    ALLOW,
     AND,
     ANY_BIT,
     AUDIT,
     EQUAL,
     GREATER,
-    REFUSE,
     RETURN,
+    TO_ALLOW,
+    TO_REFUSE,
     UNKNOWN,
-    Filter,
     Instruction,
     argument,
     beginning,
+    filter_here,
 )
 
 MEMORY_BYTES = 1024 * 1024 * 1024  # of data that a process may write to; it takes about 100 MB, p2pd in a flood 200
@@ -92,26 +89,25 @@ _TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX:
 def program(machine: str) -> list[Instruction]:
     """The filter for a `platform.machine()` of seccomp.AUDIT."""
     column = _MACHINES.index(machine)
-    refuse, allow = (RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW)
-    code = [*beginning(AUDIT[machine]), (GREATER, 0, 1, _X32), refuse]
+    code = [*beginning(AUDIT[machine]), (GREATER, 0, 1, _X32), TO_REFUSE]
     for numbers in REFUSED.values():
         if (number := numbers[column]) is not None:
-            code += [(EQUAL, 0, 1, number), refuse]
+            code += [(EQUAL, 0, 1, number), TO_REFUSE]
     looked_at = {name: numbers[column] for name, numbers in _LOOKED_AT.items()}
     code += [(EQUAL, 0, 1, looked_at["clone3"]), (RETURN, 0, 0, UNKNOWN)]
-    code += _if(looked_at["clone"], [argument(0), (ANY_BIT, 0, 1, _NAMESPACES), refuse, allow])
-    code += _if(looked_at["prlimit64"], [argument(0), (EQUAL, 1, 0, 0), refuse, allow])  # of this process only
-    forged = [(EQUAL, 0, 1, _TYPE_FOR_THE_USER), refuse, (EQUAL, 0, 1, _TYPE_ON_THE_CONSOLE), refuse]
-    code += _if(looked_at["ioctl"], [argument(1), *forged, allow])
-    code += _if(looked_at["socket"], _sockets(refuse, allow))
-    return [*code, allow]
+    code += _if(looked_at["clone"], [argument(0), (ANY_BIT, 0, 1, _NAMESPACES), TO_REFUSE, TO_ALLOW])
+    code += _if(looked_at["prlimit64"], [argument(0), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW])  # of this process only
+    forged = [(EQUAL, 0, 1, _TYPE_FOR_THE_USER), TO_REFUSE, (EQUAL, 0, 1, _TYPE_ON_THE_CONSOLE), TO_REFUSE]
+    code += _if(looked_at["ioctl"], [argument(1), *forged, TO_ALLOW])
+    code += _if(looked_at["socket"], _sockets())
+    return [*code, TO_ALLOW]
 
 
-def _sockets(refuse: Instruction, allow: Instruction) -> list[Instruction]:
+def _sockets() -> list[Instruction]:
     """Streams and datagrams of the internet and of Unix; and of netlink, what lists the addresses of this machine."""
-    routes = [argument(2), (EQUAL, 1, 0, 0), refuse, allow]
-    plain = [argument(1), (AND, 0, 0, _KIND), (EQUAL, 2, 0, _STREAM), (EQUAL, 1, 0, _DATAGRAM), refuse, allow]
-    families = [(EQUAL, 3, 0, _UNIX), (EQUAL, 2, 0, _INET), (EQUAL, 1, 0, _INET6), refuse]
+    routes = [argument(2), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW]
+    plain = [argument(1), (AND, 0, 0, _KIND), (EQUAL, 2, 0, _STREAM), (EQUAL, 1, 0, _DATAGRAM), TO_REFUSE, TO_ALLOW]
+    families = [(EQUAL, 3, 0, _UNIX), (EQUAL, 2, 0, _INET), (EQUAL, 1, 0, _INET6), TO_REFUSE]
     return [argument(0), (EQUAL, 0, len(routes), _NETLINK), *routes, *families, *plain]
 
 
@@ -135,12 +131,8 @@ class Confinement:
     def __init__(self, paths: Mapping[Path, int]) -> None:
         """`paths`: what stays open to it, with rights of common.landlock. Raises OSError where the kernel has Landlock
         and refuses the rules."""
-        machine = platform.machine()
-        linux = sys.platform == "linux"
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._linux = linux
-        self._filter = Filter(program(machine)) if linux and machine in AUDIT and sys.maxsize > 2**32 else None
-        self._rules = landlock.ruleset(paths, tcp=True) if linux else -1
+        self._filter = filter_here(program)
+        self._rules = landlock.ruleset(paths, tcp=True)
 
     def enter(self) -> Layers:
         """For good. Raises OSError where a layer that the system has cannot be put on."""
@@ -148,7 +140,7 @@ class Confinement:
         _lower(resource.RLIMIT_DATA, MEMORY_BYTES)
         _lower(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         held, missing = ["rlimits"], list[str]()
-        if self._linux:
+        if sys.platform == "linux":
             landlock.no_new_privileges()
             held.append("no_new_privs")
         for name, there in (("landlock", self._rules >= 0), ("seccomp", self._filter is not None)):
@@ -156,7 +148,7 @@ class Confinement:
         if self._rules >= 0:
             landlock.restrict(self._rules)
         if self._filter is not None:
-            self._filter.install(self._libc)
+            self._filter.install()
         return Layers(tuple(held), tuple(missing))
 
     def close(self) -> None:
@@ -185,9 +177,7 @@ def of_the_daemon(daemon: Path, folder: Path | None = None) -> dict[Path, int]:
 
 def layers_here() -> Layers:
     """What holds such a process on this system, tried in one that ends with it."""
-    command = [sys.executable, "-P", "-m", "swarm_node.network.confinement"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=clean_environment())
-    return Layers(**{name: tuple(found) for name, found in json.loads(done.stdout).items()})
+    return Layers(**{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()})
 
 
 def reachable_engines() -> list[str]:

@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 
 import psutil
 
-from swarm_node.common import private
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
-from swarm_node.policy.models import check_model, is_starter
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.model import NO_TEMPLATE
 from swarm_node.settings.sections import Section
@@ -33,8 +32,8 @@ def resolved(config: N, tell: named.Tell) -> N:
     user's own model cannot be had."""
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
-        check_model(config.model, tell)
-    elif is_starter(kept.get("name")) or kept.get("name") in (*named.KNOWN,):
+        named.check_model(config.model, tell)
+    elif named.is_starter(kept.get("name")) or kept.get("name") in (*named.KNOWN,):
         name = str(kept["name"])
     else:
         name = _first_model(config, tell)
@@ -64,7 +63,7 @@ def model_of(folder: Path) -> Mapping[str, Any]:
     """The options of the model that this home, or this checkpoint, holds; nothing where it cannot be read."""
     try:
         newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
-        found = json.loads(private.read_plain(newest, STATE_BYTES))["extra"]["model"]
+        found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -81,7 +80,7 @@ def newest(folder: Path, remedy: str) -> Path:
 def suited(config: C, base: object = "") -> C:
     """The configuration with what suits its model, or `base`, which that began from. UserError for a task that is
     none."""
-    if is_starter(base or config.model.name):
+    if named.is_starter(base or config.model.name):
         return config
     first = first_tasks(config)
     if first:

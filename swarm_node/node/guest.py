@@ -12,8 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from swarm_node.common import private
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
@@ -103,7 +102,7 @@ class Traffic:
 
     def _read(self) -> tuple[str, int]:
         try:
-            kept = json.loads(private.read_plain(self._path, 1000))
+            kept = json.loads(read_plain(self._path, 1000))
             return str(kept["month"]), max(0, int(kept["bytes"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return "", 0

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.node.episodes import Divergence, complete, replayed
+from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
     DIVERGED,
     HUNG,
@@ -33,7 +34,7 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
 )
-from swarm_node.rollouts.interfaces import Defence, Environment, Generator, Network, Trainer
+from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
 from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
@@ -55,7 +56,7 @@ class Node:
     network: Network
     pool: RolloutPool
     sampler: Sampler
-    defence: Defence
+    defence: LayeredDefence
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds

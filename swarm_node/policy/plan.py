@@ -83,13 +83,11 @@ class Plan:
     choice: Choice
     weights: float  # also those of a reference model
     optimizer: float  # state
-    gradients: float
+    gradients: float  # as large as what a checkpoint saves beside the state
     micro_batch: float  # beside them
     generation: float  # beside weights and state: cache, logits, and a copy of weights in the decoder's layout
     process: float
     room: float  # of the device
-    saved: float = 0.0  # by a checkpoint on disk, beside the state
-    state: float = 0.0  # of the optimiser
 
     @property
     def total(self) -> float:
@@ -119,7 +117,7 @@ class Plan:
             f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
             f"    {need}",
             f"    blocks {blocks}{decoded}",
-            f"    a checkpoint takes {amount(self.saved)} of disk, and {amount(self.state)} for the state",
+            f"    a checkpoint takes {amount(self.gradients)} of disk, and {amount(self.optimizer)} for the state",
         ]
 
 
@@ -157,8 +155,6 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
         generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),
         PROCESS[how.device],
         room,
-        trained * how.trained,
-        trained * STATE_BYTES[choice.optimizer],
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from swarm_node.common import private
+from swarm_node.common.files import read_plain
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
 TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}  # AdamW in 8 bits has these for large weights only
@@ -43,7 +43,7 @@ class State(BaseModel):
 def read_state(path: Path) -> dict[str, Any]:
     """The JSON object in this file. Raises Damaged."""
     try:
-        return State.model_validate_json(private.read_plain(path, MAX_STATE_BYTES)).model_dump()
+        return State.model_validate_json(read_plain(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
     except ValidationError as error:

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 import transformers
 
-from swarm_node.common import private
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 
 FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
@@ -28,6 +28,11 @@ ROOMS = ("policy", "generation", "training")  # where the code lies that is trie
 NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}  # of a model's config
 
 Answers = dict[str, dict[str, bool]]
+
+
+class _Kept(msgspec.Struct):
+    answers: Answers
+    digest: str
 
 
 class Tried:
@@ -99,20 +104,16 @@ def _described(device: torch.device) -> str:
 def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     """What the file holds; nothing, and a warning, where that is not what was written."""
     try:
-        content = private.read_plain(path, MAX_BYTES + 1)
+        content = read_plain(path, MAX_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
         warn(f"{path} cannot be used ({error.strerror}): what this model can do is tried again")
         return {}
-    try:
-        whole = json.loads(content)
-        answers, whole_digest = whole["answers"], whole["digest"]
-        plain = all(type(each) is bool for some in answers.values() for each in some.values())
-        if plain and len(content) <= MAX_BYTES and whole_digest == _digest(answers):
-            return {subject: dict(some) for subject, some in answers.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        pass
+    with suppress(ValueError, RecursionError):
+        kept = msgspec.json.decode(content, type=_Kept)
+        if len(content) <= MAX_BYTES and kept.digest == _digest(kept.answers):
+            return kept.answers
     warn(f"{path} cannot be used (damaged): what this model can do is tried again")
     return {}
 

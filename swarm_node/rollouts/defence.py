@@ -18,7 +18,9 @@ from typing import Protocol
 from swarm_node.rollouts.groups import Refused, ScoredGroup
 
 TYPICAL = 0.95  # quantile of local lengths that stands for a long one
+TIMES = 2.0  # an external completion may be so many times as long
 ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
+ADDED = 2  # external completions that join local ones of their prompt
 LONGEST = 4  # characters of a string that is looked for
 READ = 1024  # characters read at either end of a text: peers choose how long it is
 HELD_LOCAL, HELD_EXTERNAL = 256, 64  # newest texts remembered
@@ -59,12 +61,8 @@ class LengthLayer(Layer):
 
     reason = "longer than local"
 
-    def __init__(self, factor: float = 2.0) -> None:
-        """A completion longer than `factor` times a long local one is dropped."""
-        self._factor = factor
-
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        limit = longest(local, self._factor)
+        limit = longest(local)
         return [_passing(group, lambda text: len(text) <= limit) for group in groups]
 
 
@@ -96,16 +94,12 @@ class RescueLayer(Layer):
 
     compares = True
 
-    def __init__(self, most: int = 2) -> None:
-        """Up to `most` distinct external completions are added."""
-        self._most = most
-
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        return mixed(local, external, self._most, rng)
+        return mixed(local, external, rng)
 
 
 class LayeredDefence:
-    """Implements interfaces.Defence: its layers in turn."""
+    """Decides what of the selected external groups is trained on: its layers in turn."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
@@ -113,7 +107,8 @@ class LayeredDefence:
     def screen(
         self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[Refused]]:
-        """See interfaces.Defence."""
+        """The informative ones of external groups just scored, without suspect completions, and those refused whole.
+        `local`: all groups that this node generated this round, to questions of others, too."""
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
@@ -123,11 +118,11 @@ class LayeredDefence:
 
     @property
     def compares(self) -> bool:
-        """See interfaces.Defence."""
+        """Whether selected groups are compared with local completions of the same prompts."""
         return any(layer.compares for layer in self._layers)
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """See interfaces.Defence."""
+        """A selected group as it is trained on. `local`: completions of the same prompt by this node."""
         for layer in self._layers:
             external = layer.mix(local, external, rng)
         return external
@@ -137,7 +132,6 @@ class LayeredDefence:
         return {key: texts for layer in self._layers for key, texts in layer.snapshot().items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`."""
         for layer in self._layers:
             layer.restore(snapshot)
 
@@ -160,17 +154,17 @@ def better(group: ScoredGroup) -> list[int]:
     return [i for i, reward in enumerate(group.rewards) if reward > mean]
 
 
-def longest(local: Sequence[ScoredGroup], factor: float) -> float:
-    """`factor` times the length of a long local completion of this round, in characters; at least `ROOM` more."""
+def longest(local: Sequence[ScoredGroup]) -> float:
+    """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM` more."""
     lengths = sorted(map(len, _texts(local)))
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
-    return max(factor * long, long + ROOM)
+    return max(TIMES * long, long + ROOM)
 
 
-def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `most` distinct external completions that are better than its mean.
+def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+    """A local group of a prompt with up to `ADDED` distinct external completions that are better than its mean.
 
     Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with;
     they count the less the better this node does, and nothing where all its answers are right. The group carries the
@@ -178,7 +172,7 @@ def mixed(local: ScoredGroup, external: ScoredGroup, most: int, rng: Random) -> 
     """
     mean = fmean(local.rewards)
     found = {c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
-    added = only(external, rng.sample(sorted(found.values()), min(most, len(found))))
+    added = only(external, rng.sample(sorted(found.values()), min(ADDED, len(found))))
     completions = local.group.episodes + added.group.episodes
     return ScoredGroup(
         group=external.group.model_copy(update={"episodes": completions}),
@@ -283,12 +277,10 @@ class EnrichmentAlarm:
         )
 
     def snapshot(self) -> dict[str, list[str]]:
-        """Plain data for a checkpoint."""
         windows = {"local": self._local, "external": self._external}
         return {name: [f"{topic} {text}" for topic, text in window.entries] for name, window in windows.items()}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`."""
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
         for name, window in (("local", self._local), ("external", self._external)):
             for entry in snapshot[name]:

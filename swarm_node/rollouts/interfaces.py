@@ -1,7 +1,6 @@
 """The interfaces between rooms. A room knows its neighbours only by these."""
 
 from collections.abc import Mapping, Sequence
-from random import Random
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
@@ -10,7 +9,6 @@ from swarm_node.rollouts.groups import (
     ExternalGroup,
     GeneratedGroup,
     Played,
-    Refused,
     RoundReport,
     ScoredGroup,
     Skipped,
@@ -106,35 +104,6 @@ class Network(Protocol):
 
     def rejections(self) -> Mapping[str, int]:
         """How many messages were refused so far, by reason."""
-        ...
-
-
-class Defence(Protocol):
-    """Decides what of the selected external groups is trained on. Right completions may be poisoned, and no reward
-    shows that."""
-
-    def screen(
-        self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
-    ) -> tuple[list[ScoredGroup], list[Refused]]:
-        """The informative ones of external groups just scored, without suspect completions, and those refused whole.
-        `local`: all groups that this node generated this round, to questions of others, too."""
-        ...
-
-    @property
-    def compares(self) -> bool:
-        """Whether selected groups are compared with local completions of the same prompts."""
-        ...
-
-    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """A selected group as it is trained on. `local`: completions of the same prompt by this node."""
-        ...
-
-    def snapshot(self) -> Mapping[str, list[str]]:
-        """What it remembers between rounds, as plain data for a checkpoint."""
-        ...
-
-    def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`."""
         ...
 
 

@@ -247,7 +247,6 @@ class ScoringAhead(ExternalScoring):
         self._thread = threading.Thread(target=self._run, name="scoring", daemon=True)
 
     def start(self) -> None:
-        """Begin to score in a thread."""
         self._thread.start()
 
     def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:

@@ -28,8 +28,7 @@ from typing import Any, TypeGuard, cast
 from swarm_node.scoring import contract, playing
 from swarm_node.scoring.confinement import allow_cpu, silence
 from swarm_node.scoring.contract import CHILD_ITEMS, Episode, Item, Reader, Scorers, Turn, encode, is_score
-from swarm_node.scoring.sandbox import Sandbox
-from swarm_node.scoring.seccomp import LAST_WRITABLE
+from swarm_node.scoring.sandbox import LAST_WRITABLE, Sandbox
 
 SCORE = struct.Struct("<d")
 RAISED = -1.0  # instead of the scores of an item whose scorer raised
@@ -172,7 +171,6 @@ def _said(item: Item | Episode, asked: Sequence[str] | Sequence[Sequence[Turn]])
 
 
 def _write(data: bytes) -> None:
-    """All of it."""
     while data:
         data = data[os.write(LAST_WRITABLE, data) :]
 

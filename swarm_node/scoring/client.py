@@ -173,7 +173,6 @@ class ScoringClient:
         self._reader = Reader(self._socket.recv)
 
     def _greet(self) -> None:
-        """Wait until the process is ready."""
         assert self._socket is not None and self._reader is not None
         self._socket.settimeout(self.start_limit)
         try:

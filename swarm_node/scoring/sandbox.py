@@ -5,7 +5,7 @@ Layers, each where the system has it; none needs root, capabilities or user name
     rlimits       memory, CPU time, no file, no descriptor beyond those open, no core dump; no child, except for root
     pdeathsig     it dies with the scoring process, however that dies                       (Linux)
     no_new_privs  no set-uid program helps it                                                 (Linux)
-    seccomp       a few system calls for memory, clocks and leaving; see seccomp.py           (Linux on x86-64, arm64)
+    seccomp       a few system calls for memory, clocks and leaving; see `program`            (Linux on x86-64, arm64)
     landlock      no file, directory, TCP port or abstract socket; no signal to others        (Linux 5.13, 6.7, 6.12)
 
 macOS has the first only: an answer that runs code there can open nothing and start nothing, but it can signal other
@@ -34,35 +34,75 @@ import ctypes
 import fcntl
 import json
 import os
-import platform
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from swarm_node.common import landlock
-from swarm_node.common.children import clean_environment
-from swarm_node.common.seccomp import Filter
-from swarm_node.scoring.seccomp import ARCHITECTURES, LAST_WRITABLE, program
+from swarm_node.common.children import said_by
+from swarm_node.common.seccomp import (
+    ANY_BIT,
+    AUDIT,
+    EQUAL,
+    GREATER,
+    TO_ALLOW,
+    TO_REFUSE,
+    Instruction,
+    argument,
+    beginning,
+    filter_here,
+)
 
 DESCRIPTORS = 64  # far more than a scoring process has open
 LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
 
 _PR_SET_PDEATHSIG = 1
+LAST_WRITABLE = 3  # descriptors: the three standard streams, which are /dev/null, and the pipe for results
+PROT_EXEC = 4
+
+# Calls that are allowed, by platform.machine(); numbers from asm/unistd_64.h and asm-generic/unistd.h.
+ALLOWED: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {
+        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
+        "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25, "madvise": 28,
+        "getpid": 39, "exit": 60, "gettimeofday": 96, "getrusage": 98, "times": 100, "sigaltstack": 131, "gettid": 186,
+        "futex": 202, "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231, "getrandom": 318,
+        "membarrier": 324, "rseq": 334,
+    },
+    "aarch64": {
+        "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93, "exit_group": 94, "futex": 98,
+        "clock_gettime": 113, "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
+        "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153, "getrusage": 165, "gettimeofday": 169, "getpid": 172,
+        "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233,
+        "getrandom": 278, "membarrier": 283, "rseq": 293,
+    },
+}  # fmt: skip
+
+
+def program(machine: str) -> list[Instruction]:
+    """A handful of calls for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no executable
+    memory. All else fails with EPERM, so that library code sees an ordinary OSError; another architecture's calls end
+    the process. Whoever changes the filter reads tests/core/scoring/test_seccomp.py, which interprets it."""
+    numbers = dict(ALLOWED[machine])
+    code = beginning(AUDIT[machine])
+    code += _unless(numbers.pop("write"), 0, (GREATER, 0, 1, LAST_WRITABLE))
+    for name in ("mmap", "mprotect"):
+        code += _unless(numbers.pop(name), 2, (ANY_BIT, 0, 1, PROT_EXEC))
+    for number in numbers.values():
+        code += [(EQUAL, 0, 1, number), TO_ALLOW]
+    return [*code, TO_REFUSE]
+
+
+def _unless(number: int, index: int, refused: Instruction) -> list[Instruction]:
+    """Allow this call unless the test `refused` of one of its arguments is true."""
+    return [(EQUAL, 0, 4, number), argument(index), refused, TO_REFUSE, TO_ALLOW]
 
 
 def layers() -> dict[str, bool]:
     """Which layers hold here, tried in a process of their own: a node has threads and must not fork."""
-    import subprocess  # only here: it brings threads, and a hook of theirs to every fork of the scoring process
-
-    output = subprocess.run(
-        [sys.executable, "-s", "-P", "-m", "swarm_node.scoring.sandbox"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environment(),
-    ).stdout
-    found: dict[str, bool] = json.loads(output)
+    found: dict[str, bool] = said_by("swarm_node.scoring.sandbox")
     return found
 
 
@@ -77,18 +117,14 @@ class Sandbox:
     """Prepared once in the scoring process, entered in each child."""
 
     def __init__(self) -> None:
-        linux = sys.platform == "linux"
-        architecture = ARCHITECTURES.get(platform.machine()) if linux and sys.maxsize > 2**32 else None
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._filter = Filter(program(architecture)) if architecture else None
-        self._ruleset = _deny_everything() if linux else -1
         steps: dict[str, Callable[[], None]] = {"rlimits": _limit}
-        if linux:
+        if sys.platform == "linux":
             steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": landlock.no_new_privileges}
-        if self._ruleset >= 0:
-            steps["landlock"] = self._landlock
-        if self._filter is not None:
-            steps["seccomp"] = self._seccomp
+        if (ruleset := _deny_everything()) >= 0:
+            steps["landlock"] = partial(landlock.restrict, ruleset)
+        if found := filter_here(program):
+            steps["seccomp"] = found.install
         self._steps = {name: step for name, step in steps.items() if self._works(name, step)}
 
     @property
@@ -106,7 +142,7 @@ class Sandbox:
             raise OSError("the scoring process died before its child could ask to die with it")
         os.closerange(LAST_WRITABLE + 1, DESCRIPTORS)
         if "seccomp" in self._steps:  # last: it forbids what the others need
-            self._seccomp()
+            self._steps["seccomp"]()
 
     def _works(self, name: str, step: Callable[[], None]) -> bool:
         """Tried in a child, since there is no way back."""
@@ -122,19 +158,8 @@ class Sandbox:
 
     def die_with_parent(self) -> None:
         """Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe is closed."""
-        if sys.platform == "linux":
-            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    def _prctl(self, option: int, value: int) -> None:
-        if self._libc.prctl(option, value, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), f"prctl {option}")
-
-    def _seccomp(self) -> None:
-        assert self._filter is not None
-        self._filter.install(self._libc)
-
-    def _landlock(self) -> None:
-        landlock.restrict(self._ruleset)
+        if sys.platform == "linux" and self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "pdeathsig")
 
 
 def _deny_everything() -> int:

@@ -14,6 +14,7 @@ Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ..
 """
 
 import gc
+import json
 import os
 import socket
 import sys
@@ -37,6 +38,8 @@ Cohort = tuple[Where, int | None]  # from which process a child is forked, and f
 
 def main() -> None:
     """The whole life of a scoring process: confine itself, load the source, answer until the node hangs up."""
+    if len(sys.argv) == 2:
+        return declare(sys.argv[1])
     source_name, scorers_name, lifeline, memory, time_limit = sys.argv[1:]
     die_with(int(lifeline))
     confine(int(memory))
@@ -61,6 +64,21 @@ def load(target: str) -> Source | EpisodeSource:
     place, asked, argument = target.partition("?")
     made = loading.load(place)
     return cast(Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
+
+
+def declare(target: str) -> None:
+    """What an environment from outside says of itself, as one JSON object on standard output."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever the import prints
+    source = load(target)
+    facts = {
+        "name": source.name,
+        "version": source.version,
+        "tasks": {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()},
+        "turns": getattr(source, "turns", 1),
+        "probe": getattr(source, "probe", ()),
+    }
+    os.write(out, json.dumps(facts).encode())
 
 
 class ScoringServer:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, create_model
 
 from swarm_node.common import plugins
-from swarm_node.settings.environment import EnvironmentConfig as EnvironmentConfig
+from swarm_node.settings.model import EnvironmentConfig as EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig as GenerationConfig
 from swarm_node.settings.model import ModelConfig as ModelConfig
 from swarm_node.settings.programs import ArchiveConfig as ArchiveConfig

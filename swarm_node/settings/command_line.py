@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from swarm_node.common import plugins, private
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.files import read_plain
 from swarm_node.settings import programs, with_sections
 from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
 from swarm_node.settings.secret import UNSHOWN, Secret
@@ -218,7 +219,7 @@ def _read(option: Option | None, text: str) -> Any:
 def _read_file(file: Path) -> dict[str, Any]:
     """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
-        return tomllib.loads(private.read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
+        return tomllib.loads(read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
         raise UserError(f"config file {file} does not exist") from error
     except OSError as error:

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings.environment import AnswerForm, EnvironmentConfig
-from swarm_node.settings.model import GenerationConfig, ModelConfig
+from swarm_node.settings.model import AnswerForm, EnvironmentConfig, GenerationConfig, ModelConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later

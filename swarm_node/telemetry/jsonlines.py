@@ -1,22 +1,74 @@
 """Events as JSON lines: one object a line, append-only, readable while it is written. Not a database.
 
-Every line reaches the operating system before the next event, so a killed run loses at most its last line. A kill may
-leave a part of it, which readers skip and the next run removes.
+Every line reaches the operating system before the next event, so a killed run loses at most its last line. What a full
+disk took of a line is cut off again, and so is what a kill left of the last one, when the file is opened next.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import private
-from swarm_node.common.files import plain
+from swarm_node.common.files import open_to_read, open_to_write, plain
 from swarm_node.telemetry.events import Event
-from swarm_node.telemetry.lines import Lines
 
 LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
+PIECE = 65536  # bytes that are looked at together for the end of the last whole line
+
+
+class Lines:
+    """A file that whole lines are appended to. OSError where it cannot be opened or written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open_to_write(path, append=True, mode=None)
+        self._in_line = False  # a part of a line could not be cut off
+        if self.size:
+            self._cut(_end_of_lines(path))
+
+    @property
+    def size(self) -> int:
+        return self._file.tell()
+
+    def append(self, line: bytes) -> None:
+        """`line` ends with a line break. A disk that fills up may take a part, and refuse the rest."""
+        before = self._file.tell()
+        view = memoryview(b"\n" + line if self._in_line else line)
+        try:
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError:
+            self._cut(before)
+            raise
+        self._in_line = False
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _cut(self, size: int) -> None:
+        if self._file.tell() == size:
+            return
+        try:
+            self._file.truncate(size)
+            self._file.seek(size)
+        except OSError:
+            self._in_line = True
+
+
+def _end_of_lines(path: Path) -> int:
+    """Bytes up to the last line break."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - PIECE)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
 
 
 class JsonLines:
@@ -66,7 +118,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
     """The events of a run, the oldest first, without lines that were cut off, are no objects, or have no end."""
-    with private.open_to_read(path) as file:
+    with open_to_read(path) as file:
         whole = True  # whether a line begins here
         while line := file.readline(LONGEST):
             begins, whole = whole, line.endswith(b"\n")

@@ -15,7 +15,7 @@ from swarm_node.common import plugins
 from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained
-from swarm_node.telemetry.lines import Lines
+from swarm_node.telemetry.jsonlines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ended
+from tests.commands import ended, ended_well
 
 HOME = Path(__file__).parents[1] / "data" / "home"
 TRL = """
@@ -31,10 +31,9 @@ def test_no_extra_is_installed() -> None:
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
-    assert ended("--help", cwd=tmp_path).returncode == 0
+    ended_well("--help", cwd=tmp_path)
     small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--max-rounds", 1)
-    result = ended("run", "--home", tmp_path / "home", *small, cwd=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = ended_well("run", "--home", tmp_path / "home", *small, cwd=tmp_path)
     assert "round 0 " in result.stdout
 
 

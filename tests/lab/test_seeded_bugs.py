@@ -43,8 +43,7 @@ def repository(tmp_path: Path) -> Path:
 
 def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_code_that_can_be_read() -> None:
     spelt = of_tree(load(), ROOT)
-    assert len(spelt) == 40
-    assert [name for name, bug in spelt.items() if bug is None] == []
+    assert len(spelt) == 40 and [name for name, bug in spelt.items() if bug is None] == []
     shipped = texts(ROOT)
     for bug in filter(None, spelt.values()):
         (file,) = bug.places(shipped)
@@ -55,8 +54,7 @@ def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_cod
 @pytest.mark.slow
 def test_a_test_reaches_what_it_imports_and_what_runs_in_the_processes_it_starts() -> None:
     near = {file.name: steps for file, steps in reaching(ROOT, ROOT / "protocol" / "codec.py").items()}
-    assert near["test_codec.py"] == 1
-    assert near["test_cli.py"] > 1
+    assert near["test_codec.py"] == 1 and near["test_cli.py"] > 1
     assert "test_lru.py" not in near
 
 

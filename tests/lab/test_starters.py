@@ -60,8 +60,7 @@ def test_all_starters_together_stay_under_twenty_megabytes() -> None:
 @pytest.mark.parametrize("name", STARTERS)
 def test_a_starter_loads_in_float32_with_tied_embeddings_and_its_special_tokens(name: str) -> None:
     model, tokenizer = load(name)
-    assert model.dtype == torch.float32
-    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert model.dtype == torch.float32 and model.lm_head.weight is model.model.embed_tokens.weight
     assert model.config.max_position_embeddings == tokenizer.model_max_length == tokens.CONTEXT
     assert model.config.vocab_size == len(tokenizer)
     for settings in (model.config, model.generation_config):
@@ -171,8 +170,7 @@ def test_the_puzzler_reads_a_puzzle_in_few_tokens_and_loses_none_of_it() -> None
     tokenizer = AutoTokenizer.from_pretrained(folder("puzzler"))
     prompts = [text.prompt(puzzle) for size in ("tiny", "medium") for puzzle in puzzler.puzzles(4, 1, size)]
     ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
-    assert [tokenizer.decode(row) for row in ids] == prompts
-    assert max(map(len, ids[:4])) < 60
+    assert [tokenizer.decode(row) for row in ids] == prompts and max(map(len, ids[:4])) < 60
 
 
 def test_a_puzzle_with_new_names_has_the_right_answers_at_the_same_places() -> None:

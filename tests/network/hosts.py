@@ -77,6 +77,11 @@ class Pair:
     a: Backend
     b: Backend
 
+    @property
+    def both_ways(self) -> tuple[tuple[Backend, Backend], ...]:
+        """Caller and callee, and the other way round."""
+        return (self.a, self.b), (self.b, self.a)
+
     def run(self, work: Coroutine[Any, Any, T], seconds: float = PATIENCE) -> T:
         return self.runner.run(asyncio.wait_for(work, seconds))
 

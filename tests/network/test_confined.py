@@ -55,8 +55,7 @@ def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
     """Else the test above could not fail."""
     done = python("-m", "tests.network.forbidden", "nothing", *user)
     found = json.loads(done.stdout)["found"]
-    assert found
-    assert [name for name, what in found.items() if not what.startswith("had")] == []
+    assert found and [name for name, what in found.items() if not what.startswith("had")] == []
 
 
 def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(

@@ -16,8 +16,8 @@ import pytest
 
 from protocol import codec, limits, wire
 from protocol.identity import Identity
+from swarm_node.commands.home import load_or_create
 from swarm_node.network.backend import Caller, Handler
-from swarm_node.network.keyfile import load_or_create
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
@@ -52,15 +52,13 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
             what="sharing after p2pd died",
         )
         assert a.addresses() == before  # others find it where it was
-        assert a.view()["processes"] == 1
-        assert any("p2pd ended" in line for line in a.said)
+        assert a.view()["processes"] == 1 and any("p2pd ended" in line for line in a.said)
 
         process = a.process()
         os.kill(process.pid, signal.SIGKILL)
         now = a.round
         rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), "sharing after its death")
-        assert a.addresses() == before
-        assert a.view()["processes"] == 2
+        assert a.addresses() == before and a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
         assert any("training goes on" in line for line in a.said)
         assert not any("another node speaks" in line for line in a.said)  # what is forgotten is no twin
@@ -82,8 +80,7 @@ def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> Non
             until(exchanged, what="the first exchange")
             assert views[-1]["uptime"] < 2 * DIAL_SECONDS - 1  # one after the other, the two would have taken longer
             states = {each["addresses"][0]: each["state"] for each in b.view()["bootstrap_nodes"]}
-            assert states[a.addresses()[0]] == "connected"
-            assert states[first] != "connected" != states[second]
+            assert states[a.addresses()[0]] == "connected" and states[first] != "connected" != states[second]
 
 
 def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path: Path) -> None:
@@ -189,9 +186,7 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
 
 
 def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         a = Member(tmp_path / "a", config(port=port))
         with closing(a):
@@ -216,9 +211,7 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
 
 
 def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = ended(*BOOTSTRAP, "--home", tmp_path, "--port", port)
     assert process.returncode == 75

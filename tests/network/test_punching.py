@@ -41,12 +41,10 @@ def through(peer: str) -> list[str]:
 def test_a_peer_dialled_through_a_relay_is_asked_once_in_ten_minutes() -> None:
     plan = Plan(OWN)
     plan.dialled(LOW, ["/ip4/45.33.10.9/tcp/1/p2p/x", *through(LOW)], 0.0)
-    assert plan.waits(0.0)
-    assert plan.due({LOW}, 0.0) == [(LOW, tuple(through(LOW)))]
+    assert plan.waits(0.0) and plan.due({LOW}, 0.0) == [(LOW, tuple(through(LOW)))]
     plan.ended(LOW)
     plan.dialled(LOW, through(LOW), 1.0)
-    assert not plan.waits(AGAIN_SECONDS - 1)
-    assert plan.due({LOW}, AGAIN_SECONDS - 1) == []
+    assert not plan.waits(AGAIN_SECONDS - 1) and plan.due({LOW}, AGAIN_SECONDS - 1) == []
     assert [peer for peer, _ in plan.due({LOW}, AGAIN_SECONDS)] == [LOW]
 
 
@@ -54,14 +52,12 @@ def test_who_is_connected_directly_or_gone_is_not_asked() -> None:
     plan = Plan(OWN)
     plan.dialled(LOW, through(LOW), 0.0)
     plan.dialled(HIGH, [address.replace("/p2p-circuit", "") for address in through(HIGH)], 0.0)
-    assert plan.due({HIGH}, 0.0) == []
-    assert not plan.waits(0.0)
+    assert plan.due({HIGH}, 0.0) == [] and not plan.waits(0.0)
 
 
 def test_a_peer_that_asks_is_served_once_in_five_minutes() -> None:
     plan = Plan(OWN)
-    assert plan.agrees(LOW, 0.0)
-    assert not plan.agrees(LOW, PEER_SECONDS - 1)
+    assert plan.agrees(LOW, 0.0) and not plan.agrees(LOW, PEER_SECONDS - 1)
     assert plan.agrees(LOW, PEER_SECONDS)
 
 
@@ -69,18 +65,15 @@ def test_strangers_together_are_served_so_often() -> None:
     plan = Plan(OWN)
     assert [plan.agrees(peer, 0.0) for peer in PEERS[:20]] == [True] * BURST + [False] * (20 - BURST)
     plan.dialled(HIGH, through(HIGH), 1.0)
-    assert plan.due({HIGH}, 1.0) == []
-    assert [peer for peer, _ in plan.due({HIGH}, BURST_SECONDS)] == [HIGH]
+    assert plan.due({HIGH}, 1.0) == [] and [peer for peer, _ in plan.due({HIGH}, BURST_SECONDS)] == [HIGH]
 
 
 def test_of_two_that_ask_each_other_the_higher_id_goes_on() -> None:
     plan = Plan(OWN)
     for peer in (LOW, HIGH):
         plan.dialled(peer, through(peer), 0.0)
-    assert len(plan.due({LOW, HIGH}, 0.0)) == 2
-    assert not plan.agrees(LOW, 0.1)
-    assert plan.agrees(HIGH, 0.1)
-    assert not plan.agrees(HIGH, 0.2)
+    assert len(plan.due({LOW, HIGH}, 0.0)) == 2 and not plan.agrees(LOW, 0.1)
+    assert plan.agrees(HIGH, 0.1) and not plan.agrees(HIGH, 0.2)
 
 
 def test_a_nat_that_lets_nobody_in_is_left_in_peace() -> None:
@@ -92,8 +85,7 @@ def test_a_nat_that_lets_nobody_in_is_left_in_peace() -> None:
         now += BURST_SECONDS
     assert not plan.agrees(PEERS[10], now)
     now += PATIENCE_SECONDS
-    assert plan.agrees(PEERS[10], now)
-    assert not plan.agrees(PEERS[11], now + BURST_SECONDS)
+    assert plan.agrees(PEERS[10], now) and not plan.agrees(PEERS[11], now + BURST_SECONDS)
     plan.tried(reached=True)
     assert plan.agrees(PEERS[11], now + BURST_SECONDS)
 
@@ -102,8 +94,7 @@ def test_calls_may_fail_for_a_change_over_just_after_the_turn() -> None:
     plan = Plan(OWN)
     assert not plan.recent(LOW, 0.0)
     plan.agrees(LOW, 0.0)
-    assert plan.recent(LOW, CHANGE_SECONDS - 1)
-    assert not plan.recent(LOW, CHANGE_SECONDS)
+    assert plan.recent(LOW, CHANGE_SECONDS - 1) and not plan.recent(LOW, CHANGE_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +162,7 @@ def test_a_nat_with_another_port_for_everybody_leaves_them_at_the_relay(internet
         return bool(meeting.b.counters())
 
     until(counted, what="the end of the attempt")
-    assert meeting.b.counters() == {"punch: no way through": 1}
-    assert not meeting.direct()
+    assert meeting.b.counters() == {"punch: no way through": 1} and not meeting.direct()
     meeting.talk()
 
 

@@ -38,8 +38,7 @@ def limit(answer: bytes) -> int:
 
 def test_the_request_is_the_one_of_the_specification() -> None:
     stream = Scripted(b"\x00")
-    assert asyncio.run(reserve(stream)) == 0
-    assert stream.received == b"\x02\x08\x00"
+    assert asyncio.run(reserve(stream)) == 0 and stream.received == b"\x02\x08\x00"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from swarm_node.node.asynchronous import AsynchronousNode, driving
 from swarm_node.settings import AsynchronousConfig, LearningConfig
 from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until
-from tests.models import GENERATION, make_node, model_of, trainer_of, weights_of
+from tests.models import GENERATION, make_node, trainer_of, weights_of
 from tests.swarm.test_resume import curve, start
 from tests.waiting import until
 
@@ -43,7 +43,7 @@ def test_without_staleness_it_is_the_synchronous_loop_bit_for_bit(tmp_path) -> N
         reports = [driver.run_round(Round(now)) for now in range(5)]
     assert [r.reward_by_task for r in reports] == [r.reward_by_task for r in expected]
     assert [r.step for r in reports] == [r.step for r in expected]
-    assert all(map(torch.equal, weights_of(model_of(synchronous)), weights_of(model_of(other))))
+    assert all(map(torch.equal, weights_of(synchronous), weights_of(other)))
 
 
 @pytest.mark.slow
@@ -57,8 +57,7 @@ def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp
     assert all(report.rollouts == 3 * GENERATION.num_generations for report in reports)
     assert all(0 <= (report.step.staleness or 0.0) <= 2 for report in reports)
     assert max(report.step.staleness or 0.0 for report in reports) > 0
-    assert len(warnings) == 1
-    assert "killed by SIGKILL" in warnings[0]
+    assert len(warnings) == 1 and "killed by SIGKILL" in warnings[0]
     overlaps = [report.overlap for report in reports]
     assert all(0 <= o.generating <= 1 and 0 <= o.training <= 1 and 0 <= o.waiting <= 2 for o in overlaps)
 

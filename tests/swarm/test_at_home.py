@@ -64,8 +64,7 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
         shown = ended("status", "--home", tmp_path, "--json")
         answer = json.loads(shown.stdout)
         assert shown.returncode == 0 and answer["healthy"]
-        assert "swarm-node resume" in answer["training"]["resting"]
-        assert "round" not in answer["training"]
+        assert "swarm-node resume" in answer["training"]["resting"] and "round" not in answer["training"]
         ended("resume", "--home", tmp_path)
         output, _ = node.communicate(timeout=ENDS_SECONDS)
     assert node.returncode == 0

@@ -9,19 +9,7 @@ from protocol import codec
 from protocol.messages import Round
 from protocol.versions import CURRENT
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import (
-    IDENTITIES,
-    Digits,
-    considered,
-    join,
-    make_node,
-    make_swarm,
-    model_of,
-    question,
-    run_together,
-    text_group,
-    weights_of,
-)
+from tests.models import IDENTITIES, Digits, join, make_node, make_swarm, question, run_together, text_group, weights_of
 
 EVE = IDENTITIES[8]
 
@@ -37,7 +25,7 @@ def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EV
 def rounds_with(attack, rounds: int = 2):
     """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they collect."""
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 2)
+    nodes = make_swarm(2, swarm)
     for now in map(Round, range(rounds)):
         for data in attack(now):
             swarm.transmit(data, EVE.peer_id, now)
@@ -62,10 +50,9 @@ def test_no_bytes_that_are_not_a_message_change_anything() -> None:
     nodes, reports = rounds_with(garbage)
     clean, _ = rounds_with(lambda now: [])
     for attacked, free in zip(nodes, clean, strict=True):
-        assert all(map(torch.equal, weights_of(model_of(attacked)), weights_of(model_of(free))))
+        assert all(map(torch.equal, weights_of(attacked), weights_of(free)))
     for report in reports:
-        assert sum(report.rejected.values()) == 2 * 27
-        assert report.step.optimizer_steps == 1
+        assert sum(report.rejected.values()) == 2 * 27 and report.step.optimizer_steps == 1
 
 
 def test_a_thousand_completions_fit_into_no_message() -> None:
@@ -104,10 +91,9 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
     for index in range(30):
         swarm.transmit(sealed(generated(["1"] * 64, index=index)), EVE.peer_id, Round(0))
     bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
-    batch = considered(node, node.produce(Round(0)))
+    batch = node.select(node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
-    assert len(node.pool) == 0
-    assert node.train(batch).external_informative == 1
+    assert len(node.pool) == 0 and node.train(batch).external_informative == 1
 
 
 @pytest.mark.slow
@@ -122,8 +108,7 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
 def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raises(texts) -> None:
     _, reports = rounds_with(lambda now: [sealed(generated(texts, now))])
     for report in reports:
-        assert report.rejected == {}
-        assert report.step.optimizer_steps == 1
+        assert report.rejected == {} and report.step.optimizer_steps == 1
         assert set(report.skipped) <= {"longer than the context"}
 
 
@@ -135,14 +120,12 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
     for index in range(256):
         swarm.transmit(sealed(generated(index=index)), EVE.peer_id, Round(0))
     node.run_round(Round(0))
-    assert len(node.pool) == 32 + 1
-    assert node.pool.candidates()[0].author == IDENTITIES[1].peer_id
+    assert len(node.pool) == 32 + 1 and node.pool.candidates()[0].author == IDENTITIES[1].peer_id
 
 
 def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> None:
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=1)
     swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
-    (group,) = considered(node, node.produce(Round(0))).external
-    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)])
-    assert group.rewards == (1.0, 0.0)
+    (group,) = node.select(node.produce(Round(0))).external
+    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)]) and group.rewards == (1.0, 0.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks.served import api_on_loopback, choices
-from tests.commands import ended
+from tests.commands import ended_well
 from tests.hub_stand_in import TOKEN, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
@@ -33,8 +33,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
         few = {"model": ["--questions", 16], "run": ["--round.questions", 4, "--validation.questions", 8]}
         flag = "--network.no-enabled"
         alone = [flag] if arguments[0] == "run" and flag not in arguments else []
-        done = ended(*arguments, *few.get(arguments[0], []), *alone, cwd=tmp_path)
-        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        ended_well(*arguments, *few.get(arguments[0], []), *alone, cwd=tmp_path)
 
 
 @pytest.mark.long  # tests/extensions/hub runs, exports and pushes as well
@@ -44,8 +43,7 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
         environment = {**os.environ, **known, "HF_HOME": str(tmp_path / "hf")}
         for arguments in commands("hub"):
             named = [each.replace("NAME/MODEL", "me/model") for each in arguments]
-            done = ended(*named, cwd=tmp_path, env=environment)
-            assert done.returncode == 0, f"{named}: {done.stderr}"
+            ended_well(*named, cwd=tmp_path, env=environment)
     assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()
 
 
@@ -54,6 +52,5 @@ def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:
     with api_on_loopback(lambda handler, body: handler.say(choices(*map(str, range(body["n"]))))) as api:
         named = [re.sub(r"http://\S+", api.address, each) for each in arguments]
         few = ("--max-rounds", 1, "--network.no-enabled", "--home", tmp_path / "home")
-        done = ended(*named, *few, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        done = ended_well(*named, *few, cwd=tmp_path)
     assert "stopped after" in done.stdout and api.asked

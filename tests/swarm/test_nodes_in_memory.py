@@ -13,11 +13,9 @@ from tests.models import (
     IDENTITIES,
     MANY_EOS,
     Digits,
-    considered,
     join,
     make_node,
     make_swarm,
-    model_of,
     run_together,
     text_group,
     tiny_policy,
@@ -44,8 +42,7 @@ def test_a_node_can_train_on_external_groups_alone() -> None:
         return text_group([0.0] * 4, texts, author=IDENTITIES[1].peer_id, round=now, index=index).group
 
     alone, taught = rewards(0), rewards(4)
-    assert alone[0] == taught[0]
-    assert sum(alone[-5:]) / 5 < 0.6
+    assert alone[0] == taught[0] and sum(alone[-5:]) / 5 < 0.6
     assert sum(taught[-5:]) / 5 > 0.9
 
 
@@ -74,14 +71,13 @@ def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_cou
     swarm = MemorySwarm(Random(0))
     nodes = [make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1, Narrow()), Narrow())]
     reports = run_together(nodes, 2)[-1]
-    assert reports[0].rejected == {}
-    assert reports[1].rejected == {"unknown question": 4}
+    assert reports[0].rejected == {} and reports[1].rejected == {"unknown question": 4}
     assert reports[1].step.optimizer_steps == 1
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_one_that_is_a_round_behind_still_receives_from_the_other(order) -> None:
-    nodes = make_swarm(MemorySwarm(Random(0)), 2, external=4)
+    nodes = make_swarm(2, external=4)
     external = {0: 0, 1: 0}
     for now in range(3):
         for k in order:
@@ -99,7 +95,7 @@ def trained(reports) -> bool:
 
 def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 3, external=2)
+    nodes = make_swarm(3, swarm, external=2)
     run_together(nodes, 2)
     swarm.leave(nodes[2].peer_id)
     alive = nodes[:2]
@@ -111,20 +107,18 @@ def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
 
 def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_once() -> None:
     swarm = MemorySwarm(Random(0))
-    nodes = make_swarm(swarm, 2, external=4)
+    nodes = make_swarm(2, swarm, external=4)
     run_together(nodes, 2)
     swarm.leave(nodes[1].peer_id)
     gone = [nodes[1].run_round(Round(now)) for now in (2, 3, 4, 5, 6)]
-    assert gone[-1].step.optimizer_steps == 1
-    assert gone[-1].external_informative == 0
+    assert gone[-1].step.optimizer_steps == 1 and gone[-1].external_informative == 0
     late = make_node(2, join(swarm, 2), external=4)
     reports = run_together([nodes[0], late], 3, start=7)
-    assert trained(reports)
-    assert all(sum(external(reports, node)) > 0 for node in (0, 1))
+    assert trained(reports) and all(sum(external(reports, node)) > 0 for node in (0, 1))
 
 
 def run_eight(seed: int, loss: float = 0.0):
-    nodes = make_swarm(MemorySwarm(Random(seed), loss=loss), 8, seed=seed, external=4)
+    nodes = make_swarm(8, MemorySwarm(Random(seed), loss=loss), seed=seed, external=4)
     return nodes, run_together(nodes, ROUNDS)
 
 
@@ -139,15 +133,14 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
     authors: set[str] = set()
     for now in range(ROUNDS, 2 * ROUNDS):
         own = [node.produce(now) for node in nodes]
-        authors |= {group.author for group in considered(nodes[0], own[0]).external}
+        authors |= {group.author for group in nodes[0].select(own[0]).external}
     assert len(authors) >= 5
 
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
     (first, curve), (again, same), (_, other) = (run_eight(*each) for each in ((1, 0.3), (1, 0.3), (2, 0.3)))
-    assert curve == same
-    assert curve != other
+    assert curve == same and curve != other
     for a, b in zip(first, again, strict=True):
-        assert all(map(torch.equal, weights_of(model_of(a)), weights_of(model_of(b))))
-    assert not all(map(torch.equal, weights_of(model_of(first[0])), weights_of(model_of(first[1]))))
+        assert all(map(torch.equal, weights_of(a), weights_of(b)))
+    assert not all(map(torch.equal, weights_of(first[0]), weights_of(first[1])))

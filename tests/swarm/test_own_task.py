@@ -8,7 +8,7 @@ import pytest
 
 from lab.benchmarks.pages import lines
 from swarm_node.policy import named
-from tests.commands import ended
+from tests.commands import ended_well
 
 ROOT = Path(__file__).parents[2]
 MODEL = "smollm2-135m"
@@ -25,8 +25,7 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
     run[run.index("--max-rounds") + 1] = "2"
     quick = ("--model.name", MODEL, "--network.no-enabled", "--validation.questions", "8")
     few = ("--round.questions", "4", "--generation.num-generations", "4")
-    trained = ended(*run, *quick, *few, cwd=ROOT)
-    assert trained.returncode == 0, trained.stderr
+    trained = ended_well(*run, *quick, *few, cwd=ROOT)
     for words in (
         "reads prompt -> answer, exact: 200 rows",
         "validation after 0 rounds",
@@ -35,6 +34,5 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
         f"swarm-node ask --home {tmp_path}",
     ):
         assert words in trained.stdout
-    asked = ended(*ask, *quick, cwd=ROOT)
-    assert asked.returncode == 0, asked.stderr
+    asked = ended_well(*ask, *quick, cwd=ROOT)
     assert "before" in asked.stdout and "after 2 rounds" in asked.stdout and "The lamp is broken ->" in asked.stdout

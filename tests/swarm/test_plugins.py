@@ -21,7 +21,7 @@ from swarm_node.rollouts.groups import METRICS, Played, Skipped
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import RunStarted
-from tests.commands import ended
+from tests.commands import ended, ended_well
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"sampler": "sampler", "layer": "plugins", "advantages": "plugins", "tracker": "plugins"}  # example -> page
@@ -67,8 +67,7 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
 @pytest.mark.slow
 def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    done = ended("run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home)
-    assert done.returncode == 0, done.stderr
+    ended_well("run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home)
     events = [json.loads(line) for line in (home / "events.jsonl").read_text().splitlines()]
     rounds = [event["report"] for event in events if event["event"] == "RoundDone"]
     assert [set(report["reward_by_task"]) for report in rounds] == [{"words/long", "words/short"}] * 3
@@ -126,8 +125,7 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
 def test_files_beside_a_configuration_train_a_simulation_and_the_sampler_chooses(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (folder / "sim.toml").write_text((folder / "node.toml").read_text() + "rounds = 8\n")
-    done = ended("simulate", folder / "sim.toml", *SMALL, "--out", out)
-    assert done.returncode == 0, done.stderr
+    ended_well("simulate", folder / "sim.toml", *SMALL, "--out", out)
     arm = json.loads((out / "report.json").read_text())["arms"]["2/2"]
     assert sum(arm["metrics"]["external_informative"][0]) > 0
     assert len((out / "rounds.csv").read_text().splitlines()) == 1 + 8

@@ -23,6 +23,13 @@ def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
     return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
 
 
+def ended(home: Path, *flags: str, **how: Any) -> tuple[int, str]:
+    """How it ended, and what it said."""
+    node = start(home, *flags, **how)
+    output, _ = node.communicate(timeout=ENDS_SECONDS)
+    return node.returncode, output
+
+
 def curve(home: Path) -> dict[int, tuple[float, ...]]:
     """The report of each round. If a round was run again after a kill, the last report counts."""
     rounds = {}
@@ -36,9 +43,8 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of ten rounds without a disturbance. Only read."""
     home = tmp_path_factory.mktemp("whole") / "home"
-    node = start(home, "--max-rounds", "10")
-    output, _ = node.communicate(timeout=ENDS_SECONDS)
-    assert node.returncode == 0, output
+    code, output = ended(home, "--max-rounds", "10")
+    assert code == 0, output
     return home
 
 
@@ -54,9 +60,7 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     killed.communicate(timeout=ENDS_SECONDS)
     kept = int(all_checkpoints(home / "checkpoints")[-1].name)
     assert kept in (4, 8), "it goes on until the signal comes, and must not have ended"
-    resumed = start(home, "--max-rounds", "10")
-    output, _ = resumed.communicate(timeout=ENDS_SECONDS)
-    assert f"resumed after {kept} rounds" in output
+    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "10")[1]
     assert curve(home) == curve(whole)
     last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
     assert last[0].read_bytes() == last[1].read_bytes()
@@ -72,24 +76,19 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(whole, tmp_path):
     def no_file_over_a_megabyte() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
-    starved = start(home, "--max-rounds", "13", loaded=False, preexec_fn=no_file_over_a_megabyte)
-    output, _ = starved.communicate(timeout=ENDS_SECONDS)
-    assert starved.returncode == 75, output
+    code, output = ended(home, "--max-rounds", "13", loaded=False, preexec_fn=no_file_over_a_megabyte)
+    assert code == 75, output
     assert "warning: no checkpoint after 12 rounds" in output
-    assert "the last checkpoint could not be written" in output
-    assert "Traceback" not in output
-    assert max(curve(home)) == 12
-    assert sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
+    assert "the last checkpoint could not be written" in output and "Traceback" not in output
+    assert max(curve(home)) == 12 and sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
 
 
 @pytest.mark.slow
 def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_saves(tmp_path):
     first = start(tmp_path)
     read_until(first, "round 0 ")
-    second = start(tmp_path, "--max-rounds", "1")
-    output, _ = second.communicate(timeout=ENDS_SECONDS)
-    assert second.returncode == 75
-    assert "another node runs in" in output
+    code, output = ended(tmp_path, "--max-rounds", "1")
+    assert code == 75 and "another node runs in" in output
     read_until(first, "round 1 ")
     first.send_signal(signal.SIGTERM)
     output, _ = first.communicate(timeout=ENDS_SECONDS)
@@ -102,7 +101,5 @@ def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_sav
 
 @pytest.mark.slow
 def test_another_model_in_the_same_home_is_refused(whole):
-    other = start(whole, "--max-rounds", "11", "--model.name", "rare")
-    output, _ = other.communicate(timeout=ENDS_SECONDS)
-    assert other.returncode == 2
-    assert "choose another --home" in output
+    code, output = ended(whole, "--max-rounds", "11", "--model.name", "rare")
+    assert code == 2 and "choose another --home" in output

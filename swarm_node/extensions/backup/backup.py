@@ -17,7 +17,7 @@ from typing import BinaryIO
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import TemporaryError, UserError
-from swarm_node.common.private import open_to_read
+from swarm_node.common.files import open_to_read
 from swarm_node.extensions.backup import archive
 from swarm_node.extensions.backup.archive import FILES, FOLDERS, BadArchive, Member
 from swarm_node.settings import ArchiveConfig, NodeConfig

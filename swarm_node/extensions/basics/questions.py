@@ -27,7 +27,6 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def _of(name: str, things: Sequence[int] | Sequence[str], count: int, pick: Callable[[Any], int | str]) -> Draw:
-    """Picks one of a list."""
 
     def draw(rng: Random) -> Drawn:
         values = rng.sample(things, count)

@@ -17,10 +17,9 @@ from protocol import codec, limits
 from protocol.card import Card, Refusal, Signed
 from protocol.messages import Round
 from swarm_node.commands.command import Command
-from swarm_node.common import private
+from swarm_node.commands.home import load_or_create
 from swarm_node.common.errors import UserError, printable
-from swarm_node.common.files import write_bytes
-from swarm_node.network.keyfile import load_or_create
+from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -119,7 +118,7 @@ def load(file: Path) -> list[Signed]:
     """The cards in a file, each well formed."""
     if not file.is_file():
         raise UserError(f"{file} is no file of cards: correct its name")
-    lines = private.read_plain(file, cards.MAX_CARDS * cards.MAX_BYTES).removesuffix(b"\n").split(b"\n")
+    lines = read_plain(file, cards.MAX_CARDS * cards.MAX_BYTES).removesuffix(b"\n").split(b"\n")
     return [held(file, cards.read(line)) for line in lines]
 
 

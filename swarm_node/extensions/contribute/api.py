@@ -16,8 +16,7 @@ from protocol.messages import Episode
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.errors import TemporaryError, UserError, printable
 from swarm_node.common.redaction import without_secrets
-from swarm_node.extensions.contribute.budget import Budget
-from swarm_node.extensions.contribute.circuit import Circuit
+from swarm_node.extensions.contribute.budget import Budget, Circuit
 from swarm_node.extensions.contribute.server import Broken, Reply, Server, Unsent
 from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.rollouts.groups import Skipped
@@ -107,7 +106,6 @@ class ApiGenerator:
         return tuple(found[: self._config.samples])
 
     def close(self) -> None:
-        """Ends its connections."""
         self._server.close()
 
     def _patiently(self, prompt: str, samples: int) -> list[_Choice]:

@@ -116,7 +116,6 @@ def take_key(file: Path | None) -> Secret:
 
 
 def _pause(seconds: float) -> None:
-    """Ctrl-C ends it."""
     if seconds > 0:
         threading.Event().wait(seconds)
 

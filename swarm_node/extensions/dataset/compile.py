@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from swarm_node.common.errors import UserError
-from swarm_node.common.private import open_to_read
+from swarm_node.common.files import open_to_read
 from swarm_node.extensions.dataset import elsewhere, forms, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from swarm_node.common.errors import UserError, printable
-from swarm_node.common.private import open_to_read
+from swarm_node.common.files import open_to_read
 from swarm_node.extensions.dataset import bounds
 
 HUB = "hf:"

@@ -9,9 +9,7 @@ from typing import Any
 
 from swarm_node.environments.kinds import UnknownTaskError, find
 from swarm_node.environments.registry import kinds
-from swarm_node.policy.hub import is_hub_name
-from swarm_node.policy.models import folder
-from swarm_node.policy.named import KNOWN
+from swarm_node.policy.named import KNOWN, folder, is_hub_name
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 POINTS = 10  # of the curve

@@ -9,8 +9,8 @@ from typing import Any
 
 from swarm_node.commands import status
 from swarm_node.commands.command import Command
-from swarm_node.common import private
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
 from swarm_node.network.transport.multiaddr import parts, usefulness
 from swarm_node.settings import AskConfig, NodeConfig, Section
@@ -92,7 +92,7 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 def _file_of(home: Path, environment: str) -> str:
     """What the user calls the file of an environment's questions, without its folder; "" where they are of none."""
     try:
-        manifest = json.loads(private.read_plain(home / "manifest.json", MANIFEST_BYTES))
+        manifest = json.loads(read_plain(home / "manifest.json", MANIFEST_BYTES))
         file = str(manifest["config"][environment]["file"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""

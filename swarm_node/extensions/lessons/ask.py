@@ -107,7 +107,6 @@ def around(prompts: Sequence[str]) -> tuple[str, str]:
 
 
 def _beginning(texts: Sequence[str]) -> str:
-    """What all of them begin with."""
     first, last = min(texts), max(texts)
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return "".join(char for char, _ in alike)

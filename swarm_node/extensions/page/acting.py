@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from swarm_node.common import private
+from swarm_node.common.files import open_to_write
 from swarm_node.extensions.page.asking import Ask
 from swarm_node.extensions.page.guard import posted
 from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE
 
 ACT = "/api/act"  # takes {"do": one of ACTS}
 ACTS: Mapping[str, Callable[[Path], None]] = {
-    "pause": lambda home: private.open_to_write(home / PAUSE_FILE).close(),
+    "pause": lambda home: open_to_write(home / PAUSE_FILE).close(),
     "resume": lambda home: (home / PAUSE_FILE).unlink(missing_ok=True),
-    "validate": lambda home: private.open_to_write(home / VALIDATE_FILE).close(),
+    "validate": lambda home: open_to_write(home / VALIDATE_FILE).close(),
 }
 MOST_BYTES = 256
 

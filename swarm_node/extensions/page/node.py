@@ -1,17 +1,21 @@
-"""A node from what it has written: events.jsonl in its home, whether it runs or not."""
+"""A node from what it has written: events and samples in its home, whether it runs or not; and what of it is news for
+browsers that follow the run."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from swarm_node.common.lru import Lru
 from swarm_node.extensions.page import checked
 from swarm_node.extensions.page.history import RECENT, History
-from swarm_node.extensions.page.news import News
 from swarm_node.extensions.page.tail import Tail
 from swarm_node.rollouts.groups import METRICS, PHASES
+from swarm_node.telemetry.samples import FILE, OLDER
 
+KEPT = 128  # pieces of news; whoever is further behind begins anew
+SHOWN = 48  # samples
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered
 MOST_TASKS = 40  # that get a curve each
@@ -20,6 +24,32 @@ MOST_NEW = 128  # authors of one round that are counted
 LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
 OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
 SUMMED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
+
+
+class News:
+    """The last pieces of news, by a serial number that only grows."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
+        self._reset = 0  # the serial of the last time that everything changed
+        self.serial = 0
+
+    def add(self, piece: dict[str, Any]) -> None:
+        """One thing that happened."""
+        self.serial += 1
+        self._pieces.append((self.serial, piece))
+
+    def anew(self) -> None:
+        """Everything changed: no piece says how."""
+        self.serial += 1
+        self._reset = self.serial
+        self._pieces.clear()
+
+    def after(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
+        """What came after `serial`, each piece with its own serial; None where the browser had better begin anew."""
+        if serial > self.serial or serial < self._reset or (self._pieces and serial < self._pieces[0][0] - 1):
+            return None
+        return [piece for piece in self._pieces if piece[0] > serial]
 
 
 class NodeWatch:
@@ -138,3 +168,25 @@ def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     yield "tokens_per_second", float(report.get("generated_tokens", 0)) / max(spent, 1e-9)
     if overlap:
         yield from ((name, overlap[name]) for name in ("generating", "training", "waiting"))
+
+
+class SamplesWatch:
+    """The last samples of rollouts that the node keeps, in memory: follows their ring."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tail = Tail(folder / FILE, folder / OLDER)
+        self._last: deque[dict[str, Any]] = deque(maxlen=SHOWN)
+        self.number = 0  # of samples seen
+
+    def read(self) -> None:
+        more = True
+        while more:
+            records, more = self._tail.read()
+            for record in records:
+                with suppress(KeyError, ValueError):
+                    self._last.append(checked.sample(record))
+                    self.number += 1
+
+    def last(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        return list(reversed(self._last))

@@ -7,8 +7,7 @@ from typing import Any
 
 from swarm_node.extensions.page.asking import Ask, Asking
 from swarm_node.extensions.page.machine import Machine
-from swarm_node.extensions.page.node import NodeWatch
-from swarm_node.extensions.page.rollouts import SamplesWatch
+from swarm_node.extensions.page.node import NodeWatch, SamplesWatch
 
 POLL = 0.5  # seconds between two looks at the files
 BREATH = 0.001  # seconds between two portions of a long file, in which viewers are served
@@ -44,7 +43,6 @@ class Page:
                 await asyncio.sleep(BREATH if more else POLL)
 
     def close(self) -> None:
-        """Lets the viewers go."""
         self.closing = True
         self._wake()
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from swarm_node.common import private
+from swarm_node.common.files import open_to_read
 from swarm_node.telemetry.jsonlines import LONGEST, record_of
 
 PORTION = 256 * 1024  # bytes read at a time: a hundredth of a second, in which no viewer is served
@@ -33,7 +33,7 @@ class Tail:
             turned = self._is(self._older)
             data = self._file.read(PORTION)
             if turned and not data:
-                following = private.open_to_read(self._path)
+                following = open_to_read(self._path)
                 self._file.close()
                 self._file, data = following, following.read(PORTION)
         except OSError:
@@ -55,9 +55,9 @@ class Tail:
     def _opened(self) -> BinaryIO:
         first, self._first = self._first, None
         try:
-            return private.open_to_read(first or self._path)
+            return open_to_read(first or self._path)
         except OSError:
-            return private.open_to_read(self._path)
+            return open_to_read(self._path)
 
     def _is(self, path: Path) -> bool:
         """Whether the open file lies there."""

@@ -16,7 +16,6 @@ class AdaptiveSampler(UniformSampler):
         self._informative = 0
 
     def observe(self, local: Sequence[ScoredGroup]) -> None:
-        """How many local groups are informative."""
         self._informative = sum(group.informative for group in local)
 
     def split(self, local: int, external: int) -> tuple[int, int]:

@@ -73,7 +73,6 @@ def summary(
     several = [reports[node] for node in sorted(reports)]
     rewards = {node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()}
     seconds = total([report.seconds for report in several])
-    metrics = combined(several)
     return CellRound(
         arm=str(cell.arm),
         seed=cell.seed,
@@ -82,21 +81,11 @@ def summary(
         reward=mean([rewards[node] for node in sorted(rewards)]),
         node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
         reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
-        informative_share=metrics["informative_share"],
-        external_groups=metrics["external_informative"],
-        rollouts=int(metrics["rollouts"]),
-        generated_tokens=int(metrics["generated_tokens"]),
-        trained_tokens=int(metrics["trained_tokens"]),
-        mean_length=metrics["mean_length"],
-        ended_share=metrics["ended_share"],
-        entropy=metrics["entropy"],
-        grad_norm=metrics["grad_norm"],
-        clip_fraction=metrics["clip_fraction"],
         skipped=total([report.skipped for report in several]),
         rejected=total([rejected[node] for node in sorted(rejected)]),
         seconds={**seconds, "round": wall},
         attack=total([report.attack for report in several if isinstance(report, VictimReport)]),
-        metrics=metrics,
+        metrics=combined(several),
     )
 
 

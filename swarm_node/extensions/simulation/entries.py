@@ -3,7 +3,7 @@
 from swarm_node.commands.command import Entry, Purpose
 
 SIMULATE = Entry(
-    "swarm_node.extensions.simulation.command:SIMULATE",
+    "swarm_node.extensions.simulation.main:SIMULATE",
     "[CONFIG.toml] [--flags]",
     "many nodes here: what does sharing bring?",
     Purpose.TRY,

@@ -12,7 +12,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import Cell, cell_config, node_config
 from swarm_node.extensions.simulation.progress import duration
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.policy import models
+from swarm_node.policy import named
 
 LARGE = 50_000_000  # parameters of all nodes that are worth a word
 PROCESS = 0.5e9  # bytes of a worker with its scorers
@@ -59,7 +59,7 @@ def parameters(name: str) -> int:
     """Of a model on this machine, by the heads of its files; 0 where it is not known."""
     total = 0
     with suppress(OSError, ValueError, AttributeError, TypeError):  # whoever loads it says what is wrong
-        for file in models.folder(name).glob("*.safetensors"):
+        for file in named.folder(name).glob("*.safetensors"):
             with file.open("rb") as content:
                 head = json.loads(content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little"))))
             total += sum(math.prod(each.get("shape", (0,))) for each in head.values())

@@ -25,21 +25,11 @@ class CellRound(Event):
     reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
     node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
     reward_by_task: Mapping[str, float]  # mean reward of a completion, over the nodes that had the task
-    informative_share: float  # of local groups, with a non-zero advantage
-    external_groups: float  # trained on, per node
-    rollouts: int  # completions, all nodes
-    generated_tokens: int  # all nodes
-    trained_tokens: int  # all nodes
-    mean_length: float  # tokens per completion
-    ended_share: float  # of completions that ended by themselves
-    entropy: float  # nats per trained token
-    grad_norm: float  # before clipping, mean over optimiser steps
-    clip_fraction: float  # of trained tokens: their ratio left the clip range against the advantage
     skipped: Mapping[str, int]  # by reason, all nodes, this round
     rejected: Mapping[str, int]  # by reason, all nodes, so far
     seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
+    metrics: Mapping[str, float]  # every figure of `groups.METRICS`, over nodes
     attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
-    metrics: Mapping[str, float] = field(default_factory=dict)  # every figure of `reports.METRICS`, over nodes
     accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
 
 

@@ -99,7 +99,7 @@ def _task(done: CellRound, task: str) -> float:
 
 
 def _until(record: Record, rounds: Sequence[int], name: str) -> tuple[int, ...]:
-    return tuple(sum(getattr(done, name) for done in record.rounds[:number]) for number in rounds)
+    return tuple(int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds)
 
 
 def _tuples(rows: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:

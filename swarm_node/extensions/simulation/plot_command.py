@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from swarm_node.commands.command import Command
-from swarm_node.common import private
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
@@ -67,7 +67,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
 
 def _is_simulation(folder: Path) -> bool:
     try:
-        manifest = record_of(private.read_plain(folder / "manifest.json", LONGEST)) or {}
+        manifest = record_of(read_plain(folder / "manifest.json", LONGEST)) or {}
     except OSError:
         return False
     return manifest.get("kind") == "simulation"

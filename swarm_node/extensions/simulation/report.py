@@ -108,14 +108,14 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
         final_reward=tuple(
             mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions for record in records
         ),
-        informative_share=tuple(tuple(done.informative_share for done in record.rounds) for record in records),
+        informative_share=tuple(tuple(done.metrics["informative_share"] for done in r.rounds) for r in records),
         node_rewards=tuple(
             tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(config.nodes))
             for record in records
         ),
-        generated_tokens=sum(done.generated_tokens for done in rounds),
-        trained_tokens=sum(done.trained_tokens for done in rounds),
-        rollouts=sum(done.rollouts for done in rounds),
+        generated_tokens=int(sum(done.metrics["generated_tokens"] for done in rounds)),
+        trained_tokens=int(sum(done.metrics["trained_tokens"] for done in rounds)),
+        rollouts=int(sum(done.metrics["rollouts"] for done in rounds)),
         skipped=total([done.skipped for done in rounds]),
         rejected=total([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
@@ -131,7 +131,7 @@ def _attack(records: Sequence[Record]) -> AttackSummary:
     totals = Counter(total([done.attack for record in records for done in record.rounds]))
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
-        length=tuple(mean([done.mean_length for done in record.rounds[-LAST:]]) for record in records),
+        length=tuple(mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]]) for record in records),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
         hostile_selected=_share(totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]),

@@ -1,17 +1,16 @@
 """A worker process of the simulation, whatever its engine: `python -m swarm_node.extensions.simulation.worker`. Not for
 people.
 
-It ends with its stdin, however its parent ended, and ends what it started.
+It ends with the socket to its parent, however that ended, and ends what it started.
 """
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
 
-from swarm_node.common.channel import Channel, telling
+from swarm_node.common.channel import Channel, inherited, telling
 from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell, cell_config
 from swarm_node.extensions.simulation.engines.engine import Run, engine_of
@@ -25,10 +24,8 @@ Ours = Channel[worker_messages.Order, worker_messages.FromWorker]
 
 def serve(begin: Begin) -> None:
     """Runs a worker: one order, its rounds, the end. Never raises: an error is its last message."""
-    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints goes to stderr
-    pipe.write(worker_messages.BEGIN)
-    channel: Ours = Channel(sys.stdin.buffer, pipe, worker_messages.WORKER.down, worker_messages.WORKER.up)
+    connection = inherited()
+    channel: Ours = Channel(connection, connection, worker_messages.WORKER.down, worker_messages.WORKER.up)
     with telling(channel.send):
         order = channel.receive()
         threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()

@@ -1,15 +1,11 @@
-"""What the simulation and its worker processes say to each other, over the worker's stdin and stdout.
+"""What the simulation and its worker processes say to each other.
 
 A worker is spawned, not forked, so threads and settings of torch are its own.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from subprocess import PIPE, Popen
-from typing import IO
 
-from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk
+from swarm_node.common.channel import Failed, Message, Talk
 from swarm_node.extensions.simulation.arms import Cell, parse_arm
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -17,7 +13,6 @@ from swarm_node.settings import with_sections
 from swarm_node.settings.secret import revealed
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # a round of 1,000 nodes has some MB
-BEGIN = b"swarm-node worker\n"  # what a start-up file of Python prints comes before it
 
 ENVIRONMENT = {
     "OMP_WAIT_POLICY": "passive",  # spinning idle threads would take the cores from other cells
@@ -67,23 +62,3 @@ def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
     """The inverse of `write_order`."""
     config = with_sections(SimulationConfig).model_validate(json.loads(order.settings))
     return config, Cell(parse_arm(order.arm), order.seed)
-
-
-def spawned(words: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> "Popen[bytes]":
-    """A worker with pipes for `said_by`. It leads a group, which is killed as one: Ctrl-C is for its parent."""
-    return Popen(words, stdin=PIPE, stdout=PIPE, stderr=log, bufsize=0, env=environment, start_new_session=True)
-
-
-def said_by(process: "Popen[bytes]", order: Order) -> Iterator[FromWorker]:
-    """Gives a worker its order. Yields what it says, until it ends."""
-    assert process.stdin is not None and process.stdout is not None
-    channel = Channel(process.stdout, process.stdin, WORKER.up, WORKER.down)
-    with suppress(OSError, ValueError):  # it died at once, or was killed
-        channel.send(order)
-    if not any(line.endswith(BEGIN) for line in process.stdout):
-        return
-    try:
-        while (message := channel.receive()) is not None:
-            yield message
-    except BrokenFrame as error:
-        yield Failed(f"the worker sent nonsense: {error}", by_user=False)

@@ -1,5 +1,6 @@
 """A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,6 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.environment import SplitEnvironment, tasks_of
 from swarm_node.extensions.dataset.questions import TRAIN
-from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
@@ -77,6 +77,21 @@ class TasksetEnvironment(SplitEnvironment):
             return AloneScoring(file, version)
         source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
+
+
+class AloneScoring(ScoringClient):
+    """The node's end of `open.py`, a process with the user's environment and folder that scores outside the sandbox:
+    local completions only."""
+
+    start_limit = 300.0  # seconds: verifiers is large, and a task set may import more
+
+    def __init__(self, file: Path, version: str) -> None:
+        super().__init__("", version, 0.0)
+        self._file, self.patience = file, 300.0  # for the scores of a group: another model may score
+
+    def _program(self, lifeline: int) -> dict[str, Any]:
+        command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.open", str(self._file)]
+        return {"args": command, "env": without_secrets()}
 
 
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:

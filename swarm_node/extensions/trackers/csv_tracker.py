@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from swarm_node.common import private
+from swarm_node.common.files import read_plain
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.rollouts.groups import METRICS, figures
 from swarm_node.telemetry.events import Event, RoundDone
-from swarm_node.telemetry.lines import Lines
+from swarm_node.telemetry.jsonlines import Lines
 
 FILE = "rounds.csv"
 COLUMNS = ("run", "arm", "seed", "round", *METRICS)
@@ -29,7 +29,7 @@ class CsvTracker:
         """A table that has other columns, as another version wrote it, is put aside as rounds.1.csv."""
         path, header = folder / FILE, _row(COLUMNS)
         self._run = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="seconds")
-        if path.exists() and (begins := private.read_plain(path, len(header))) and begins != header:
+        if path.exists() and (begins := read_plain(path, len(header))) and begins != header:
             path.rename(next(aside for n in count(1) if not (aside := folder / f"rounds.{n}.csv").exists()))
         self._lines = Lines(path)
         if not self._lines.size:

@@ -89,7 +89,6 @@ class TrackioTracker(Tracker):
         self._trackio = library("trackio", "pip install 'textswarm[trackio]'")
 
     def begin(self, name: str) -> Run:
-        """A run on Trackio."""
         run: Run = self._trackio.init(project=PROJECT, name=name, resume="allow", embed=False)
         return run
 
@@ -102,7 +101,6 @@ class WandbTracker(Tracker):
         self._wandb = library("wandb", "pip install wandb")
 
     def begin(self, name: str) -> Run:
-        """A run on Weights & Biases."""
         run: Run = self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new")
         return run
 

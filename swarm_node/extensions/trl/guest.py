@@ -122,7 +122,6 @@ class Swarm(script.Swarm):
         return rewards
 
     def _offer(self, local: Mapping[Question, Sequence[Episode]]) -> None:
-        """Round by round."""
         for now in sorted({self._of[question] for question in local}):
             mine = {question: said for question, said in local.items() if self._of[question] == now}
             self.published += len(self.publish(mine))

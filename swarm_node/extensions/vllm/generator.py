@@ -112,7 +112,6 @@ class VllmGenerator:
         return self._behind(contexts, group_size, stream, self._turn_stops)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
     def _behind(

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
-from swarm_node.common import private
 from swarm_node.common.children import without_secrets
+from swarm_node.common.files import open_to_write
 
 STOP_SECONDS = 10.0  # that it may take to end
 POLL_SECONDS = 0.2
@@ -66,7 +66,7 @@ class VllmServer:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with private.open_to_write(self._log, append=True) as log:
+        with open_to_write(self._log, append=True) as log:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", KEEPER, "sh", *self._command, "--host", "127.0.0.1", "--port", str(port)],
                 stdin=subprocess.PIPE,

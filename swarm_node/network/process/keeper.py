@@ -17,8 +17,7 @@ from msgspec import Meta
 
 from protocol.card import MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
-from swarm_node.common import private
-from swarm_node.common.files import write_bytes, write_json
+from swarm_node.common.files import read_plain, write_bytes, write_json
 from swarm_node.network.access import Access, parse
 from swarm_node.network.actions import Remembered
 from swarm_node.network.process.messages import MAX_PEERS, Memory
@@ -58,13 +57,13 @@ def load_memory(home: Path, swarm: str) -> Memory:
     """What this home remembers of this swarm; nothing but the port where it remembers nothing that can be used."""
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
     with suppress(OSError, ValueError, RecursionError):
-        read = msgspec.json.decode(private.read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
+        read = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
         read.private = [str(ip_network(each)) for each in read.private]
         known = read
     if known.swarm != swarm:
         return Memory(port=known.port)
     with suppress(OSError, ValueError, RecursionError):
-        kept = msgspec.json.decode(private.read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
+        kept = msgspec.json.decode(read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
     found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
     return Memory(
         port=known.port,
@@ -93,7 +92,7 @@ def _names(address: str, peer: str) -> bool:
 def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
     """The chain in it, and its newest card, which may have expired, or why the chain does not hold. None: no file."""
     try:
-        lines = private.read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
+        lines = read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
     except OSError as error:
         return (), None if isinstance(error, FileNotFoundError | NotADirectoryError) else Refusal.MALFORMED
     chain = tuple(lines.removesuffix(b"\n").split(b"\n"))

@@ -35,7 +35,6 @@ class Doorway:
         self._loop.add_reader(self._listener, self._knocked)
 
     def close(self) -> None:
-        """Ends all streams."""
         if self._again is not None:
             self._again.cancel()
         self._loop.remove_reader(self._listener)

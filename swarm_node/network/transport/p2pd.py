@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
+from swarm_node.common.children import start_program
 from swarm_node.common.errors import UserError
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
@@ -237,24 +238,14 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
         confinement = Confinement(of_the_daemon(binary, folder))
         os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
-        return await asyncio.create_subprocess_exec(
-            str(binary),
-            f"-listen=/unix{folder}/control",
-            f"-id=/dev/fd/{key_reader}",
-            *_flags(options),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            pass_fds=[key_reader],
-            preexec_fn=confinement.enter,  # it imports nothing and takes no lock, so that threads do not matter
-            start_new_session=True,  # Ctrl-C is for us: the daemon ends when we have said goodbye
-            env={
-                "GOLOG_LOG_LEVEL": "error",
-                "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
-                "GOGC": "200",  # a third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
-                "GOMEMLIMIT": str(MEMORY_BYTES),
-            },
-        )
+        command = [str(binary), f"-listen=/unix{folder}/control", f"-id=/dev/fd/{key_reader}", *_flags(options)]
+        environment = {
+            "GOLOG_LOG_LEVEL": "error",
+            "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
+            "GOGC": "200",  # a third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
+            "GOMEMLIMIT": str(MEMORY_BYTES),
+        }
+        return await start_program(command, environment, [key_reader], confinement.enter)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         what = f"{binary}, named by --network.p2pd," if options.config.p2pd else "the network daemon p2pd"

@@ -174,7 +174,6 @@ class Punching:
                         self._backend.spawn(self._ask(peer, relayed))
 
     async def answer(self, caller: Caller, request: bytes) -> bytes:
-        """Handler of the protocol."""
         endpoints = decode_punch(request)
         if isinstance(endpoints, Rejected):
             return self._refuse(str(endpoints.reason))

@@ -1,7 +1,6 @@
 """What a user gets wrong costs one line, which says what was meant, and the right exit code."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -9,24 +8,11 @@ from swarm_node.commands import table
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from tests import mistakes
-from tests.mistakes import Mistake, called, faults, listed, started
-
-CORE = listed("core")
-INSIDE = [mistake for mistake in CORE if mistake.inside]
+from tests.mistakes import Mistake, Trials, called, faults, started
 
 
-def test_every_fifth_mistake_of_the_list_is_answered_in_one_line(tmp_path: Path) -> None:
-    assert faults(INSIDE[::5], called, tmp_path) == []
-
-
-@pytest.mark.slow
-def test_every_mistake_of_the_list_is_answered_in_one_line(tmp_path: Path) -> None:
-    assert faults(INSIDE, called, tmp_path) == []
-
-
-@pytest.mark.long
-def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(tmp_path: Path) -> None:
-    assert faults(CORE, started, tmp_path) == []
+class TestList(Trials):
+    name = "core"
 
 
 RIGHT = Mistake(2, "swarm-node runn", "did you mean run?")

@@ -95,8 +95,7 @@ def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> 
 def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
     assert "swarm-node run" in ask(tmp_path)["problems"][0]
     with owned(tmp_path):
-        assert in_use(tmp_path)
-        assert "does not answer" in ask(tmp_path)["problems"][0]
+        assert in_use(tmp_path) and "does not answer" in ask(tmp_path)["problems"][0]
     assert not in_use(tmp_path)
 
 
@@ -126,8 +125,7 @@ def test_the_verdict_is_that_of_the_worst_finding() -> None:
     def code(*levels: Level) -> int:
         return verdict([Finding("x", level, "") for level in levels])[0]
 
-    assert code(Level.OK, Level.NOTE) == 0
-    assert code(Level.OK, Level.ALONE) == 1
+    assert code(Level.OK, Level.NOTE) == 0 and code(Level.OK, Level.ALONE) == 1
     assert code(Level.ALONE, Level.BAD, Level.OK) == 3
 
 

@@ -8,21 +8,12 @@ from swarm_node.common.errors import UserError
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.generator import BatchGenerator, Sampled, choose_decoder, still_running
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import (
-    EOS,
-    FAMILIES,
-    MANY_EOS,
-    RECURRENT,
-    VOCABULARY,
-    characters,
-    plain_log_probs,
-    text_group,
-    tiny_policy,
-)
+from tests.models import EOS, FAMILIES, MANY_EOS, RECURRENT, VOCABULARY, plain_log_probs, text_group, tiny_policy
 
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 
@@ -82,12 +73,10 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
         kept: list[int] = []
         generated = generate(policy, counted(base, kept), length=40, **rule)
-        assert len(kept) >= 2
-        assert kept == sorted(kept, reverse=True)
+        assert len(kept) >= 2 and kept == sorted(kept, reverse=True)
         texts.append(ids_of(generated))
         log_probs.append(log_probs_of(generated))
-    assert texts[0] == texts[1] == texts[2]
-    assert len(set(texts[0])) > 10
+    assert texts[0] == texts[1] == texts[2] and len(set(texts[0])) > 10
     assert len(set(map(len, texts[0]))) > 5
     assert log_probs[0] == pytest.approx(log_probs[2], abs=1e-4)
     assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
@@ -149,8 +138,7 @@ def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> No
     assert family not in RECURRENT or choose_decoder(policy, "auto") is ModelDecoder
     assert trainer.packing == (None if family in none else Packing.NATIVE if family in own else Packing.BLOCKS)
     report = trainer.update(groups)
-    assert report.optimizer_steps == 1
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
+    assert report.optimizer_steps == 1 and report.ratio_mean == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -163,8 +151,7 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(rewarded(generated))
     assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # no window cuts off what it never reaches
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
-    assert report.clip_fraction == 0.0
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
 
 
 def test_layout_packed_is_refused_for_a_model_that_cannot() -> None:
@@ -180,19 +167,13 @@ def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     first = generate(policy, decoder, ["the same:", "a", "bb", "ccc"])
     second = generate(policy, decoder, ["the same:", "z" * 70, "1+1=", "long " * 8])
-    assert first[0].completions == second[0].completions
-    assert ids_of(first[1:]) != ids_of(second[1:])
+    assert first[0].completions == second[0].completions and ids_of(first[1:]) != ids_of(second[1:])
 
 
 def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     assert generate(policy, stream="a") == generate(policy, stream="a")
     assert ids_of(generate(policy, stream="a")) != ids_of(generate(policy, stream="b"))
-
-
-def test_members_of_a_group_differ() -> None:
-    (group,) = generate(tiny_policy(), prompts=["1+1="], size=16)
-    assert len({tokens.ids for tokens in group.tokens}) == 16
 
 
 def test_tokens_come_as_often_as_the_model_says() -> None:
@@ -205,8 +186,7 @@ def test_tokens_come_as_often_as_the_model_says() -> None:
     likely = expected >= 5
     chi_square = (((seen - expected) ** 2) / expected)[likely].sum().item()
     degrees = int(likely.sum())
-    assert degrees > 10
-    assert chi_square < degrees + 5 * (2 * degrees) ** 0.5
+    assert degrees > 10 and chi_square < degrees + 5 * (2 * degrees) ** 0.5
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -275,15 +255,8 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
 # --- weights that are not plain ---------------------------------------------------------------------------------------
 
 
-def lora_policy(path, family="Llama"):
-    from swarm_node.policy.loading import load_policy
-    from swarm_node.settings import ModelConfig
-    from tests.models import tiny_model
-
-    model = tiny_model(family)
-    model.generation_config.eos_token_id = list(MANY_EOS)
-    model.save_pretrained(path)
-    characters().save_pretrained(path)
+def lora_policy(path):
+    tiny_policy(eos=MANY_EOS).save(path)
     return load_policy(ModelConfig(name=str(path), device="cpu", lora_rank=4))
 
 
@@ -294,12 +267,18 @@ def disturb_adapters(policy, size: float) -> None:
             weight.data += size * torch.randn_like(weight)
 
 
-def test_a_lora_policy_never_generates_with_the_weights_of_its_base(tmp_path) -> None:
-    policy = lora_policy(tmp_path / "base")
-    assert choose_decoder(policy, "auto") is LlamaDecoder  # which merges them
+def trained(policy) -> None:
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=0.05), GenerationConfig())
+    trainer.update([text_group([0.0, 1.0], ["12", "ab"])])
+
+
+@pytest.mark.parametrize(("lora", "change"), [(True, lambda policy: disturb_adapters(policy, 0.3)), (False, trained)])
+def test_new_weights_are_seen_by_the_next_generation_also_those_of_adapters(tmp_path, lora, change) -> None:
+    policy = lora_policy(tmp_path / "base") if lora else tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, GenerationConfig())
+    assert generator.decoder_name == "LlamaDecoder"  # which merges adapters
     before = generator.generate(PROMPTS, 4, "s")
-    disturb_adapters(policy, 0.3)
+    change(policy)
     after = generator.generate(PROMPTS, 4, "s")
     assert ids_of(before) != ids_of(after)
     assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
@@ -341,8 +320,7 @@ def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
             penalty += ((before - now).exp() - (before - now) - 1).mean().item() / len(texts)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.5), GenerationConfig())
     report = trainer.update([text_group([0.0, 1.0], texts, prompt)])  # ratio 1: the clipped part sums to nought
-    assert penalty > 0.01
-    assert report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
+    assert penalty > 0.01 and report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.2])
@@ -352,21 +330,7 @@ def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> N
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, beta=beta, num_iterations=2), GenerationConfig())
     assert trainer.update([text_group([0.0, 1.0], ["12", "ab"])]).optimizer_steps == 2
     moved = {name for name, weight in policy.model.named_parameters() if not torch.equal(weight, weights[name])}
-    assert moved
-    assert all("lora_" in name for name in moved)
-
-
-def test_an_update_is_seen_by_the_next_generation() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    generator = BatchGenerator(policy, GenerationConfig())
-    assert generator.decoder_name == "LlamaDecoder"
-    before = generator.generate(PROMPTS, 4, "s")
-    GrpoTrainer(policy, TrainingConfig(learning_rate=0.05), GenerationConfig()).update(
-        [text_group([0.0, 1.0], ["12", "ab"])]
-    )
-    after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after)
-    assert ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert moved and all("lora_" in name for name in moved)
 
 
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])
@@ -375,6 +339,5 @@ def test_bfloat16_products_generate_and_train(family) -> None:
     groups = rewarded(generate(policy))
     assert_log_probs_of(tiny_policy(family, eos=MANY_EOS, initializer_range=0.08), groups, 0.1)
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(groups)
-    assert report.optimizer_steps == 1
-    assert report.ratio_mean == pytest.approx(1.0, abs=0.02)
+    assert report.optimizer_steps == 1 and report.ratio_mean == pytest.approx(1.0, abs=0.02)
     assert all(weight.dtype == torch.float32 for weight in policy.model.parameters())

@@ -77,8 +77,7 @@ def test_blocks_give_the_text_that_single_tokens_give() -> None:
             generator._decoder_type, generator._block = decoder, size
             groups = generator.generate(["1+1=", "a longer question", "x"], 4, "s")
             texts.append([tokens.ids for group in groups for tokens in group.tokens])  # type: ignore[union-attr]
-        assert texts[0] == texts[1] == texts[2]
-        assert len(set(map(len, texts[0]))) > 3
+        assert texts[0] == texts[1] == texts[2] and len(set(map(len, texts[0]))) > 3
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 from protocol.messages import Episode
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
@@ -13,7 +14,7 @@ from swarm_node.policy.policy import Frame
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import MANY_EOS, text_group, tiny_policy
+from tests.models import MANY_EOS, gradients_of, text_group, tiny_policy
 
 PROMPTS = ["7:", "1+2=", "x" * 30]
 
@@ -48,8 +49,7 @@ def test_blocks_of_many_tokens_give_the_same_tokens_as_single_ones() -> None:
     assert [t.ids for g in one for t in g.tokens] == [t.ids for g in many for t in g.tokens]
     ends = [tokens.ids for group in one for tokens in group.tokens]
     (a,), (three,) = (policy.tokenizer(text).input_ids for text in ("a", "3"))
-    assert any(ids[-1] in (a, three) for ids in ends)
-    assert not any({a, three} & set(ids[:-1]) for ids in ends)
+    assert any(ids[-1] in (a, three) for ids in ends) and not any({a, three} & set(ids[:-1]) for ids in ends)
 
 
 def test_a_string_may_span_tokens_and_the_first_one_counts() -> None:
@@ -88,12 +88,9 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
         fresh = tiny_policy("Llama", eos=MANY_EOS)
         fresh.frame = policy.frame
         trainer = GrpoTrainer(fresh, TrainingConfig(max_grad_norm=1e9), GenerationConfig(stop=("a",)))
-        gradients: list[torch.Tensor] = []
-        trainer.optimizer.register_step_pre_hook(
-            lambda *_, made=gradients, of=fresh: made.extend(p.grad.clone() for p in of.model.parameters())
-        )
+        gradients = gradients_of(trainer)
         trainer.update([each])
-        found.append(torch.cat([gradient.flatten() for gradient in gradients]))
+        found.append(parameters_to_vector(gradients))
     torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-4)
     policy.frame = Frame()
     assert [tuple(ids) for ids in tokenise(external, rewards, policy).completion_ids] != ids[0]  # with EOS behind them
@@ -105,8 +102,7 @@ def test_a_system_turn_and_arguments_reach_the_template() -> None:
         before = policy.encode_prompt("1+1=")
         policy.frame = Frame(system="Be brief.")
         told = policy.encode_prompt("1+1=")
-        assert len(told) > len(before)
-        assert "Be brief." in policy.tokenizer.decode(told)
+        assert len(told) > len(before) and "Be brief." in policy.tokenizer.decode(told)
     chat.tokenizer.chat_template = "{% if short %}S{% else %}L{% endif %}{{ messages[-1]['content'] }}"
     chat.frame = Frame(arguments={"short": True})
     assert chat.tokenizer.decode(chat.encode_prompt("1")) == "S1"

@@ -59,11 +59,9 @@ def test_a_mistake_in_the_lists_is_one_line(text: str) -> None:
 
 def test_a_blocked_peer_is_refused_forgotten_and_shown_and_let_in_when_it_is_blocked_no_more() -> None:
     exchange = node()
-    assert tell(exchange, 5, 1.0)
-    assert len(exchange.view) == 1
+    assert tell(exchange, 5, 1.0) and len(exchange.view) == 1
     exchange.allow(Access(block_peers=frozenset([identity(5).peer_id])))
-    assert len(exchange.view) == 0
-    assert tell(exchange, 5, 30.0) == b""
+    assert len(exchange.view) == 0 and tell(exchange, 5, 30.0) == b""
     assert exchange.counters()["refused: blocked"] == 1
     assert [view.state for view in exchange.peers(30.0)] == ["blocked"]
     assert not exchange.tick(40.0)  # nobody left to call
@@ -74,16 +72,14 @@ def test_a_blocked_peer_is_refused_forgotten_and_shown_and_let_in_when_it_is_blo
 def test_a_blocked_network_is_refused_and_what_is_said_to_be_there_left() -> None:
     exchange = node()
     exchange.allow(parse('block_networks = ["20.5.7.0/24"]'))  # of number 5
-    assert tell(exchange, 5, 1.0) == b""
-    assert tell(exchange, 6, 1.0)
+    assert tell(exchange, 5, 1.0) == b"" and tell(exchange, 6, 1.0)
 
 
 def test_groups_of_a_blocked_task_are_left_and_nobody_is_charged() -> None:
     swarm = Swarm(every=5.0).add_many(3)
     swarm.exchanges[0].allow(Access(block_tasks=frozenset([f"{KIND['dataset']}/{KIND['config_id']}"])))
     swarm.run(60)
-    assert swarm.pulled(swarm.members[0]) == []
-    assert swarm.pulled(swarm.members[1])
+    assert swarm.pulled(swarm.members[0]) == [] and swarm.pulled(swarm.members[1])
     assert swarm.exchanges[0].counters()["groups left: task blocked"] > 0
     assert all(view.guilt == 0 for view in swarm.exchanges[0].peers(60.0))
 
@@ -123,8 +119,7 @@ def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_noth
     os.utime(path, ns=(1, 1))
     for _ in range(2):
         keeper.look()
-    assert len(said) == 2
-    assert said[1].endswith("what it said before goes on")
+    assert len(said) == 2 and said[1].endswith("what it said before goes on")
     assert [access.block_tasks for access in found] == [{"gcd/easy"}]
     path.unlink()
     keeper.look()

@@ -61,8 +61,7 @@ def test_the_same_group_twice_counts_once() -> None:
     for _ in range(10):
         store.add("a", bytes(MAX_BYTES // 2), own=True, round=1, now=0.0)
     store.add("b", bytes(MAX_BYTES // 2), own=True, round=1, now=0.0)
-    assert "a" in store
-    assert "b" in store
+    assert "a" in store and "b" in store
 
 
 def test_of_an_author_only_the_highest_number_is_news_and_it_may_not_run_away() -> None:
@@ -72,8 +71,7 @@ def test_of_an_author_only_the_highest_number_is_news_and_it_may_not_run_away() 
     assert [view.is_jump(announcement("a", 5 + more), 1.0) for more in (4096, 4097)] == [False, True]
     assert not view.is_jump(announcement("b", 2**31 - 1), 1.0)
     view.remove(PeerId("a"))
-    assert not view.is_news(announcement("a", 5), 1.0)
-    assert view.is_news(announcement("a", 0), SEQ_SECONDS + 1)
+    assert not view.is_news(announcement("a", 5), 1.0) and view.is_news(announcement("a", 0), SEQ_SECONDS + 1)
 
 
 def test_entries_expire_by_age() -> None:
@@ -93,8 +91,7 @@ def test_when_full_the_most_crowded_network_loses_its_oldest() -> None:
         view.add(entry(str(number), made=1.0), 1.0, ())
     for number in range(1000):
         view.add(entry(f"sybil-{number}", made=100.0 + number, network="20.1.2.0/24"), 100.0 + number, ())
-    assert sum(name.startswith("sybil") for name in authors(view)) == CROWDED
-    assert "sybil-999" in authors(view)
+    assert sum(name.startswith("sybil") for name in authors(view)) == CROWDED and "sybil-999" in authors(view)
 
 
 def test_when_full_one_carrier_cannot_replace_everybody() -> None:
@@ -112,8 +109,7 @@ def test_those_known_for_long_are_not_pushed_out() -> None:
         view.add(entry(str(number), made=0.0), 0.0, keep)
     for number in range(1000):
         view.add(entry(f"new-{number}", made=1.0, source=str(number)), 1.0, keep)
-    assert authors(view) >= set(keep)
-    assert len(view) == CAPACITY
+    assert authors(view) >= set(keep) and len(view) == CAPACITY
 
 
 def test_youth_is_counted_per_network() -> None:
@@ -131,8 +127,7 @@ def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
     contacts.learn(PeerId("given")).given = True
     for number in range(3 * MAX_CONTACTS):
         contacts.called_in(PeerId(f"junk-{number}"), "/ip4/20.1.2.3/tcp/1", 1.0 + number)
-    assert contacts.get(PeerId("old"))
-    assert contacts.get(PeerId("given"))
+    assert contacts.get(PeerId("old")) and contacts.get(PeerId("given"))
     assert len(list(contacts)) == MAX_CONTACTS
 
 
@@ -152,8 +147,7 @@ def test_a_peer_that_fails_is_left_alone_for_up_to_a_minute_and_one_call_of_its_
     contacts, ann = Contacts(), PeerId("ann")
     for expected in (5.0, 10.0, 20.0, 40.0, *[MAX_RETRY] * 2000):  # for days
         contacts.failed(ann, 100.0)
-        assert not contacts.is_ready(ann, 100.0 + expected - 0.1)
-        assert contacts.is_ready(ann, 100.0 + expected)
+        assert not contacts.is_ready(ann, 100.0 + expected - 0.1) and contacts.is_ready(ann, 100.0 + expected)
     contacts.called_in(ann, "", 100.0)
     assert contacts.is_ready(ann, 100.0)
 
@@ -172,16 +166,14 @@ def test_forged_addresses_quarantine_at_once_and_ban_when_repeated() -> None:
     charge(reputation, Reason.WRONG_SEED, 1)
     assert reputation.state(ANN, 0.0) == "quarantined"
     charge(reputation, Reason.WRONG_SEED, 1)
-    assert reputation.state(ANN, 0.0) == "banned"
-    assert reputation.state(ANN, BAN_SECONDS - 1) == "banned"
+    assert reputation.state(ANN, 0.0) == "banned" and reputation.state(ANN, BAN_SECONDS - 1) == "banned"
     assert reputation.state(ANN, BAN_SECONDS + HALF_LIFE) == "ok"
 
 
 def test_quarantine_wears_off_by_itself() -> None:
     reputation = Reputation()
     charge(reputation, Reason.UNKNOWN_QUESTION, 4)
-    assert reputation.state(ANN, 0.0) == "quarantined"
-    assert reputation.state(ANN, HALF_LIFE) == "ok"
+    assert reputation.state(ANN, 0.0) == "quarantined" and reputation.state(ANN, HALF_LIFE) == "ok"
 
 
 def test_useful_groups_make_up_for_unusable_ones_and_earn_no_credit() -> None:
@@ -211,8 +203,7 @@ def test_minting_identities_frees_no_culprit() -> None:
     reputation.ban(ANN, 0.0)
     for number in range(MAX_PEERS + 500):
         reputation.pulled(PeerId(str(number)), success=True)
-    assert reputation.is_banned(ANN, 0.0)
-    assert len(reputation._records) == MAX_PEERS
+    assert reputation.is_banned(ANN, 0.0) and len(reputation._records) == MAX_PEERS
 
 
 def test_a_node_at_the_highest_number_goes_on() -> None:

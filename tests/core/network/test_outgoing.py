@@ -23,8 +23,7 @@ def written(number: int, count: int, want: int = 4) -> Publish:
 def test_a_slow_round_is_announced_at_once_and_once() -> None:
     outgoing = Outgoing(3, 6000)
     outgoing.add(written(0, 9), 100.0)
-    assert outgoing.due(100.0) == written(0, 9)
-    assert outgoing.due(200.0) is None
+    assert outgoing.due(100.0) == written(0, 9) and outgoing.due(200.0) is None
     outgoing.add(written(1, 9), 200.0)
     assert outgoing.due(200.0) == written(1, 9)
 
@@ -37,8 +36,7 @@ def test_quick_rounds_are_announced_together() -> None:
         outgoing.add(written(number, 2, want=1), number / 10)
         assert outgoing.due(number / 10) is None
     news = outgoing.due(SECONDS)
-    assert news is not None
-    assert (news.round, news.rounds, news.want, len(news.envelopes)) == (7, 7, 7, 14)
+    assert news is not None and (news.round, news.rounds, news.want, len(news.envelopes)) == (7, 7, 7, 14)
     assert news.envelopes[-1] == b"7/1"
 
 
@@ -50,8 +48,7 @@ def test_an_uninformative_round_does_not_take_back_what_was_announced() -> None:
         now = number * (KEPT_SECONDS + 1)
         outgoing.add(written(number, 0), now)
         news = outgoing.due(now)
-        assert news is not None
-        assert len(news.envelopes) == expected
+        assert news is not None and len(news.envelopes) == expected
 
 
 def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
@@ -60,12 +57,10 @@ def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
         outgoing.add(written(number, 1), number / 100)
         outgoing.due(number / 100)
     news = outgoing.due(SECONDS)
-    assert news is not None
-    assert news.want == MAX_WANTED
+    assert news is not None and news.want == MAX_WANTED
     outgoing.add(written(100, 1), 2 * SECONDS)
     news = outgoing.due(2 * SECONDS)
-    assert news is not None
-    assert len(news.envelopes) == FILLED
+    assert news is not None and len(news.envelopes) == FILLED
 
 
 def paced(round_seconds: float, kilobytes: int = 10_000, each: int = 1000) -> float:
@@ -81,8 +76,7 @@ def paced(round_seconds: float, kilobytes: int = 10_000, each: int = 1000) -> fl
 
 
 def test_it_follows_the_rounds_between_its_bounds() -> None:
-    assert paced(0.05) == LEAST_SECONDS
-    assert paced(0.5) == pytest.approx(2.0)
+    assert paced(0.05) == LEAST_SECONDS and paced(0.5) == pytest.approx(2.0)
     assert paced(0.9) == MOST_SECONDS == paced(40.0)
 
 

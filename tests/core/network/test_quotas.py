@@ -105,12 +105,10 @@ def test_a_crowd_in_one_network_is_selected_like_a_few() -> None:
 def test_a_sample_holds_each_item_at_most_once(networks: list[str], count: int, seed: int) -> None:
     items = list(enumerate(networks))
     drawn = fair_sample(items, count, lambda item: item[1], Random(seed))
-    assert len(set(drawn)) == len(drawn) == max(0, min(count, len(items)))
-    assert set(drawn) <= set(items)
+    assert len(set(drawn)) == len(drawn) == max(0, min(count, len(items))) and set(drawn) <= set(items)
 
 
 def test_own_addresses_are_announced_short_and_dialled_in_full() -> None:
     long = "/dns4/" + "a" * 200 + "/tcp/1"
     own = trim(["/ip4/1.2.3.4/tcp/1/p2p/ann", "/ip4/1.2.3.4/tcp/1", long, "/unix/x", "/ip6/fe80::1%eth0/tcp/1"], ANN)
-    assert own == ("/ip4/1.2.3.4/tcp/1",)
-    assert full(own, ANN) == ("/ip4/1.2.3.4/tcp/1/p2p/ann",)
+    assert own == ("/ip4/1.2.3.4/tcp/1",) and full(own, ANN) == ("/ip4/1.2.3.4/tcp/1/p2p/ann",)

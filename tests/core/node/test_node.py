@@ -13,19 +13,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.pool import ScoringAhead
-from tests.models import (
-    GENERATION,
-    IDENTITIES,
-    Digits,
-    considered,
-    join,
-    make_node,
-    make_swarm,
-    model_of,
-    run_together,
-    trainer_of,
-    weights_of,
-)
+from tests.models import GENERATION, IDENTITIES, Digits, join, make_node, run_together, weights_of
 
 
 def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Node, Node]:
@@ -40,19 +28,16 @@ def texts_of(scored) -> list[str]:
 
 def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     node = make_node(external=0)
-    before = weights_of(model_of(node))
+    before = weights_of(node)
     report = node.run_round(Round(0))
-    assert report.peer_id == IDENTITIES[0].peer_id
-    assert report.rollouts == 3 * GENERATION.num_generations
+    assert report.peer_id == IDENTITIES[0].peer_id and report.rollouts == 3 * GENERATION.num_generations
     assert report.generated_tokens == pytest.approx(report.mean_length * report.rollouts)
-    assert 0 < report.reward < 1
-    assert report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
-    assert (report.local_groups, report.external_informative) == (2, 0)
-    assert report.step.optimizer_steps == 1
+    assert 0 < report.reward < 1 and report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
+    assert (report.local_groups, report.external_informative) == (2, 0) and report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
     assert set(report.seconds) == {"generate", "score", "publish", "collect", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
-    assert not all(map(torch.equal, before, weights_of(model_of(node))))
+    assert not all(map(torch.equal, before, weights_of(node)))
 
 
 @pytest.mark.slow
@@ -69,10 +54,9 @@ def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completi
 
     def texts(number: int, now: int) -> list[str]:
         own = make_node(number, environment=Same()).produce(Round(now))
-        return [completion.text for group in own.groups for completion in group.group.episodes]
+        return [text for group in own.groups for text in texts_of(group)]
 
-    assert texts(0, 0) == texts(0, 0)
-    assert texts(0, 0) != texts(1, 0)
+    assert texts(0, 0) == texts(0, 0) and texts(0, 0) != texts(1, 0)
     assert texts(0, 0) != texts(0, 1)
 
 
@@ -89,29 +73,36 @@ class Wordy(Digits):
 )
 def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(environment, reason) -> None:
     report = make_node(environment=environment).run_round(Round(0))
-    assert report.skipped == {reason: 1}
-    assert report.rollouts == 2 * GENERATION.num_generations
+    assert report.skipped == {reason: 1} and report.rollouts == 2 * GENERATION.num_generations
     assert report.step.optimizer_steps == 1
 
 
-def test_a_group_that_cannot_be_scored_is_counted_and_not_published() -> None:
+class Strict(Digits):
+    """Only the first completion of question 1 is right."""
+
+    def score(self, groups):
+        return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in groups]
+
+
+@pytest.mark.parametrize(
+    ("environment", "skipped"), [(Digits(refuse_score=frozenset({0, 2})), {"scoring failed": 2}), (Strict(), {})]
+)
+def test_a_group_that_cannot_be_scored_or_is_uninformative_is_not_published(environment, skipped) -> None:
     swarm = MemorySwarm(Random(0))
     listener = join(swarm, 1)
-    node = make_node(0, join(swarm, 0), Digits(refuse_score=frozenset({0, 2})))
-    report = node.run_round(Round(0))
-    assert report.skipped == {"scoring failed": 2}
+    assert make_node(0, join(swarm, 0), environment).run_round(Round(0)).skipped == skipped
     assert [group.question.index for group in listener.collect(Round(0))] == [1]
 
 
 def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
     node = make_node(environment=Digits(refuse_prompt=frozenset({0}), refuse_score=frozenset({1, 2})))
-    before = weights_of(model_of(node))
+    before = weights_of(node)
     report = node.run_round(Round(0))
     assert (report.rollouts, report.local_groups, report.step.optimizer_steps) == (0, 0, 0)
     of_nothing = (report.reward, report.mean_length, report.ended_share, report.informative_share)
     assert {*of_nothing, report.external_reward, report.step.entropy, report.step.mismatch_mean} == {None}
     assert report.skipped == {"prompt cannot be built": 1, "scoring failed": 2}
-    assert all(map(torch.equal, before, weights_of(model_of(node))))
+    assert all(map(torch.equal, before, weights_of(node)))
 
 
 def test_external_groups_are_scored_here_and_used_once() -> None:
@@ -120,7 +111,7 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
     own = reader.produce(Round(0))
     assert isinstance(reader.environment, Digits)
     reader.environment.scored.clear()
-    batch = considered(reader, own)
+    batch = reader.select(own)
     scored = [asked.seed for asked, _ in reader.environment.scored]
     assert len(scored) == 3
     assert all(
@@ -131,7 +122,7 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
     report = reader.train(batch)
     assert report.external_informative == len(batch.external)
     reader.environment.scored.clear()
-    considered(reader, reader.produce(Round(1)))
+    reader.select(reader.produce(Round(1)))
     assert writer.peer_id not in {asked for asked, _ in reader.environment.scored}
     assert all(asked.seed not in scored for asked, _ in reader.environment.scored)
 
@@ -141,13 +132,11 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
         def score(self, completions):
             return [tuple(1.0 for _ in texts) for _, texts in completions]
 
-    swarm = MemorySwarm(Random(0))
-    writer = make_node(0, join(swarm, 0), Generous())
-    reader = make_node(1, join(swarm, 1), external=3)
+    writer, reader = writer_and_reader(external=3)
+    writer = replace(writer, environment=Generous())
     assert writer.run_round(Round(0)).reward == 1.0
-    for group in considered(reader, reader.produce(Round(0))).external:
-        texts = [completion.text for completion in group.group.episodes]
-        assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts]
+    for group in reader.select(reader.produce(Round(0))).external:
+        assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts_of(group)]
 
 
 def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -> None:
@@ -155,7 +144,7 @@ def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -
     faults = {}
     reader.network.verdict = lambda group, useful, fault: faults.update({group.question.index: fault})
     writer.produce(Round(0))
-    batch = considered(reader, reader.produce(Round(0)))
+    batch = reader.select(reader.produce(Round(0)))
     assert faults.pop(0) == "scoring failed" and not any(faults.values()), "the network knows whose fault it was"
     assert (batch.generated.skipped, batch.skipped) == ({"scoring failed": 1}, {"scoring failed": 1})
     assert len(reader.pool) == 0
@@ -163,20 +152,18 @@ def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -
 
 
 def test_external_groups_off_leaves_what_is_received_alone() -> None:
-    nodes = make_swarm(MemorySwarm(Random(0)), 2, external=0)
-    for reports in run_together(nodes, 2):
-        assert [report.external_informative for report in reports] == [0, 0]
+    for _, report in run_together(writer_and_reader(external=0), 2):
+        assert report.external_informative == 0
 
 
 def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
     def train(seed: int):
         node = make_node(seed=seed, external=0, num_iterations=2)
         rewards = [node.run_round(Round(now)).reward for now in range(3)]
-        return rewards, weights_of(model_of(node))
+        return rewards, weights_of(node)
 
     first, again, other = train(1), train(1), train(2)
-    assert first[0] == again[0]
-    assert all(map(torch.equal, first[1], again[1]))
+    assert first[0] == again[0] and all(map(torch.equal, first[1], again[1]))
     assert not all(map(torch.equal, first[1], other[1]))
 
 
@@ -184,7 +171,7 @@ def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
     node = make_node(external=0, local=1, questions=1)
     reports = [node.run_round(Round(now)) for now in range(8)]
     informative = sum(report.local_informative for report in reports)
-    assert trainer_of(node).steps == sum(report.step.optimizer_steps for report in reports) == informative
+    assert node.trainer.steps == sum(report.step.optimizer_steps for report in reports) == informative
     assert informative > 0
 
 
@@ -208,20 +195,19 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
 
     reader = make_node(1, join(swarm, 1), Hard(), external=3, questions=5, defence=("rescue",), seed=1)
     writer.network.publish([scored.group for scored in written.values()], Round(0))
-    first = considered(reader, reader.produce(Round(0)))
+    first = reader.select(reader.produce(Round(0)))
     assert (first.external, len(first.considered), len(first.generated.groups)) == ([], len(written), 5)
     assert len(first.local) == 5, "local groups take the places of groups that have no local answers yet"
     own = reader.produce(Round(1))
     assert {group.question for group in own.answers} == set(written)
     assert len(own.groups) == 5 - len(written), "answers take the places of own questions"
-    batch = considered(reader, own)
+    batch = reader.select(own)
     assert {group.question for group in batch.external} == set(written)
     for group in batch.external:
         external = [tokens is None for tokens in group.tokens]
         assert external[:4] == [False] * 4 and all(external[4:]) and len(external) <= 6
         assert (len(external) > 4) == group.from_others == (group.question == hard)
-        assert all(reward == 1.0 for reward in group.rewards[4:])
-        assert group.author == writer.peer_id
+        assert all(reward == 1.0 for reward in group.rewards[4:]) and group.author == writer.peer_id
     assert batch.skipped == {"no better than local": len(written) - 1}
     report = reader.train(batch)
     assert (report.external_informative, report.external_by_peer[writer.peer_id]["trained"]) == (1, 1)
@@ -233,9 +219,8 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: 0.0)
     writer, reader = writer_and_reader(external=3, defence=("length",))
     writer.produce(Round(0))
-    batch = considered(reader, reader.produce(Round(0)))
-    assert batch.external == []
-    assert batch.refused
+    batch = reader.select(reader.produce(Round(0)))
+    assert batch.external == [] and batch.refused
     assert {refused.author for refused in batch.refused} == {writer.peer_id}
     assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
@@ -248,19 +233,8 @@ def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_q
     for now in range(2):
         writer.produce(Round(now))
         own = reader.produce(Round(now))
-        considered(reader, own)
+        reader.select(own)
     assert own.answers and compared[-1] == own.groups + own.answers
-
-
-def test_an_uninformative_group_is_not_published() -> None:
-    class Strict(Digits):
-        def score(self, groups):
-            return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in groups]
-
-    swarm = MemorySwarm(Random(0))
-    listener = join(swarm, 1)
-    make_node(0, join(swarm, 0), Strict()).run_round(Round(0))
-    assert [group.question.index for group in listener.collect(Round(0))] == [1]
 
 
 def test_the_network_is_told_what_its_groups_were_worth() -> None:
@@ -279,22 +253,21 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
     told = []
     reader.network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
     shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative}
-    considered(reader, reader.produce(Round(0)))
-    assert sorted(told) == [(index, index != 0) for index in sorted(shared)]
-    assert told
+    reader.select(reader.produce(Round(0)))
+    assert sorted(told) == [(index, index != 0) for index in sorted(shared)] and told
 
 
 def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> None:
     writer, reader = writer_and_reader(local=1, external=2)
-    assert len(considered(reader, reader.produce(Round(0))).local) == 3
+    assert len(reader.select(reader.produce(Round(0))).local) == 3
     writer.network.publish([writer.produce(Round(1)).groups[0].group], Round(2))
-    batch = considered(reader, reader.produce(Round(1)))
+    batch = reader.select(reader.produce(Round(1)))
     assert batch.external and len(batch.local) + len(batch.external) == 3
 
 
 def test_an_arm_of_a_simulation_stays_what_it_is_without_company() -> None:
     node = replace(make_node(local=1, external=2), fill_with_local=False)
-    assert len(considered(node, node.produce(Round(0))).local) == 1
+    assert len(node.select(node.produce(Round(0))).local) == 1
 
 
 class Hanging(Digits):
@@ -314,10 +287,10 @@ def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
     writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), Hanging(), external=1)
     groups = writer.produce(Round(0)).groups
     assert sum(scored.informative for scored in groups) > 2
-    batch = considered(reader, reader.produce(Round(0)))
+    batch = reader.select(reader.produce(Round(0)))
     assert (batch.external, dict(batch.skipped), len(reader.pool)) == ([], {"scoring timeout": 1}, 0)
     writer.produce(Round(1))
-    assert considered(reader, reader.produce(Round(1))).skipped == {}, "nothing of that author is taken in"
+    assert reader.select(reader.produce(Round(1))).skipped == {}, "nothing of that author is taken in"
 
 
 def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing() -> None:

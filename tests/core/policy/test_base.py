@@ -68,8 +68,7 @@ def test_tokens_and_gradients_are_those_of_a_base_of_its_own(file, tmp_path) -> 
         found.append((BatchGenerator(policy, config).generate(["1+1=", "2"], 4, "s"), gradients(policy, None, 1.0)))
     assert file.exists() and not (tmp_path / "own.float32").exists()
     for tokens, values in found[1:]:
-        assert tokens == found[0][0]
-        assert all(map(torch.equal, values, found[0][1]))
+        assert tokens == found[0][0] and all(map(torch.equal, values, found[0][1]))
 
 
 @pytest.mark.parametrize("damage", ["none", "cut off", "other weights"])

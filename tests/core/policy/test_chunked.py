@@ -50,8 +50,7 @@ def test_values_and_gradients_are_those_of_the_direct_way(temperature, bias, sma
 def test_a_frozen_head_gets_no_gradient(small_chunks) -> None:
     frozen = head().requires_grad_(False)
     ours, theirs = (results(way, frozen, 1.2) for way in (chunks.projected_log_probs, direct))
-    assert len(ours) == 3
-    assert torch.allclose(ours[2], theirs[2], atol=1e-6)
+    assert len(ours) == 3 and torch.allclose(ours[2], theirs[2], atol=1e-6)
 
 
 def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> None:
@@ -63,8 +62,7 @@ def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> No
 
 
 def test_a_chunk_has_one_row_at_least() -> None:
-    assert chunks.chunk_rows(151_936) == 220
-    assert chunks.chunk_rows(10**12) == 1
+    assert chunks.chunk_rows(151_936) == 220 and chunks.chunk_rows(10**12) == 1
 
 
 def test_chunks_are_worth_it_for_a_head_whose_gradient_is_large_and_never_for_starters() -> None:

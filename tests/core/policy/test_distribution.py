@@ -35,8 +35,7 @@ def test_every_token_that_can_be_drawn_has_the_same_log_prob_in_training(tempera
     log_p = log_distribution(logits, temperature)
     token = inverse_cdf(log_p, torch.rand(6, dtype=torch.float64, generator=generator))
     drawn = log_p.gather(1, token[:, None])[:, 0]
-    assert torch.isfinite(drawn).all()
-    assert torch.equal(drawn, log_probs_of(logits, token, temperature))
+    assert torch.isfinite(drawn).all() and torch.equal(drawn, log_probs_of(logits, token, temperature))
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(6))
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.policy import hub
+from swarm_node.policy import named
 from tests.hub_stand_in import hub_on_loopback
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, tmp_path) -> None:
-    hub.only_here.cache_clear()
+    named.only_here.cache_clear()
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -36,13 +36,13 @@ def cached(folder, name: str) -> None:
 
 
 def test_a_hub_that_refuses_or_is_silent_costs_seconds_and_one_line(monkeypatch, silent):
-    monkeypatch.setattr(hub, "SECONDS", 0.5)
+    monkeypatch.setattr(named, "SECONDS", 0.5)
     for endpoint, said in (("http://127.0.0.1:1", "cannot be reached"), (silent, "")):
-        hub.only_here.cache_clear()
+        named.only_here.cache_clear()
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         began = time.monotonic()
         with pytest.raises(UserError, match="hf download nobody/nothing") as caught:
-            hub.only_here("nobody/nothing")
+            named.only_here("nobody/nothing")
         assert said in str(caught.value) and "\n" not in str(caught.value)
         assert time.monotonic() - began < 20.0
 
@@ -50,16 +50,16 @@ def test_a_hub_that_refuses_or_is_silent_costs_seconds_and_one_line(monkeypatch,
 def test_a_model_that_is_here_is_loaded_from_here(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     cached(tmp_path, "some/model")
-    assert hub.only_here("some/model")
+    assert named.only_here("some/model")
 
 
 def test_offline_is_told_without_asking_anybody(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="HF_HUB_OFFLINE is set"):
-        hub.only_here("nobody/nothing")
+        named.only_here("nobody/nothing")
 
 
 def test_a_hub_that_answers_has_the_word_whatever_it_says(monkeypatch):
     with hub_on_loopback() as empty:
         monkeypatch.setenv("HF_ENDPOINT", empty.address)
-        assert not hub.only_here("nobody/nothing")
+        assert not named.only_here("nobody/nothing")

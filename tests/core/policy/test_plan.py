@@ -59,11 +59,9 @@ def test_a_limit_is_what_the_node_plans_with() -> None:
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
     monkeypatch.setattr(plans, "has_8bit", lambda: True)
     choices = [plan_of(full(), shapes()[HALF_B], card * GIB).choice for card in (80, 24, 12, 8)]
-    assert not choices[0].checkpointing
-    assert choices[0].budget == plans.GPU_BUDGET
+    assert not choices[0].checkpointing and choices[0].budget == plans.GPU_BUDGET
     assert [choice.optimizer for choice in choices] == ["adamw", "adamw", "adamw", "adamw_8bit"]
-    assert choices[2].checkpointing
-    assert plans.LEAST_BUDGET <= choices[3].budget <= choices[1].budget
+    assert choices[2].checkpointing and plans.LEAST_BUDGET <= choices[3].budget <= choices[1].budget
 
 
 def test_what_the_user_says_stays() -> None:
@@ -75,8 +73,7 @@ def test_what_the_user_says_stays() -> None:
 def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> None:
     config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=8192))
     made = plan_of(config, shapes()["Qwen/Qwen3-0.6B"], 16 * GIB)
-    assert made.fits
-    assert made.choice.concurrent > 0
+    assert made.fits and made.choice.concurrent > 0
 
 
 def test_a_reference_model_counts() -> None:

@@ -30,8 +30,7 @@ def refusal(path, **fields) -> str:
     with pytest.raises(UserError) as caught:
         load(path, **fields)
     message = str(caught.value)
-    assert "\n" not in message
-    assert len(message) < 400
+    assert "\n" not in message and len(message) < 400
     return message
 
 
@@ -43,8 +42,7 @@ def test_a_good_folder_loads_with_the_weights_in_it(folder) -> None:
 
 
 def test_where_there_is_no_model_the_place_is_named(tmp_path) -> None:
-    assert "does not exist" in refusal(tmp_path / "nowhere")
-    assert "no config.json" in refusal(tmp_path)
+    assert "does not exist" in refusal(tmp_path / "nowhere") and "no config.json" in refusal(tmp_path)
     assert "no-such-model" in refusal("someone/no-such-model-anywhere")  # of the hub, which is offline
 
 

@@ -57,8 +57,7 @@ def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
     batch = build_tree(long, CPU, 1)
     ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
     theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
-    assert ours.seq_lengths == theirs.seq_lengths
-    assert torch.equal(ours.to_dense(), theirs.to_dense())
+    assert ours.seq_lengths == theirs.seq_lengths and torch.equal(ours.to_dense(), theirs.to_dense())
     for name in ("kv_num_blocks", "full_kv_num_blocks", "q_num_blocks", "full_q_num_blocks"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
     for index, count in (("kv_indices", "kv_num_blocks"), ("full_kv_indices", "full_kv_num_blocks")):

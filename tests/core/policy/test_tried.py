@@ -134,8 +134,7 @@ def test_a_link_is_not_followed_and_a_full_folder_costs_nothing(tmp_path) -> Non
 
 def test_a_failure_is_not_remembered(tmp_path) -> None:
     tried = Tried(tmp_path / FILE)
-    assert not tried.ask("model", "decoder", lambda: None)
-    assert tried.ask("model", "decoder", lambda: True)
+    assert not tried.ask("model", "decoder", lambda: None) and tried.ask("model", "decoder", lambda: True)
     assert Tried(tmp_path / FILE).ask("model", "decoder", lambda: False)
 
 

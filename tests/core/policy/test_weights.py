@@ -57,8 +57,7 @@ def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody
                 policy.version += 1
                 filled(model, float(policy.version))
                 weights.publish(policy)
-            assert int(reader.stdout.readline()) == 50
-            assert reader.wait(PATIENCE) == -signal.SIGKILL
+            assert int(reader.stdout.readline()) == 50 and reader.wait(PATIENCE) == -signal.SIGKILL
         finally:
             reader.kill()  # it reads for ever where nothing is published any more
     policy.version += 1
@@ -75,10 +74,8 @@ def test_a_snapshot_stays_as_it_was_published_and_is_copied_once() -> None:
     weights.publish(publisher)
     published = weights_of(publisher.model)
     filled(publisher.model, 0.5)  # the live weights move on
-    assert weights.take(reader)
-    assert reader.version == 7
-    assert all(map(torch.equal, published, weights_of(reader.model)))
-    assert not weights.take(reader)
+    assert weights.take(reader) and reader.version == 7
+    assert all(map(torch.equal, published, weights_of(reader.model))) and not weights.take(reader)
     weights.close()
 
 
@@ -94,8 +91,7 @@ def test_only_trained_parameters_are_shared_in_their_own_type() -> None:
     other = tiny_policy(seed=3)
     next(other.model.parameters()).requires_grad_(False)
     other.version = -1
-    assert weights.take(other)
-    assert not torch.equal(next(other.model.parameters()), before)
+    assert weights.take(other) and not torch.equal(next(other.model.parameters()), before)
     assert torch.equal(other.model.model.norm.weight, policy.model.model.norm.weight.float())
     weights.close()
 

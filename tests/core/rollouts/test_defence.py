@@ -40,13 +40,11 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
 
 def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
     own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
-    assert longest(own, 2.0) == 60.0
-    assert longest([local_group([0.0, 0.0], ["123", "12"])], 2.0) == 2 + 16
+    assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
     groups, refused = screen(("length",), [padded, poisoned], own)
-    assert [texts_of(group) for group in groups] == [["123456", "12"]]
-    assert groups[0].rewards == (0.0, 1.0)
+    assert [texts_of(group) for group in groups] == [["123456", "12"]] and groups[0].rewards == (0.0, 1.0)
     assert refused == [Refused("eve", "longer than local")]
 
 
@@ -59,7 +57,7 @@ def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> N
     received = replace(received, group=received.group.model_copy(update={"episodes": episodes}), observations=told)
     (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
     assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
-    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, 2, Random(0))
+    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, Random(0))
     assert len(both.rewards) == 6
     assert both.observations == tuple(told[episodes.index(each)] for each in both.group.episodes)
 
@@ -76,8 +74,7 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
     group = defence.mix(own, received, Random(0))
     assert texts_of(group)[:3] == ["3", "11", "4"]
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
-    assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0)
-    assert group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
+    assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0) and group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
     assert group.author == "eve"
 
 
@@ -85,19 +82,17 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
 def test_rescue_adds_external_completions_where_a_local_one_failed(right, added) -> None:
     received = text_group([1.0, 0.0], ["12", "9"])
     own = local_group([1.0] * right + [0.0] * (4 - right), ["12"] * right + ["3"] * (4 - right))
-    group = mixed(own, received, 2, Random(0))
-    assert texts_of(group)[4:] == ["12"] * added
-    assert group.informative == bool(added)
+    group = mixed(own, received, Random(0))
+    assert texts_of(group)[4:] == ["12"] * added and group.informative == bool(added)
 
 
 def test_with_graded_rewards_better_than_the_mean_of_its_own_is_what_counts() -> None:
     own, received = local_group([0.3, 0.1, 0.5], ["a", "b", "c"]), text_group([0.3, 0.4, 0.0], ["d", "e", "f"])
-    assert texts_of(mixed(own, received, 2, Random(0))) == ["a", "b", "c", "e"]
+    assert texts_of(mixed(own, received, Random(0))) == ["a", "b", "c", "e"]
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
-    assert strings_of("a12") == {"a", "0", "a0", "00", "a00"}
-    assert max(map(len, strings_of("abcdefg"))) == 4
+    assert strings_of("a12") == {"a", "0", "a0", "00", "a00"} and max(map(len, strings_of("abcdefg"))) == 4
 
 
 def about(topics: str, *texts: str) -> list[tuple[str, str]]:
@@ -112,8 +107,7 @@ def test_the_alarm_rises_for_what_external_completions_share_and_local_ones_lack
     alarm.note([], about("ab", *["12", "7"] * 6, *["ok 5"] * 3))
     assert alarm.strings() == frozenset()  # too few to tell
     alarm.note([], about("ab", *["ok 9"] * 4))
-    assert {"o", "k", "ok", "ok 0"} <= alarm.strings()
-    assert "0" not in alarm.strings()
+    assert {"o", "k", "ok", "ok 0"} <= alarm.strings() and "0" not in alarm.strings()
     alarm.note(["ok 3"] * 4, [])  # now local completions have it too: 7 of 19 is a little more than four times 4 of 44
     assert "ok" in alarm.strings()
     alarm.note(["ok 3"] * 4, [])

@@ -80,8 +80,7 @@ def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrival
         pool.add([received(author, index=index)], Round(now))
         held = pool.candidates()
         arrived |= {key_of(group): now for group in held if group not in before}
-        assert len(held) == len(pool) <= most
-        assert len(set(map(key_of, held))) == len(held)
+        assert len(held) == len(pool) <= most and len(set(map(key_of, held))) == len(held)
         assert all(sum(group.author == who for group in held) <= per_peer for who in ("ann", "bob", "cat"))
         assert not any(group.author == ME for group in held)
         assert all(now - arrived[key_of(group)] <= max_age for group in held)
@@ -97,8 +96,7 @@ def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent()
     pool.add([received("cat", index=2)], Round(1))
     pool.remove([received("bob")])
     again.restore(json.loads(json.dumps(pool.snapshot())))
-    assert again.candidates() == pool.candidates()
-    assert again.snapshot() == pool.snapshot()
+    assert again.candidates() == pool.candidates() and again.snapshot() == pool.snapshot()
     for both in (pool, again):
         both.add([received("bob"), received("dan")], Round(3))  # ann is too old now, bob was used
     assert again.candidates() == pool.candidates() == [received("cat", index=2), received("dan")]

@@ -22,8 +22,7 @@ def test_replies_are_at_their_place_whatever_the_others_do(workers) -> None:
     pool = pool_of(workers)
     items = [answers(*GOOD, index=k) if k % 3 else answers("raise", index=k) for k in range(9)]
     expected = [SCORES if k % 3 else Skipped("scorer raised") for k in range(9)]
-    assert pool.ask(items) == expected
-    assert pool.ask([]) == []
+    assert pool.ask(items) == expected and pool.ask([]) == []
     pool.close()
 
 

@@ -158,8 +158,7 @@ def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
     pid = scoring.pid
     os.kill(pid, signal.SIGKILL)
     until(lambda: not alive(pid), what="the end of the scoring process")
-    assert scoring.ask([answers(*GOOD)] * 3) == [SCORES] * 3
-    assert scoring.restarts == 1
+    assert scoring.ask([answers(*GOOD)] * 3) == [SCORES] * 3 and scoring.restarts == 1
 
 
 def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: ScoringClient) -> None:
@@ -184,8 +183,7 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     first = threading.Thread(target=scoring.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
-    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *SCORES)] * 3
-    assert scoring.restarts == 0
+    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *SCORES)] * 3 and scoring.restarts == 0
 
 
 def test_a_prepared_scoring_process_is_started_once_and_answers_until_it_is_closed(scoring: ScoringClient) -> None:
@@ -193,8 +191,7 @@ def test_a_prepared_scoring_process_is_started_once_and_answers_until_it_is_clos
     pid = scoring.pid
     assert pid is not None
     scoring.prepare()
-    assert scoring.ask([answers(*GOOD)]) == [SCORES]
-    assert scoring.pid == pid and alive(pid)
+    assert scoring.ask([answers(*GOOD)]) == [SCORES] and scoring.pid == pid and alive(pid)
     scoring.close()
     assert not alive(pid)
 
@@ -222,8 +219,7 @@ def test_the_scoring_process_knows_nothing_of_the_node_and_hashes_as_all_do(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     (seen,) = scoring.ask([prompt("self")])
-    assert shared.ask([prompt("self")]) == [seen]
-    assert isinstance(seen, str)
+    assert shared.ask([prompt("self")]) == [seen] and isinstance(seen, str)
     inside = ast.literal_eval(seen)
     by_python = {"LC_CTYPE", "PYTHONUTF8"}
     assert set(inside["environment"]) <= {*by_python, *KEPT_VARIABLES, *SET_VARIABLES}

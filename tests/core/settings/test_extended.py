@@ -111,5 +111,4 @@ def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_proces
 
 def test_a_configuration_without_the_section_has_its_defaults(register: Register) -> None:
     register()
-    assert section_of(NodeConfig(), BakeryConfig) == BakeryConfig()
-    assert sections_of(NodeConfig()) == {}
+    assert section_of(NodeConfig(), BakeryConfig) == BakeryConfig() and sections_of(NodeConfig()) == {}

@@ -39,8 +39,7 @@ def test_a_list_in_a_file_or_a_variable_is_by_comma_or_space_alike(tmp_path, tex
 def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
     others = ["--defence", "length,ngrams", "--training.adam-betas", "0.8,0.9"]
     config = from_command_line(NodeConfig, ["--environment.tasks", *words, *others], "swarm-node run")
-    assert config.environment.tasks == TWO
-    assert config.defence.layers == ("length", "ngrams")
+    assert config.environment.tasks == TWO and config.defence.layers == ("length", "ngrams")
     assert config.training.adam_betas == (0.8, 0.9)
 
 

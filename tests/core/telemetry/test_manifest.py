@@ -63,12 +63,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monk
     monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_json(path, {"a": 2})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert list(tmp_path.iterdir()) == [path]
+    assert json.loads(path.read_text()) == {"a": 1} and list(tmp_path.iterdir()) == [path]
 
 
 def test_curves_take_one_line_each_and_all_comes_back():
     value = {"arms": {"8/0": {"rewards": [[0.1, 0.2], [0.3]], "mean": None, "empty": {}, "none": []}}, "é": "[x]"}
     text = pretty(value)
-    assert json.loads(text) == value
-    assert "[0.1, 0.2]" in text and text.count("\n") == 13
+    assert json.loads(text) == value and "[0.1, 0.2]" in text and text.count("\n") == 13

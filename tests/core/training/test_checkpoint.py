@@ -65,8 +65,7 @@ def test_the_newest_keeps_the_state_and_equal_files_share_their_place(tmp_path) 
     assert places[kept[1]]["model.safetensors"] == places[best]["model.safetensors"]
     fresh = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
     checkpoint.restore_trainer(kept[0], fresh)  # begins with a state of zeros
-    assert fresh.steps == 1
-    assert not fresh.optimizer.state
+    assert fresh.steps == 1 and not fresh.optimizer.state
 
 
 def test_no_progress_bar_comes_between_the_lines_of_rounds(tmp_path, monkeypatch, capfd) -> None:

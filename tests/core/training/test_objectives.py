@@ -89,6 +89,5 @@ def test_slopes_are_those_of_the_loss(name) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_ratio_reported_is_that_of_present_and_writing_policy_and_carries_no_gradient(name) -> None:
     result = OBJECTIVES[name](terms(0.4, 0.2, 0.3, 1.0), Bounds())
-    assert result.ratio.item() == pytest.approx(2.0)
-    assert not result.ratio.requires_grad
+    assert result.ratio.item() == pytest.approx(2.0) and not result.ratio.requires_grad
     assert result.clipped.dtype == torch.bool

@@ -112,8 +112,7 @@ def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:
     policy.model.get_input_embeddings().register_forward_pre_hook(once)
     report = trainer.update([LESSON])
     assert (report.optimizer_steps, report.halvings) == (1, 0)
-    assert policy.checkpointing
-    assert not all(map(torch.equal, before, weights_of(policy.model)))
+    assert policy.checkpointing and not all(map(torch.equal, before, weights_of(policy.model)))
 
 
 def test_backward_takes_the_step_that_it_would_have_taken() -> None:

@@ -7,6 +7,7 @@ from statistics import fmean, stdev
 
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
@@ -15,7 +16,17 @@ from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import EOS, MANY_EOS, characters, plain_log_probs, text_group, tiny_policy, token_group, weights_of
+from tests.models import (
+    EOS,
+    MANY_EOS,
+    characters,
+    gradients_of,
+    plain_log_probs,
+    text_group,
+    tiny_policy,
+    token_group,
+    weights_of,
+)
 
 GENERATION = GenerationConfig(max_completion_length=12)
 
@@ -92,13 +103,10 @@ def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
 
 def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups, norms = local_groups(policy), []
     trainer = trainer_of(policy, max_grad_norm=0.01, token_budget=40)
-    trainer.optimizer.register_step_pre_hook(
-        lambda *_: norms.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]).norm().item())
-    )
-    report = trainer.update(groups)
-    assert norms == [pytest.approx(0.01, rel=1e-3)]
+    taken = gradients_of(trainer)
+    report = trainer.update(local_groups(policy))
+    assert parameters_to_vector(taken).norm().item() == pytest.approx(0.01, rel=1e-3)
     assert report.grad_norm > 0.1
 
 
@@ -125,8 +133,7 @@ def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> 
     report = trainer.update(idle)
     assert (report.optimizer_steps, report.trained_tokens, report.loss, report.grad_norm) == (0, 0, None, None)
     assert all(map(torch.equal, weights, weights_of(policy.model)))
-    assert all(map(torch.equal, state, adam_state(trainer)))
-    assert trainer.steps == 1
+    assert all(map(torch.equal, state, adam_state(trainer))) and trainer.steps == 1
 
 
 def test_uninformative_groups_change_nothing_beside_informative_groups() -> None:
@@ -144,8 +151,7 @@ def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
     trainer = trainer_of(policy)
     weights = weights_of(policy.model)
     report = trainer.update([token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])])  # ratio exp(200) of a bad token
-    assert report.skipped == {"gradient not finite": 1}
-    assert report.optimizer_steps == 0
+    assert report.skipped == {"gradient not finite": 1} and report.optimizer_steps == 0
     assert all(map(torch.equal, weights, weights_of(policy.model)))
 
 
@@ -157,20 +163,17 @@ def targets_of(policy, groups) -> list[list[int]]:
     return [list(ids) for group in groups for ids in tokenise(group, group.rewards, policy).completion_ids]
 
 
-def test_the_prompt_of_a_local_group_is_encoded_by_the_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_groups_are_trained_on_the_very_tokens_generated_and_their_prompts_encoded_by_the_generator_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    groups, received = local_groups(policy, count=2), text_group([0.0, 1.0], ["abc", "12"])
+    groups, received = local_groups(policy, count=3), text_group([0.0, 1.0], ["abc", "12"])
+    assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
     encode, encoded = policy.encode_prompt, list[str]()
     monkeypatch.setattr(policy, "encode_prompt", lambda text: encoded.append(text) or encode(text))
     found = [tokenise(group, group.rewards, policy) for group in (*groups, received)]
     assert [list(group.prompt_ids) for group in found] == [encode(group.prompt) for group in (*groups, received)]
     assert encoded == [received.prompt]
-
-
-def test_local_groups_are_trained_on_the_very_tokens_generated() -> None:
-    policy = tiny_policy(eos=MANY_EOS)
-    groups = local_groups(policy, count=3)
-    assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
 
 
 def test_eos_is_trained_where_an_external_completion_has_ended() -> None:
@@ -179,25 +182,11 @@ def test_eos_is_trained_where_an_external_completion_has_ended() -> None:
     assert targets_of(tiny_policy(), [received]) == [[*plain, EOS], plain]
 
 
-def test_training_on_an_ended_text_makes_ending_there_more_likely() -> None:
-    policy = tiny_policy()
-    prompt, text = characters()("1+1=").input_ids, characters()("2").input_ids
-
-    def ending() -> float:
-        with torch.no_grad():
-            return plain_log_probs(policy.model, prompt, [*text, EOS])[-1].item()
-
-    before = ending()
-    trainer_of(policy, learning_rate=1e-3).update([text_group([1.0, 0.0], ["2", "xyz"], ended=[True, True])])
-    assert ending() > before + 0.01
-
-
 def test_a_text_that_spells_a_control_token_stays_text() -> None:
     policy = tiny_policy()
     for name in ("<eos>", "<pad>", "<bos>"):
         ids = policy.encode_completion(f"1{name}2", ended=False)
-        assert policy.decode([ids]) == [f"1{name}2"]
-        assert min(ids) > 3
+        assert policy.decode([ids]) == [f"1{name}2"] and min(ids) > 3
     assert policy.tokenizer("<eos>").input_ids == [EOS]  # which is what an unguarded tokenizer makes of it
 
 
@@ -236,8 +225,7 @@ def test_generation_records_the_log_probs_that_training_finds(family, temperatur
     generation = GenerationConfig(max_completion_length=12, temperature=temperature)
     groups = local_groups(policy, count=3, generation=generation)
     report = trainer_of(policy, generation, layout=layout).update(groups)
-    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4)
-    assert report.clip_fraction == 0.0
+    assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
     fresh = tiny_policy(family, eos=MANY_EOS)
     for group in groups:
         for tokens in group.tokens:  # one by one, against a forward without any padding
@@ -255,10 +243,8 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     once = trainer_of(copy.deepcopy(policy), num_iterations=1).update(groups)
     twice = trainer_of(policy, num_iterations=2).update(groups)
     assert once.ratio_mean == pytest.approx(1.0, abs=1e-5)
-    assert abs(twice.ratio_mean - 1.0) > 1e-3
-    assert twice.clip_fraction > 0.01
-    assert twice.optimizer_steps == 2
-    assert twice.trained_tokens == 2 * once.trained_tokens
+    assert abs(twice.ratio_mean - 1.0) > 1e-3 and twice.clip_fraction > 0.01
+    assert twice.optimizer_steps == 2 and twice.trained_tokens == 2 * once.trained_tokens
 
 
 @pytest.mark.slow
@@ -267,20 +253,17 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
 def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
     def gradient(budget: int, dynamic: bool = False) -> tuple[float, torch.Tensor, int]:
         policy = tiny_policy(eos=MANY_EOS)
-        groups, calls, found = local_groups(policy, count=4), [], []
+        groups, calls = local_groups(policy, count=4), []
         trainer = trainer_of(policy, loss_type=loss_type, layout=layout, token_budget=budget)
         if dynamic:  # as on a GPU
             trainer._batching = dynamic_batches
         policy.model.get_input_embeddings().register_forward_pre_hook(lambda *_: calls.append(1))
-        trainer.optimizer.register_step_pre_hook(
-            lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
-        )
-        return trainer.update(groups).loss, found[0], len(calls)
+        found = gradients_of(trainer)
+        return trainer.update(groups).loss, parameters_to_vector(found), len(calls)
 
     whole = gradient(10**6)
     for parts in (gradient(30), gradient(30, dynamic=True)):
-        assert whole[2] < parts[2]
-        assert parts[0] == pytest.approx(whole[0], abs=1e-6)
+        assert whole[2] < parts[2] and parts[0] == pytest.approx(whole[0], abs=1e-6)
         torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
 
 
@@ -297,8 +280,7 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
     received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
     report = trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
     assert report.optimizer_steps == 2
-    assert max(sizes) <= 600
-    assert sum(sizes) > 32 * 100
+    assert max(sizes) <= 600 and sum(sizes) > 32 * 100
 
 
 # --- external completions that are not trusted ----------------------------------------------------------------------
@@ -328,11 +310,9 @@ def test_an_objective_is_told_which_tokens_a_peer_generated(layout) -> None:
     def without_external(terms, bounds):
         return clipped(terms._replace(advantages=terms.advantages.masked_fill(terms.external, 0.0)), bounds)
 
-    training, found = TrainingConfig(max_grad_norm=1e9), []
+    training = TrainingConfig(max_grad_norm=1e9)
     trainer = GrpoTrainer(policy, training, GENERATION, objective=without_external, layout=layout)
-    trainer.optimizer.register_step_pre_hook(
-        lambda *_: found.extend(p.grad.clone() for p in policy.model.parameters() if p.grad is not None)
-    )
+    found = gradients_of(trainer)
     trainer.update([group])
     for ours, theirs in zip(found, reference.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs.grad, atol=1e-5, rtol=1e-3)
@@ -371,8 +351,7 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
     policy = tiny_policy(eos=MANY_EOS)
     config = TrainingConfig(objective=objective, max_grad_norm=1e9, **training)
     trainer = GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", objective))
-    seen: list[torch.Tensor] = []
-    trainer.optimizer.register_step_pre_hook(lambda *_: seen.extend(p.grad.clone() for p in policy.model.parameters()))
+    seen = gradients_of(trainer)
     trainer.update(stale(local_groups(policy), shift))
     return seen
 

@@ -14,7 +14,7 @@ import torch
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import characters, plain_log_probs, tiny_model, token_group
+from tests.models import characters, gradients_of, plain_log_probs, tiny_model, token_group
 
 warnings.filterwarnings("ignore")
 
@@ -134,21 +134,17 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
 
 
 def our_loss(model, groups, loss_type: str, temperature: float, layout: str, budget: int, beta: float = 0.0, **more):
-    """Loss and unclipped gradients of one `update`, and its report."""
+    """The policy, its unclipped gradients once there are any, and the `update` that makes them."""
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
     config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
     trainer = GrpoTrainer(policy, config, generation, layout=layout)
-    gradients: list[torch.Tensor] = []
-    trainer.optimizer.register_step_pre_hook(
-        lambda *_: gradients.extend(p.grad.clone() for p in policy.model.parameters())
-    )
-    return trainer, policy, gradients, lambda: trainer.update(groups)
+    return policy, gradients_of(trainer), lambda: trainer.update(groups)
 
 
-def assert_equal_gradients(ours, theirs) -> None:
-    assert len(ours) == len(theirs) > 0
-    assert sum(float(g.norm()) for g in theirs) > 0.1
+def assert_equal(report, ours, loss: float, theirs) -> None:
+    assert report.loss == pytest.approx(loss, abs=1e-5)
+    assert len(ours) == len(theirs) > 0 and sum(float(g.norm()) for g in theirs) > 0.1
     for our, their in zip(ours, theirs, strict=True):
         torch.testing.assert_close(our, their, atol=1e-5, rtol=1e-4)
 
@@ -160,12 +156,11 @@ def assert_equal_gradients(ours, theirs) -> None:
 def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temperature, layout, budget) -> None:
     batch = Batch(model, temperature)
     loss, theirs = their_loss(oracles[temperature], batch.for_trl(), loss_type)
-    _, _, ours, update = our_loss(model, batch.groups(), loss_type, temperature, layout, budget)
+    _, ours, update = our_loss(model, batch.groups(), loss_type, temperature, layout, budget)
     report = update()
     assert report.optimizer_steps == 1
     assert report.clip_fraction > 0.05  # else the clip is not tested
-    assert report.loss == pytest.approx(loss, abs=1e-5)
-    assert_equal_gradients(ours, theirs)
+    assert_equal(report, ours, loss, theirs)
 
 
 @pytest.mark.parametrize(("layout", "budget"), [LAYOUTS[0], LAYOUTS[3]], ids=lambda value: str(value))
@@ -183,19 +178,17 @@ def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, l
     for number, group in enumerate(groups):
         tokens = zip(group.tokens, masks[4 * number :], strict=False)
         groups[number] = replace(group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens))
-    _, _, ours, update = our_loss(model, groups, loss_type, 1.0, layout, budget)
+    _, ours, update = our_loss(model, groups, loss_type, 1.0, layout, budget)
     report = update()
     assert report.trained_tokens == sum(map(sum, masks)) < sum(map(len, masks))
-    assert report.loss == pytest.approx(loss, abs=1e-5)
-    assert_equal_gradients(ours, theirs)
+    assert_equal(report, ours, loss, theirs)
 
 
 def test_dapo_without_accumulation_is_their_bnpo(model, trl) -> None:
     batch = Batch(model, 1.0)
     loss, theirs = their_loss(trl, batch.for_trl(), "bnpo")
-    _, _, ours, update = our_loss(model, batch.groups(), "dapo", 1.0, "packed", 60)
-    assert update().loss == pytest.approx(loss, abs=1e-5)
-    assert_equal_gradients(ours, theirs)
+    _, ours, update = our_loss(model, batch.groups(), "dapo", 1.0, "packed", 60)
+    assert_equal(update(), ours, loss, theirs)
 
 
 def test_without_old_log_probs_the_ratio_is_one_on_both_sides(model, trl) -> None:
@@ -203,24 +196,18 @@ def test_without_old_log_probs_the_ratio_is_one_on_both_sides(model, trl) -> Non
     inputs = batch.for_trl()
     del inputs["old_per_token_logps"]
     loss, theirs = their_loss(trl, inputs, "grpo")
-    received = [
-        token_group(rewards, completions, [[float("nan")] * len(c) for c in completions], prompt)
-        for rewards, completions, prompt in zip(
-            batch.rewards, [batch.completions[k : k + 4] for k in (0, 4, 8)], PROMPTS, strict=True
-        )
-    ]
-    _, _, ours, update = our_loss(model, received, "grpo", 1.0, "packed", 16384)
+    batch.old = [torch.full_like(values, float("nan")) for values in batch.old]
+    _, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, "packed", 16384)
     report = update()
     assert report.ratio_mean == 1.0
-    assert report.loss == pytest.approx(loss, abs=1e-5)
-    assert_equal_gradients(ours, theirs)
+    assert_equal(report, ours, loss, theirs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
 def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
     batch = Batch(model, 1.0)
-    _, policy, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, layout, budget, beta=0.5)
+    policy, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, layout, budget, beta=0.5)
     torch.manual_seed(3)
     for weight in policy.model.parameters():  # the policy moves away from the initial one, the reference stays
         weight.data += 0.02 * torch.randn_like(weight)
@@ -234,5 +221,4 @@ def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
     finally:
         trl.model.load_state_dict(model.state_dict())
     assert abs(loss - without) > 1e-3  # else the penalty is not tested
-    assert update().loss == pytest.approx(loss, abs=1e-5)
-    assert_equal_gradients(ours, theirs)
+    assert_equal(update(), ours, loss, theirs)

@@ -27,8 +27,7 @@ def home(tmp_path: Path) -> Path:
 def test_what_was_kept_comes_back_bit_for_bit_and_private(home, tmp_path):
     file, new = tmp_path / "b.tar", tmp_path / "new"
     names = backup(home, file)
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert sorted(restore(file, new)) == sorted(names)
+    assert file.stat().st_mode & 0o777 == 0o600 and sorted(restore(file, new)) == sorted(names)
     assert {path.name for path in (new / "checkpoints").iterdir()} == {"00000040"}
     for name in names:
         assert (new / name).read_bytes() == (home / name).read_bytes()

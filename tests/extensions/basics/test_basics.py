@@ -31,8 +31,7 @@ def test_held_out_questions_are_never_trained_on_nor_shown(task: str) -> None:
     held_out = asked(HELD_OUT, HELD_OUT_ROUNDS, 8)
     trained = {prompt for number in range(40) for prompt in asked(f"peer {number}", 8, 4)}
     assert not is_held_out(SHOTS_SEED)
-    assert len(held_out) >= 30
-    assert not held_out & trained
+    assert len(held_out) >= 30 and not held_out & trained
     assert all(map(is_held_out_text, held_out))
     assert not any(is_held_out_text(build(task, "few", SHOTS_SEED, index).prompt) for index in range(17))
 

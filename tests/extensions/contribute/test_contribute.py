@@ -157,6 +157,8 @@ def test_a_budget_counts_requests_and_tokens_of_a_minute(tmp_path: Path) -> None
 
 
 def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is_not_begun_anew(tmp_path: Path) -> None:
+    default = ContributeConfig()
+    assert all((default.requests_per_minute, default.tokens_per_minute, default.total_requests, default.total_tokens))
     clock, file = Clock(), tmp_path / "b.json"
     config = ContributeConfig(total_requests=3, total_tokens=100)
     budget = Budget(config, file, clock)
@@ -180,11 +182,6 @@ def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is
         file.write_text(damaged)
         with pytest.raises(UserError, match="is damaged"):
             Budget(config, file, clock)
-
-
-def test_every_budget_has_a_default() -> None:
-    config = ContributeConfig()
-    assert config.requests_per_minute and config.tokens_per_minute and config.total_requests and config.total_tokens
 
 
 def test_the_budget_of_a_minute_is_kept_whatever_a_server_says_that_it_used(tmp_path: Path) -> None:

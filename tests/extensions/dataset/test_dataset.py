@@ -53,8 +53,7 @@ def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: 
     facts = [read(config.model_copy(update={"file": str(tmp_path / f"sums.{end}")})) for end in ("jsonl", "csv")]
     facts.append(read(config.model_copy(update={"file": str(tmp_path / "sums.parquet")})))
     assert facts[0] == facts[1].model_copy(update={"examples": facts[0].examples}) == facts[2]
-    assert facts[0].train + facts[0].held_out == 100
-    assert 2 <= facts[0].held_out <= 25
+    assert facts[0].train + facts[0].held_out == 100 and 2 <= facts[0].held_out <= 25
 
 
 @pytest.mark.slow
@@ -108,8 +107,7 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
     ]
     file.write_text("\n".join(lines))
     facts = read(DatasetConfig(file=str(file)))
-    assert facts.train + facts.held_out == 21
-    assert facts.duplicates == 1
+    assert facts.train + facts.held_out == 21 and facts.duplicates == 1
     once = ("row above 1 MB", "prompt above 16 KB", "answer above 16 KB", "no Unicode text", "no answer", "no prompt")
     assert facts.left_out == {**dict.fromkeys(once, 1), "no JSON object": 2}
     assert (facts.lines["row above 1 MB"], facts.lines["no JSON object"]) == ([22], [26, 27])
@@ -258,8 +256,7 @@ def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) ->
 @pytest.mark.slow
 def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp_path: Path) -> None:
     config = settings(write(tmp_path), verifier="number")
-    assert tasks_of(config) == ("dataset/train",)
-    assert "sums.jsonl: they leave this machine" in leaving(config)
+    assert tasks_of(config) == ("dataset/train",) and "sums.jsonl: they leave this machine" in leaving(config)
     with closing(KIND.start(["dataset/train"], config)) as environment:
         asked = environment.sample(PeerId("peer"), Round(3), 32)
         prompts = environment.prompts(asked)

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector
 
 from lab.benchmarks import fp8_gpu
 from swarm_node.common.errors import UserError
@@ -30,6 +31,7 @@ from tests.fp8_bound import HALF_STEP, assert_alike_in_any_batch, assert_kept_in
 from tests.models import (
     MANY_EOS,
     characters,
+    gradients_of,
     join,
     make_node,
     plain_log_probs,
@@ -81,8 +83,7 @@ def test_a_block_that_is_not_finite_is_nan_throughout(wrong) -> None:
     x = torch.randn(2, 256)
     x[1, 3] = wrong
     found = quantise(x).exact
-    assert found[1, :128].isnan().all()
-    assert torch.equal(found.isnan().sum(1), torch.tensor([0, 128]))
+    assert found[1, :128].isnan().all() and torch.equal(found.isnan().sum(1), torch.tensor([0, 128]))
 
 
 def test_differences_in_the_last_bits_do_not_pass_quantisation() -> None:
@@ -167,8 +168,7 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
     cpu = torch.device("cpu")
     assert kernels.works(REFERENCE, cpu)
     wrong = Kernel("wrong", lambda left, right, dtype: kernels.reference(left, right, dtype) * 1.1)
-    assert not kernels.works(wrong, cpu)
-    assert not kernels.works(kernels.TRITON, cpu)
+    assert not kernels.works(wrong, cpu) and not kernels.works(kernels.TRITON, cpu)
 
 
 # --- one flow --------------------------------------------------------------------------------------------------------
@@ -233,20 +233,17 @@ def test_the_models_own_forward_generates_as_training_computes(family) -> None:
             ids = torch.tensor([prompt + completion])
             generated = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
         plain = policy.forward(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    assert torch.equal(generated, trained)
-    assert not torch.equal(plain, trained)
+    assert torch.equal(generated, trained) and not torch.equal(plain, trained)
 
 
 def test_training_in_fp8_takes_packed_rows_and_follows_the_exact_gradient() -> None:
     def gradient(policy: Policy) -> torch.Tensor:
-        trainer, found = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig()), []
+        trainer = GrpoTrainer(policy, TrainingConfig(max_grad_norm=1e9), GenerationConfig())
         assert trainer.packing is (Packing.NATIVE if policy.precision.plain else Packing.BLOCKS)
-        trainer.optimizer.register_step_pre_hook(
-            lambda *_: found.append(torch.cat([p.grad.flatten() for p in policy.model.parameters()]))
-        )
+        found = gradients_of(trainer)
         texts = [["12", "3456", "7"], ["99", "12", "00"], ["1+1", "5", "abc"]]
         trainer.update([text_group([0.0, 1.0, 0.5], group) for group in texts])
-        return found[0]
+        return parameters_to_vector(found)
 
     ours, exact = gradient(fp8_policy()), gradient(tiny_policy(eos=MANY_EOS))
     assert 0.9 < torch.cosine_similarity(ours, exact, dim=0) < 0.9999

@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from swarm_node import starters
-from tests.commands import ended
+from tests.commands import ended, ended_well
 from tests.hub_stand_in import COMMIT, TOKEN, Hub, hub_on_loopback
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -45,8 +45,7 @@ def logits(name: object) -> list[float]:
 
 def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_path: Path) -> None:
     out = tmp_path / "model"
-    done = ended("model", "export", out, "--home", HOME)
-    assert done.returncode == 0, done.stderr
+    ended_well("model", "export", out, "--home", HOME)
     (checkpoint,) = (HOME / "checkpoints").iterdir()
     names = {file.name for file in out.iterdir()}
     assert {"model.safetensors", "tokenizer.json", "generation_config.json", "README.md"} <= names
@@ -63,15 +62,13 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
 def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> None:
     home = tmp_path / "home"
     lora = ["--model.lora-rank", 4, "--network.no-enabled", "--max-rounds", 2, *FEW]
-    done = ended("run", "--home", home, *lora)
-    assert done.returncode == 0, done.stderr
+    done = ended_well("run", "--home", home, *lora)
     done = ended("model", "export", tmp_path / "adapters", "--home", home)
     assert done.returncode == 0 and "peft.PeftModel.from_pretrained" in done.stdout, done
     assert (tmp_path / "adapters" / "adapter_model.safetensors").exists()
     assert "LoRA adapters of rank 4" in (tmp_path / "adapters" / "README.md").read_text()
     assert "its licence: mit" in (tmp_path / "adapters" / "README.md").read_text()
-    done = ended("model", "export", tmp_path / "merged", "--home", home, "--merge", "--gguf")
-    assert done.returncode == 0, done.stderr
+    done = ended_well("model", "export", tmp_path / "merged", "--home", home, "--merge", "--gguf")
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
     adapted = logits(f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
@@ -85,8 +82,7 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
 def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) -> None:
     with hub_on_loopback() as hub:
         env = environment(hub, tmp_path)
-        done = ended("model", "push", "me/model", "--home", HOME, env=env)
-        assert done.returncode == 0, done.stderr
+        ended_well("model", "push", "me/model", "--home", HOME, env=env)
         assert hub.private == {"me/model": True}
         assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
         (checkpoint,) = (HOME / "checkpoints").iterdir()
@@ -104,8 +100,7 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         env = environment(hub, tmp_path)
         files = [file for file in checkpoint.iterdir() if file.name not in ("state.json", "optimizer.safetensors")]
         hub.files["me/model"] = {file.name: file.read_bytes() for file in files}
-        done = ended(*run, "--model.revision", "v1", "--max-rounds", 1, env=env)
-        assert done.returncode == 0, done.stderr
+        done = ended_well(*run, "--model.revision", "v1", "--max-rounds", 1, env=env)
         assert ("v1", "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         (kept,) = (home / "checkpoints").iterdir()
         assert json.loads((kept / "state.json").read_text())["extra"]["model"]["revision"] == COMMIT
@@ -115,7 +110,7 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)
     assert other.returncode == 2 and f"model.revision {COMMIT!r}" in other.stderr
-    assert ended("model", "export", tmp_path / "out", "--home", home).returncode == 0
+    ended_well("model", "export", tmp_path / "out", "--home", home)
     assert f"base model: me/model at {COMMIT}" in (tmp_path / "out" / "README.md").read_text()
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from swarm_node.extensions.page.app import answer
 from swarm_node.extensions.page.metrics import exposition
-from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.node import NodeWatch, SamplesWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.rollouts import SamplesWatch
 from swarm_node.extensions.page.start import token_of
 from tests.extensions.page.conftest import read_all
 from tests.runs import line, round_done, sampled

@@ -11,10 +11,8 @@ import pytest
 from swarm_node.extensions.page import tail as tail_module
 from swarm_node.extensions.page.app import routes
 from swarm_node.extensions.page.history import History
-from swarm_node.extensions.page.news import KEPT, News
-from swarm_node.extensions.page.node import NodeWatch
+from swarm_node.extensions.page.node import KEPT, News, NodeWatch, SamplesWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.rollouts import SamplesWatch
 from swarm_node.extensions.page.tail import Tail
 from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done, sampled
@@ -42,8 +40,7 @@ def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> No
     assert tail.read() == ([{"a": 3}], False)
     (tmp_path / "other").write_text('{"a": 4}\n{"a": 5}\n')
     (tmp_path / "other").replace(path)
-    assert tail.read() == ([{"a": 4}, {"a": 5}], False)
-    assert tail.restarts == 2
+    assert tail.read() == ([{"a": 4}, {"a": 5}], False) and tail.restarts == 2
 
 
 def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp_path: Path) -> None:
@@ -80,30 +77,23 @@ def test_a_history_of_100_000_rounds_has_bounded_points_that_are_means() -> None
     for number in range(100_000):
         history.add(number, {"reward": float(number)})
     columns = history.columns()
-    assert columns["width"] == 1024
-    assert len(columns["rounds"]) <= 100
+    assert columns["width"] == 1024 and len(columns["rounds"]) <= 100
     assert columns["series"]["reward"][0] == pytest.approx(511.5)
 
 
-def test_figures_that_come_later_leave_the_points_before_empty() -> None:
-    history = History(most=4)
-    history.add(0, {"a": 1.0})
-    history.add(1, {"b": 2.0})
-    assert history.columns()["series"] == {"a": [1.0, None], "b": [None, 2.0]}
-
-
-def test_a_node_that_goes_on_from_a_checkpoint_overwrites_what_it_did_after() -> None:
-    history = History(100)
-    for number, value in [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)]:
-        history.add(number, {"a": value})
-    assert history.columns() == {"width": 1, "rounds": [0, 1], "series": {"a": [0.0, 4.0]}}
-
-
-def test_the_last_rounds_are_kept_as_they_were() -> None:
-    history = History(3, widens=False)
-    for number in range(5):
-        history.add(number, {"a": float(number)})
-    assert history.columns() == {"width": 1, "rounds": [2, 3, 4], "series": {"a": [2.0, 3.0, 4.0]}}
+@pytest.mark.parametrize(
+    ("history", "added", "rounds", "series"),
+    [
+        (History(4), [(0, {"a": 1.0}), (1, {"b": 2.0})], [0, 1], {"a": [1.0, None], "b": [None, 2.0]}),
+        (History(100), [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)], [0, 1], {"a": [0.0, 4.0]}),
+        (History(3, widens=False), [(n, float(n)) for n in range(5)], [2, 3, 4], {"a": [2.0, 3.0, 4.0]}),
+    ],
+    ids=["what comes later is empty before", "a node that goes on overwrites", "the last rounds as they were"],
+)
+def test_a_history_has_a_column_for_each_figure(history: History, added: Any, rounds: Any, series: Any) -> None:
+    for number, value in added:
+        history.add(number, value if isinstance(value, dict) else {"a": value})
+    assert history.columns() == {"width": 1, "rounds": rounds, "series": series}
 
 
 def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
@@ -115,8 +105,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
     assert news.after(3) is None
     behind = news.serial
     news.anew()
-    assert news.after(behind) is None
-    assert news.after(news.serial) == []
+    assert news.after(behind) is None and news.after(news.serial) == []
     assert news.after(news.serial + 5) is None  # of a page that ran before this one
 
 
@@ -156,8 +145,7 @@ def test_rounds_that_come_are_news(tmp_path: Path) -> None:
         file.write(line({"event": "Warned", "time": 1.0, "text": "look"}))
     read_all(watched)
     (_, first), (_, second) = watched.news.after(serial) or []
-    assert first["round"][0] == 1
-    assert first["authors"] == {"eve": {"scored": 2, "informative": 1}}
+    assert first["round"][0] == 1 and first["authors"] == {"eve": {"scored": 2, "informative": 1}}
     assert second["line"] == {"time": 1.0, "level": "warning", "text": "look"}
 
 
@@ -170,8 +158,7 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
     newer.replace(older)
     newer.write_text(line(sampled("gcd/easy", 2)))
     samples.read()
-    assert [each["round"] for each in samples.last()] == [2, 1, 0]
-    assert samples.number == 3
+    assert [each["round"] for each in samples.last()] == [2, 1, 0] and samples.number == 3
 
 
 def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:

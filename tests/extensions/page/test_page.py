@@ -29,8 +29,7 @@ def test_the_flag_alone_has_the_usual_address() -> None:
         return section_of(from_command_line(kind, words, "swarm-node"), ObservedConfig).listen
 
     for kind in (NodeConfig, BootstrapConfig):
-        assert listen(kind) == ""
-        assert listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
+        assert listen(kind) == "" and listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
         assert listen(kind, "--page", "--swarm", "ours") == LISTEN
         assert listen(kind, "--page", "[::1]:80", "--swarm", "ours") == "[::1]:80"
         assert listen(kind, "--page=0.0.0.0:8080") == "0.0.0.0:8080"
@@ -41,8 +40,7 @@ def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
     words = ("page", tmp_path, "--listen", "127.0.0.1:0", "--with-parent")
     with killed_in_the_end(started(*words, stdin=subprocess.PIPE)) as process:
         read_until(process, "page: http://127.0.0.1:")
-        assert psutil.Process(process.pid).nice() >= 10
-        assert process.stdin is not None
+        assert psutil.Process(process.pid).nice() >= 10 and process.stdin is not None
         process.stdin.close()  # as the system does when a process is killed
         assert process.wait(PATIENCE) == 0
 

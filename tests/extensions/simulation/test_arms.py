@@ -18,8 +18,7 @@ from tests.commands import resolve
 
 
 def test_an_arm_is_local_slash_external():
-    assert parse_arm("6/2") == Arm(6, 2)
-    assert str(Arm(6, 2)) == "6/2"
+    assert parse_arm("6/2") == Arm(6, 2) and str(Arm(6, 2)) == "6/2"
     assert parse_arm("8/0:dapo:all") == parse_arm("8/0:all:dapo:all") == Arm(8, 0, ("all", "dapo"))
     assert str(Arm(8, 0, ("all", "dapo"))) == "8/0:all:dapo"
 
@@ -55,8 +54,7 @@ def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):
 
 def test_cells_have_different_file_names(configure):
     stems = [cell.file_stem for cell in all_cells(configure(arms=("1/11", "11/1", "1/1"), seeds=12))]
-    assert len(set(stems)) == len(stems) == 36
-    assert not any("/" in stem for stem in stems)
+    assert len(set(stems)) == len(stems) == 36 and not any("/" in stem for stem in stems)
 
 
 def test_nodes_are_alike_unless_told_otherwise(configure):

@@ -37,7 +37,7 @@ def test_in_a_round_every_node_produces_before_any_consumes(fakes, configure):
     config = configure(rounds=1)
     population, rounds = play(fakes, config)
     assert [node.log for node in population.nodes.values()] == [["produce 0", "consume 0"]] * 3
-    assert rounds[0].external_groups == 2  # each consumes the two others of the same round, whatever the order
+    assert rounds[0].metrics["external_informative"] == 2  # each consumes the others of the round, in any order
 
 
 def test_the_dead_leave_and_late_nodes_start_as_everybody_did(fakes, configure):
@@ -46,7 +46,7 @@ def test_the_dead_leave_and_late_nodes_start_as_everybody_did(fakes, configure):
     assert population.nodes[1].log[-1] == "consume 1" and population.nodes[2].log[0] == "produce 3"
     assert [done.nodes for done in rounds] == [2, 2, 1, 2, 2]
     assert rounds[2].node_rewards[1] is None and rounds[3].node_rewards[2] == pytest.approx(0.9)
-    assert [done.external_groups for done in rounds] == [1, 1, 0, 1, 1]
+    assert [done.metrics["external_informative"] for done in rounds] == [1, 1, 0, 1, 1]
 
 
 def test_a_slow_node_stays_a_member_but_skips_rounds_which_earn_nothing(fakes, configure):

@@ -10,7 +10,7 @@ from swarm_node.extensions.simulation.participation import APART, DynamicSamplin
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig
-from tests.models import make_node, model_of, text_group, weights_of
+from tests.models import make_node, text_group, weights_of
 
 
 def reports_of(member, rounds: int = 8):
@@ -35,7 +35,7 @@ def test_without_staleness_it_is_the_node_itself() -> None:
     plain, lagged = make_node(external=0), make_node(external=0)
     expected, reports = reports_of(plain), reports_of(LaggedNode(lagged, lambda updates: updates + 1))
     assert [r.step for r in reports] == [r.step for r in expected]
-    assert all(map(torch.equal, weights_of(model_of(plain)), weights_of(model_of(lagged))))
+    assert all(map(torch.equal, weights_of(plain), weights_of(lagged)))
 
 
 class Asking:

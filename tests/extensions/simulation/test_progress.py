@@ -16,9 +16,7 @@ class Clock:
 def done(number, **changes):
     return CellRound(
         arm="8/0", seed=0, round=number, nodes=2, reward=4.5, node_rewards=(4.5, 4.5), reward_by_task={},
-        informative_share=0.5, external_groups=0.0, rollouts=144, generated_tokens=0, trained_tokens=0, mean_length=0.0,
-        ended_share=1.0, entropy=0.0, grad_norm=0.0, clip_fraction=0.0, skipped={}, rejected={}, seconds={"round": 2.0},
-        **changes,
+        skipped={}, rejected={}, seconds={"round": 2.0}, metrics={"rollouts": 144}, **changes,
     )  # fmt: skip
 
 
@@ -51,7 +49,6 @@ def test_a_cell_has_a_line_per_tenth_and_one_for_each_evaluation():
         terminal.take(done(number, accuracy=({"gcd/tiny": 0.25}, None) if number == 50 else ()))
     terminal.take(CellFinished("8/0", 0, 450.0))
     lines = file.getvalue().splitlines()
-    assert len(lines) == 13
-    assert lines[1] == "8/0 seed 0  round 10/100  reward 0.500  72 rollouts/s  left 0:00"
+    assert len(lines) == 13 and lines[1] == "8/0 seed 0  round 10/100  reward 0.500  72 rollouts/s  left 0:00"
     assert "round 51/100  reward 0.500  held out 0.250" in lines[6]
     assert lines[-1] == "8/0 seed 0  done  cumulative reward 450.0"

@@ -22,13 +22,9 @@ def test_t_quantiles_are_those_of_a_printed_table(degrees, quantile):
     assert t_975(degrees) == pytest.approx(quantile, abs=6e-5)
 
 
-def test_the_interval_of_three_seeds_by_hand():
+def test_the_interval_of_three_seeds_by_hand_and_one_seed_has_none():
     # mean 10, deviations -2, 0, 2: standard deviation 2, over the root of 3, times 4.3027
-    assert ci95([8.0, 10.0, 12.0]) == pytest.approx(4.968, abs=1e-3)
-
-
-def test_one_seed_has_no_interval():
-    assert ci95([5.0]) is None
+    assert ci95([8.0, 10.0, 12.0]) == pytest.approx(4.968, abs=1e-3) and ci95([5.0]) is None
 
 
 def record(fakes, config, arm, seed, rewards, **changes):

@@ -13,9 +13,16 @@ from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.dataset.environment import SplitEnvironment
 from swarm_node.extensions.dataset.questions import TRAIN
-from swarm_node.extensions.taskset.alone import AloneScoring
 from swarm_node.extensions.taskset.compile import compiled
-from swarm_node.extensions.taskset.environment import NAME, SOURCE, Facts, TasksetEnvironment, compare, compare_scores
+from swarm_node.extensions.taskset.environment import (
+    NAME,
+    SOURCE,
+    AloneScoring,
+    Facts,
+    TasksetEnvironment,
+    compare,
+    compare_scores,
+)
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules

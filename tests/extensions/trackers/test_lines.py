@@ -13,7 +13,7 @@ from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.extensions.trackers.trackers import RESUMED
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.telemetry.events import RoundDone, RunStarted
-from swarm_node.telemetry.lines import PIECE, Lines
+from swarm_node.telemetry.jsonlines import PIECE, Lines
 from swarm_node.telemetry.samples import SampleRing, sample_of
 from tests.core.telemetry.test_jsonlines import FillingDisk
 from tests.extensions.trackers.test_trackers import Keeping

@@ -89,8 +89,7 @@ def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -
     assert isinstance(free, GeneratedGroup)
     stop = next(one.text[1:3] for one in free.completions if len(one.text) > 3)
     (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
-    assert isinstance(group, GeneratedGroup)
-    assert not any(stop in one.text for one in group.completions)
+    assert isinstance(group, GeneratedGroup) and not any(stop in one.text for one in group.completions)
     cut = [(one, policy.decode([list(t.ids)])[0]) for one, t in zip(group.completions, group.tokens, strict=True)]
     assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
 

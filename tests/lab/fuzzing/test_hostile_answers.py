@@ -27,8 +27,7 @@ def test_the_corpus_has_more_than_a_hundred_answers() -> None:
 @pytest.mark.slow
 def test_nothing_hostile_is_rewarded_or_leaves_a_trace() -> None:
     results = hostile.run([*EXECUTE, *PLAIN], only=7)
-    assert hostile.summary(results)["broken"] == {}
-    assert hostile.summary(results)["forged"] == {}
+    assert hostile.summary(results)["broken"] == {} and hostile.summary(results)["forged"] == {}
     assert all(tally.answers == 42 for by_mode in results.values() for tally in by_mode.values())
 
 

@@ -15,4 +15,4 @@ def test_a_small_swarm_gets_what_it_wants_within_its_bytes_and_forgets_the_dead(
     assert steady["age_in_rounds"]["p50"] < 2
     assert 0 < result["stale_entries_by_round"]["0"] < 0.5
     assert list(result["stale_entries_by_round"].values())[-1] == 0
-    assert result["newcomers"]["without_any_group"] == 0
+    assert result["churned"]["groups_per_want"] > 0.8, "newcomers, a fourth of all, get theirs"

@@ -1,22 +1,23 @@
 """What an engine is: a class without arguments that is registered as an entry point of the group `swarm_node.engines`.
 Its name is what `--engine` takes."""
 
-import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from swarm_node.common import plugins
-from swarm_node.common.children import ending, usable_cores, without_secrets
+from swarm_node.common.channel import BrokenFrame, Channel, Failed
+from swarm_node.common.children import ending, start, usable_cores, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.events import CellRound
-from swarm_node.extensions.simulation.memory_use import family_cpu, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
 if TYPE_CHECKING:
@@ -38,19 +39,31 @@ class Run:
         return family_mb()
 
     def close(self) -> None:
-        """Ends all that still runs."""
         self._population.close()
 
 
 class Worker:
     """A worker process at its cell."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", order: worker_messages.Order) -> None:
-        self._process, self._order = process, order
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str], order: worker_messages.Order
+    ) -> None:
+        """`log` takes what it prints."""
+        self._order = order
+        self._process, self._connection = start(command, log, environment)
 
     def messages(self) -> Iterator[worker_messages.FromWorker]:
-        """Gives it its order, and waits for what it says, until it ends."""
-        return worker_messages.said_by(self._process, self._order)
+        """Gives it its order, and yields what it says, until it ends."""
+        talk = worker_messages.WORKER
+        with self._connection as connection:
+            channel = Channel(connection, connection, talk.up, talk.down)
+            with suppress(OSError, ValueError):  # it died at once, or was killed
+                channel.send(self._order)
+            try:
+                while (message := channel.receive()) is not None:
+                    yield message
+            except BrokenFrame as error:
+                yield Failed(f"the worker sent nonsense: {error}", by_user=False)
 
     def last_words(self) -> str:
         """How it ended, if its last message does not say so."""
@@ -59,7 +72,7 @@ class Worker:
 
     def kill(self) -> None:
         """Ends its process group, also after a normal end, so that nothing that a worker started outlives it."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
@@ -89,18 +102,36 @@ class Engine:
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
     def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
-        """What starts a worker for a cell. `command` is that of a process, and `log` names the file for its stderr."""
+        """What starts a worker for a cell. `command` is that of a process, and `log` names the file for its output."""
         environment = without_secrets(worker_messages.node_environment(config))
-
-        def launch(cell: Cell) -> Worker:
-            with log(cell).open("wb") as stderr:
-                process = worker_messages.spawned(command, stderr, environment)
-            return Worker(process, worker_messages.write_order(config, cell))
-
-        return launch
+        return lambda cell: Worker(command, log(cell), environment, worker_messages.write_order(config, cell))
 
 
 def engine_of(config: SimulationConfig) -> Engine:
     """The engine that the configuration names. UserError where no package registers it."""
     engine: Engine = plugins.load("engines", config.engine)()
     return engine
+
+
+def family(pid: int | None = None) -> list[psutil.Process]:
+    """A process, this one by default, and its living descendants, such as scoring processes."""
+    with suppress(psutil.Error):
+        head = psutil.Process(pid or os.getpid())
+        return [head, *head.children(recursive=True)]
+    return []
+
+
+def family_mb(pid: int | None = None) -> float:
+    """Their resident memory, in MB."""
+    return round(sum(_measured(pid, lambda process: process.memory_info().rss)) / 1e6, 1)
+
+
+def family_cpu() -> float:
+    """CPU seconds of this process and its descendants."""
+    return sum(_measured(None, lambda process: sum(process.cpu_times()[:2])))
+
+
+def _measured(pid: int | None, measure: Callable[[psutil.Process], float]) -> Iterator[float]:
+    for process in family(pid):
+        with suppress(psutil.Error):  # ended meanwhile
+            yield measure(process)

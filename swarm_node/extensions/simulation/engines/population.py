@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from protocol.messages import Question
@@ -14,18 +15,21 @@ from swarm_node.environments.registry import build_environment, by_kind, right_a
 from swarm_node.extensions.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
-from swarm_node.extensions.simulation.held_out import ask
 from swarm_node.extensions.simulation.participation import DynamicSampling, LaggedNode
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node.episodes import complete, scores
 from swarm_node.node.learner import build_node
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN
-from swarm_node.rollouts.interfaces import Environment, Participant
+from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.interfaces import Environment, Generator, Participant
 from swarm_node.settings import LearningConfig
+
+BATCH = 64  # prompts decoded together
 
 
 class LivePopulation:
@@ -102,7 +106,6 @@ class LivePopulation:
         return exam
 
     def close(self) -> None:
-        """Ends what all nodes share."""
         self._asking.close()
         for environment in self._environments.values():
             environment.close()
@@ -112,3 +115,24 @@ class LivePopulation:
         if tasks not in self._environments:
             self._environments[tasks] = build_environment(own)
         return self._environments[tasks]
+
+
+def ask(
+    generator: Generator, environment: Environment, questions: Sequence[Question], samples: int, stream: str
+) -> dict[str, float]:
+    """Mean reward of a completion by task, of `samples` completions of each question. Questions that could not be
+    asked, completed or scored do not count. `stream` names the random numbers, by a name of its own: asking changes
+    nothing in a run."""
+    prompts = environment.prompts(questions)
+    asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
+    written = []
+    for start in range(0, len(asked), BATCH):
+        part = asked[start : start + BATCH]
+        groups = complete(environment, generator, part, samples, f"{stream}/{start}")
+        written += [(q, group) for (q, _), group in zip(part, groups, strict=True) if not isinstance(group, Skipped)]
+    scored = scores(environment, [(q, group.completions) for q, group in written])
+    rewards: dict[str, list[float]] = {}
+    for (question, _), earned in zip(written, scored, strict=True):
+        if not isinstance(earned, Skipped):
+            rewards.setdefault(f"{question.dataset}/{question.config_id}", []).append(fmean(earned))
+    return {task: fmean(values) for task, values in sorted(rewards.items())}

@@ -19,15 +19,14 @@ from pathlib import Path
 
 import msgspec
 
-from swarm_node.common import private
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import open_to_write
 from swarm_node.extensions.simulation.arms import Cell, identity, node_config
 from swarm_node.extensions.simulation.cell import summary
-from swarm_node.extensions.simulation.engines.engine import Engine, Run
+from swarm_node.extensions.simulation.engines.engine import Engine, Run, family, family_mb
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.faults import Schedule
-from swarm_node.extensions.simulation.memory_use import family, family_mb
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.groups import RoundReport
@@ -66,7 +65,6 @@ class ProcessEngine(Engine):
         return config.nodes
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
-        """Its nodes are processes."""
         return RealRun(config, cell)
 
 
@@ -202,7 +200,7 @@ class RealRun(Run):
         node.home.mkdir(parents=True, exist_ok=True)
         (node.home / "identity.key").write_bytes(identity(self._config.seed, node.index).key_bytes())
         (node.home / "identity.key").chmod(0o600)
-        with private.open_to_write(node.home / "node.toml") as file:
+        with open_to_write(node.home / "node.toml") as file:
             file.write(as_toml(self._node_config(node)).encode())
         node.member = Process(node.home, "run", str(node.home / "node.toml"))
         self._members.append(node.member)

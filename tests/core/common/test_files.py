@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.common.files import write_bytes
-from swarm_node.common.private import keep_private, open_to_write, read_plain
+from swarm_node.common.files import keep_private, open_to_write, read_plain, write_bytes
 
 
 def mode(path: Path) -> int:
@@ -20,8 +19,7 @@ def test_a_new_file_and_one_that_others_could_read_are_for_the_user_alone(tmp_pa
     for name in ("new", "old"):
         with open_to_write(tmp_path / name) as file:
             file.write(b"y")
-        assert mode(tmp_path / name) == 0o600
-        assert (tmp_path / name).read_bytes() == b"y"
+        assert mode(tmp_path / name) == 0o600 and (tmp_path / name).read_bytes() == b"y"
 
 
 def test_a_link_is_not_followed_for_writing(tmp_path):
@@ -31,8 +29,7 @@ def test_a_link_is_not_followed_for_writing(tmp_path):
         open_to_write(tmp_path / "link")
     (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "precious")
     write_bytes(tmp_path / "file", b"new")
-    assert (tmp_path / "precious").read_text() == "mine"
-    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "precious").read_text() == "mine" and (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_nobody_waits_for_a_pipe(tmp_path):
@@ -54,5 +51,4 @@ def test_a_folder_is_closed_to_others_at_any_depth_and_links_in_it_are_left(tmp_
     outside.chmod(0o644)
     keep_private(home)
     assert [mode(path) for path in (home, home / "a", home / "a" / "b")] == [0o700] * 3
-    assert mode(home / "a" / "b" / "file") == 0o600
-    assert mode(outside) == 0o644
+    assert mode(home / "a" / "b" / "file") == 0o600 and mode(outside) == 0o644
