@@ -152,9 +152,7 @@ def main() -> None:
             result[f"{name}, {len(hostile)}"] = asyncio.run(measured(start, honest, hostile, friends, options.joins))
             print(result, flush=True)
     rows = [[name, *(f"{value:.3g}" for value in each)] for name, each in result.items() if isinstance(each, list)]
-    command.show(
-        ["way, hostile", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows
-    )
+    command.show(["", "joined", "p50", "worst", "honest", "bytes a minute of a node", "bytes at the victim"], rows)
     command.finish(options, result)
 
 
