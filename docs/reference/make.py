@@ -20,9 +20,8 @@ from pydantic.fields import FieldInfo
 
 from swarm_node.extensions.page.settings import PageConfig
 from swarm_node.extensions.simulation import events as simulated
-from swarm_node.extensions.simulation.learned import HeldOut
 from swarm_node.extensions.simulation.plot_command import PlotConfig
-from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, Report
+from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, HeldOut, Report
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections

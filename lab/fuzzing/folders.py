@@ -41,7 +41,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.backup import backup
 from swarm_node.extensions.hub import card
 from swarm_node.extensions.page import app as page_app
-from swarm_node.extensions.page.acting import ACT
+from swarm_node.extensions.page.asking import ACT
 from swarm_node.extensions.page.guard import Guard
 from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch

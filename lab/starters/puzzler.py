@@ -22,7 +22,7 @@ from lab.starters import tokens
 from lab.starters.card import puzzler_card
 from lab.starters.make import Shape, new_model, show
 from lab.starters.teaching import Example, Schedule, teach
-from swarm_node.extensions.temporal_clue import scoring, text
+from swarm_node.extensions.temporal_clue import puzzle_file, text
 from swarm_node.extensions.temporal_clue.generate import Puzzle, generate
 from swarm_node.extensions.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
 from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS
@@ -120,7 +120,7 @@ def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = T
     out = model.generate(**batch, **how, max_new_tokens=NEW_TOKENS)
     answers = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
     return [
-        scoring.score(answer, text.key(puzzle), puzzle.setting.names)
+        puzzle_file.score(answer, text.key(puzzle), puzzle.setting.names)
         for answer, puzzle in zip(answers, puzzles, strict=True)
     ]
 

@@ -5,6 +5,8 @@ folder can be wrong but not dangerous.
 """
 
 import json
+import mmap
+import os
 import warnings
 from functools import partial
 from importlib.util import find_spec
@@ -14,11 +16,12 @@ from typing import Any
 from warnings import filterwarnings
 
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
-from swarm_node.policy import base, named, soundness
+from swarm_node.policy import named, soundness
 from swarm_node.policy.device import attempt, keep_nothing_back
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
@@ -97,7 +100,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
     if frozen and isinstance(source, Path) and source.parent == named.cache():
-        base.share(model, source)
+        _share_base(model, source)
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
@@ -188,3 +191,47 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
+
+
+def _share_base(model: nn.Module, place: Path) -> None:
+    """Takes the weights that nobody trains, in float32, from a file beside the folder of a known model, which has them
+    in bfloat16: all nodes of a machine map it, and hold one copy. One process writes it first, where it is missing or
+    has other weights, bit for bit. Where that fails the model keeps its own, and a line says so."""
+    weights, file = list(model.parameters()), place.with_name(f"{place.name}.float32")
+    try:
+        if not _taken(weights, file):
+            with named.alone(place):
+                if not _taken(weights, file):  # another process may have written it meanwhile
+                    _write(weights, file)
+                    _taken(weights, file)
+    except OSError as error:
+        named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
+
+
+def _taken(weights: list[nn.Parameter], file: Path) -> bool:
+    """Whether the file has all weights. Those that it has are taken from it, as mapped memory. A change to one of them
+    would be this process's own, in a page that is copied for it."""
+    sizes = [weight.numel() for weight in weights]
+    if not file.exists() or file.stat().st_size != 4 * sum(sizes):
+        return False
+    with file.open("rb") as opened:
+        memory = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+    whole = True
+    for weight, flat in zip(weights, torch.split(torch.frombuffer(memory, dtype=torch.float32), sizes), strict=True):
+        mapped = flat.view_as(weight)
+        if same := torch.equal(weight.detach().view(torch.int32), mapped.view(torch.int32)):
+            weight.data = mapped
+        whole &= same
+    return whole
+
+
+def _write(weights: list[nn.Parameter], file: Path) -> None:
+    """The file appears whole, or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with part.open("wb") as opened:
+            for weight in weights:
+                opened.write(weight.detach().numpy().data)
+        os.replace(part, file)
+    finally:
+        part.unlink(missing_ok=True)

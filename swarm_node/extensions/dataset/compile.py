@@ -12,7 +12,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import elsewhere, forms, questions, reading
+from swarm_node.extensions.dataset import elsewhere, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
@@ -63,11 +63,11 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     """With the verifier for the form of the answers. Rows without an answer in that form are left out."""
-    form = made.form = forms.form_of([each.answer for each in made.kept])
-    for each in [each for each in made.kept if form and not forms.final(form, each.answer)]:
-        made.leave_out(f"no answer {forms.MARKS[form]}", each.line)
-    made.kept = [each for each in made.kept if not form or forms.final(form, each.answer)]
-    return config.model_copy(update={"verifier": forms.verifier_of(form, [each.answer for each in made.kept])})
+    form = made.form = questions.form_of([each.answer for each in made.kept])
+    for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
+        made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
+    made.kept = [each for each in made.kept if not form or questions.final(form, each.answer)]
+    return config.model_copy(update={"verifier": questions.verifier_of(form, [each.answer for each in made.kept])})
 
 
 def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from swarm_node.environments.kinds import EVALUATION, Asking, EnvironmentKind
 from swarm_node.environments.rewards import DIGITS, RewardRule
 from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
 from swarm_node.extensions.dataset import elsewhere
-from swarm_node.extensions.dataset.forms import MARKS
-from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN
+from swarm_node.extensions.dataset.questions import HELD_OUT, MARKS, TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Scoring, ScoringClient, ScoringPool, slow_workers

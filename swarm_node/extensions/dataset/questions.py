@@ -7,13 +7,14 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swarm_node.common.errors import UserError, printable
+from swarm_node.environments.scored import FORMS
 from swarm_node.extensions.dataset.bounds import Row
-from swarm_node.extensions.dataset.forms import ANSWERS, PROMPTS, recognised
+from swarm_node.extensions.dataset.verifiers import NUMBERS
 from swarm_node.settings.options import meant
 
 MAX_PROMPT_CHARS = 16 * 1024
@@ -25,6 +26,9 @@ SHOWN_LINES = 5  # of the rows that are left out for a reason
 TRAIN, HELD_OUT = "train", "held_out"
 BRACES = re.compile(r"\{(\w+)\}")  # of a template
 SHARED_WORDS = 8  # a run of so many words that two questions share says that one was made of the other
+PROMPTS = ("prompt", "question", "problem", "messages")  # the first that a file has
+ANSWERS = ("answer", "solution")  # none of them beside messages: the last turn is the answer
+MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}  # the form of an answer, and how it is called
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
@@ -53,7 +57,7 @@ class Questions:
     duplicates: int = 0
     prompt: str = ""  # column
     answer: str = ""  # column; "" where the last of the messages is the answer
-    form: str = ""  # of the answers that the verifier `auto` found, of `forms.MARKS`
+    form: str = ""  # of the answers that the verifier `auto` found, of `MARKS`
 
     def leave_out(self, reason: str, line: int) -> None:
         """Counts a row."""
@@ -215,3 +219,26 @@ def share(prompt: str) -> float:
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def recognised(names: Collection[str], prompt: str, answer: str) -> tuple[str, str]:
+    """The columns of question and answer, those that are given as they are; "" for what the file has not."""
+    asked = prompt or next((name for name in PROMPTS if name in names), "")
+    return asked, answer or next((name for name in ANSWERS if name in names and name != asked), "")
+
+
+def form_of(answers: Sequence[Any]) -> str:
+    """How most of the answers mark the final one, as GSM8K and MATH do; "" where they do not."""
+    return next((form for form in MARKS if 2 * sum(bool(final(form, each)) for each in answers) > len(answers)), "")
+
+
+def final(form: str, answer: Any) -> str:
+    """The answer at the mark of a solution; "" where there is none."""
+    return FORMS[form].read(answer).strip() if isinstance(answer, str) else ""
+
+
+def verifier_of(form: str, answers: Sequence[Any]) -> str:
+    """The verifier for answers of this form: a choice by the rows alone, so that all who have them make the same."""
+    if form and all(NUMBERS.fullmatch(final(form, each).strip("$%. ")) for each in answers):
+        return "number"
+    return "math" if form == "boxed" else "exact"

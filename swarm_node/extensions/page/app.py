@@ -1,23 +1,25 @@
 """The routes of a page. All but one are read-only; what is not named here does not exist."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from swarm_node.extensions.page.acting import route
+from swarm_node.extensions.page.asking import route
 from swarm_node.extensions.page.metrics import CONTENT_TYPE, exposition
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
-from swarm_node.extensions.page.stream import Stream
 
 MOST_VIEWERS = 100
+HEARTBEAT = 15.0  # seconds after which something is said, so that a dead connection is found
+RETRY = "retry: 3000\n\n"  # milliseconds until a browser comes back
 LATER = {"retry-after": "30"}
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -78,3 +80,46 @@ def answer(content: Mapping[str, Any]) -> Response:
     """JSON, whatever text of strangers is in it: `<` never stands in what is sent."""
     text = json.dumps(content, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return Response(text, media_type="application/json")
+
+
+class Stream(StreamingResponse):
+    """News as server-sent events for one viewer, as long as it stays. One that does not read holds up nobody: each asks
+    for what it has not had yet."""
+
+    def __init__(self, page: Page, serial: int) -> None:
+        super().__init__(events(page, serial), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._page.viewers += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._page.viewers -= 1
+
+
+async def events(page: Page, serial: int) -> AsyncIterator[str]:
+    """What a viewer has not had yet that knows everything up to `serial`."""
+    answer = samples = -1  # numbers of those that were sent last
+    yield RETRY
+    while not page.closing:
+        page.asking.want()
+        if not page.loading:
+            news = page.node.news.after(serial)
+            serial = page.node.news.serial
+            if news is None:
+                yield _event("anew", {})
+            for _, piece in news or ():
+                yield _event("news", piece)
+            if page.asking.number != answer:
+                answer = page.asking.number
+                yield _event("status", page.asking.answer)
+            if page.samples.number != samples:
+                samples = page.samples.number
+                yield _event("samples", {"number": samples})
+        if not await page.change(HEARTBEAT):
+            yield ": still here\n\n"
+
+
+def _event(name: str, content: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"

@@ -61,8 +61,8 @@ def _without_secrets(argv: list[str]) -> None:
 
 
 async def _show(config: PageConfig, home: Path) -> None:
-    from swarm_node.extensions.page.acting import ACT, with_pause
     from swarm_node.extensions.page.app import routes, static_files
+    from swarm_node.extensions.page.asking import ACT, with_pause
     from swarm_node.extensions.page.guard import Guard
     from swarm_node.extensions.page.page import Page
     from swarm_node.extensions.page.public import FREE, PublicView

@@ -216,7 +216,7 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
 
 
 def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
-    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: 0.0)
+    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own: 0.0)
     writer, reader = writer_and_reader(external=3, defence=("length",))
     writer.produce(Round(0))
     batch = reader.select(reader.produce(Round(0)))
@@ -228,7 +228,7 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
 def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_questions_too(monkeypatch) -> None:
     """Answers of another kind of task look like none of a specialist's own: `ngrams` refused 190 groups of 205."""
     compared = []
-    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own, factor: compared.append(own) or 99.0)
+    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own: compared.append(own) or 99.0)
     writer, reader = writer_and_reader(external=3, defence=("length", "rescue"))
     for now in range(2):
         writer.produce(Round(now))

@@ -87,7 +87,7 @@ def test_where_there_is_no_room_each_node_has_its_own_and_says_so(file, monkeypa
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("swarm_node.policy.base.os.replace", full)
+    monkeypatch.setattr("swarm_node.policy.loading.os.replace", full)
     assert any(bool(weight.any()) for weight in weights_of(load().model))
     assert "No space left" in capsys.readouterr().err
     assert not file.exists() and not list(file.parent.glob("*.part"))

@@ -17,9 +17,8 @@ from protocol.messages import Episode, PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
-from swarm_node.extensions.contribute.session import Contributor
 from swarm_node.extensions.contribute.settings import ContributeConfig
-from swarm_node.extensions.contribute.start import take_key
+from swarm_node.extensions.contribute.start import Contributor, take_key
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped

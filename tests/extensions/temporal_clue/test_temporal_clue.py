@@ -19,7 +19,7 @@ from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.extensions.temporal_clue import clues as c
-from swarm_node.extensions.temporal_clue import make, scoring, text
+from swarm_node.extensions.temporal_clue import make, puzzle_file, text
 from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND
 from swarm_node.extensions.temporal_clue.generate import generate
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
@@ -156,7 +156,7 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
     ],
 )
 def test_what_an_answer_is_worth(answer: str, share: float) -> None:
-    assert scoring.score(answer, KEY, OPTIONS) == share
+    assert puzzle_file.score(answer, KEY, OPTIONS) == share
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_shuffled_answers_score_what_chance_gives() -> None:
         puzzle = generate("tiny", 4, index)
         names = (puzzle.setting.suspects, puzzle.setting.weapons, puzzle.setting.rooms)
         guess = dict(zip("ABC", map(rng.choice, names), strict=True))
-        shares.append(scoring.score(answers(guess), text.key(puzzle), puzzle.setting.names))
+        shares.append(puzzle_file.score(answers(guess), text.key(puzzle), puzzle.setting.names))
     assert sum(shares) / len(shares) == pytest.approx(0.5, abs=0.085)  # four standard errors
 
 
