@@ -11,7 +11,7 @@ sharing      equal_price (against the strongest lone learners), samplers (what c
              candidates
 learning     staleness (old text), first_minutes (when a real model has learned each task of basics), real_swarm (who
              learns from whom)
-figures      scale (10,000 nodes), joining (by a card; a new card at all)
+figures      scale (10,000 nodes), joining (by a card; a new card at all), providers (a DHT beside gossip)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour); both
              use attackers and churn
 for the node catalogue_survey, which makes the catalogue of reasoning-gym

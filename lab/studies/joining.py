@@ -34,7 +34,7 @@ def main() -> None:
         for home in homes:
             home.mkdir()
             began, config = time.monotonic(), plain.model_copy(update={"peers": peers})
-            cards = ask_for_cards(plain, peers, network_of(card), bool) if peers else chain[:1]
+            cards = ask_for_cards(plain, peers, network_of(card), bool, lambda _: b"") if peers else chain[:1]
             keep_cards(home / CARDS_FILE, cards, time.time())
             node = RemoteNetwork(Identity.create(), home, config, rules, 0, dict, today=time.time)
             node.start()

@@ -36,7 +36,7 @@ def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_g
     """`make test-long` runs them: tests/swarm/test_pages_followed.py."""
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
     for found in filter(None, (re.match(r"(?:\w+=\S+ )*swarm-node\b(.*)", line) for line in typed)):
-        words = shlex.split(found[1].partition("||")[0], comments=True)
+        words = shlex.split(re.split(r" \|\| | > ", found[1])[0], comments=True)
         if words == ["--version"]:
             continue
         name, entry, rest = find(words if words and not words[0].startswith("-") else ["run", *words])

@@ -87,7 +87,11 @@ def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() ->
         exchange.replied(token, wire.encode_cards([]), 0.0)
     assert exchange.answer(ahead, wire.CARD, wire.encode_card_request("a" * 26, 0), 1.0) == b""
     assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 1), 2.0)) == CHAIN[1:2]
+    assert not exchange.peers(2.0)[0].behind  # it may take what it was just given
+    assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 1), 2.5)) == CHAIN[1:2]
+    assert exchange.peers(2.5)[0].behind
     assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 3), 3.0)) == []
+    assert not exchange.peers(3.0)[0].behind
     (call,) = [each for each in exchange.tick(3.5) if each.protocol == wire.CARD]
     assert call.peer == ahead.peer and wire.decode_card_request(call.request) == (NETWORK, 2)
     assert exchange.replied(call.token, wire.encode_cards(CHAIN[2:4]), 4.0) == [Cards(tuple(CHAIN[2:4]))]

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.public import present
 from swarm_node.rollouts.groups import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -97,12 +98,32 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         idle = status.get("state") == "starting" or "resting" in training
         if key in part and not (key == "seconds_since" and idle):
             yield family(f"swarm_node_{name}", text, value=part[key])
+    yield from _of_card(status.get("card", {}), network)
     if "rejected" in training:
         text = "Messages refused since the node started, by reason"
         yield _counted("refused_messages", text, "reason", training["rejected"])
     if network.get("running"):
         yield GaugeMetricFamily("swarm_node_known_peers", "Peers known", value=len(network.get("peers", [])))
         yield from _traffic(network.get("counters", {}))
+
+
+def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Metric]:
+    """How old the rules of the swarm are, who follows them, and whether newcomers find a door."""
+    for name, key, text in (
+        ("number", "number", "Number of the card that this node goes by"),
+        ("issued_timestamp_seconds", "issued", "When it was made, seconds since 1970"),
+        ("expires_timestamp_seconds", "expires", "When it ends, seconds since 1970"),
+    ):
+        if key in card:
+            yield GaugeMetricFamily(f"swarm_node_card_{name}", text, value=card[key])
+    if card and network.get("running"):
+        behind = sum(bool(peer.get("behind")) for peer in present(network))
+        yield GaugeMetricFamily("swarm_node_peers_behind", "Peers that do not take the newest card", value=behind)
+    reached = GaugeMetricFamily("swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"])
+    for node in network.get("bootstrap_nodes", ()):
+        if node.get("given"):
+            reached.add_metric([node["peer"]], node["state"] == "connected")
+    yield reached
 
 
 def _traffic(counters: Mapping[str, int]) -> Iterator[Metric]:

@@ -70,6 +70,9 @@ class Following:
             return "another network"
         if number > len(self._cards):
             self._ahead, self._next = caller, now
+        if contact := self._knowledge.contacts.get(caller):  # who asks with 0 is a newcomer
+            contact.behind = 0 < number < contact.offered
+            contact.offered = len(self._cards)
         return wire.encode_cards(self._cards[number:])
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> list[Action]:

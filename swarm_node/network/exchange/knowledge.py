@@ -299,6 +299,7 @@ class PeerView:
     asks: str  # the question of its last group, where this node cannot rebuild it; "" where it can
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
     latency: float | None  # seconds until it answered the last exchange; None where it was not asked
+    behind: bool  # whether it has not taken the newer card that this node gave it
 
 
 def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
@@ -330,4 +331,5 @@ def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> P
         asks=record.asks,
         note=contact.note,
         latency=contact.latency,
+        behind=contact.behind,
     )

@@ -42,6 +42,8 @@ class Contact:
     told: int = -1  # number of the last own announcement it has taken
     note: str = ""  # why it is of no use, for a person
     latency: float | None = None  # seconds until it answered the last exchange
+    offered: int = 0  # number of the newest card that it was given here
+    behind: bool = False  # whether it asked with an older one after that
 
     @property
     def answered(self) -> bool:

@@ -3,9 +3,12 @@
 from pathlib import Path
 from shutil import copy
 
-from protocol.card import Signed
+from protocol.card import Signed, follow
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
+from tests.cards import KEYS
+
+EXAMPLE = Path(__file__).parents[3] / "configs" / "example.card"
 
 
 def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatch, capsys) -> None:
@@ -28,7 +31,10 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     assert "notes       ?[2J??" in (shown := said("verify", "a")) and shown.endswith(
         "signed by 2: complete, and in force"
     )
-    assert len({task.digest for task in Signed.model_validate_json(Path("a").read_bytes()).card.tasks}) == 2
+    made, example = (Signed.model_validate_json(file.read_bytes()).card for file in (Path("a"), EXAMPLE))
+    assert len({task.digest for task in made.tasks}) == 2 and example.tasks == made.tasks  # as this machine makes them
+    assert follow([EXAMPLE.read_bytes().rstrip()], "", example.issued) == example
+    assert {*example.signers} == {each.peer_id for each in KEYS[:3]} and example.threshold == 2
     copy("a", "old")
     said("next", "a", "--signers", bob, cem, dan, "--days", "5")
     assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {*said("show", "a").splitlines()}

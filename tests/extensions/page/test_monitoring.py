@@ -11,11 +11,13 @@ from time import monotonic
 from typing import Any
 
 import pytest
+import yaml
 
 from swarm_node.extensions.page.metrics import COUNTERS, exposition
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.settings import PageConfig
+from swarm_node.extensions.page.settings import ObservedConfig, PageConfig
+from swarm_node.settings import BootstrapConfig, section_of
 from swarm_node.settings.command_line import from_command_line
 from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done
@@ -25,10 +27,11 @@ PROMTOOL = shutil.which("promtool")
 TRAINING = {"round": 3, "round_seconds": 1.5, "seconds_since": 2.0, "received": 9, "rejected": {"wrong seed": 1}}
 NETWORK: dict[str, Any] = {"enabled": True, "running": True, "uptime": 9.0, "restarts": 0, "dropped": 0}
 NETWORK |= {"swarm": "s", "protocol": 1, "backend": "hivemind", "reachability": "public", "connected": 2, "relayed": 1}
-NETWORK |= {"peers": [{"state": "ok"}, {"state": "banned"}]}
+NETWORK |= {"peers": [{"state": "ok", "last_seen": 1.0, "behind": True}, {"state": "banned", "behind": True}]}
+NETWORK |= {"bootstrap_nodes": [{"peer": f"12D3{k}", "given": k < 2, "state": "connected" * k} for k in range(3)]}
 NETWORK |= {"counters": {"exchange bytes in": 10, "exchange bytes out": 20, "groups served": 3}}
 STATUS: dict[str, Any] = {"healthy": True, "problems": [], "role": "node", "peer_id": "12D3x"}
-STATUS |= {"training": TRAINING, "network": NETWORK}
+STATUS |= {"training": TRAINING, "network": NETWORK, "card": {"number": 3, "issued": 100, "expires": 200}}
 STATUS |= {"used": {"cpu_seconds": 9.5, "memory_bytes": 1e9, "gpu_bytes": 2e9}}
 
 
@@ -53,6 +56,14 @@ def test_every_metric_that_a_panel_or_a_rule_names_exists(tmp_path: Path) -> Non
     recorded = set(re.findall(r"record: (\S+)", (MONITORING / "rules.yml").read_text()))
     named = {name for each in expressions() for name in re.findall(r"(?:instance:)?swarm_node_\w+(?::\w+)?", each)}
     assert len(named) > 20 and named - served - recorded == set()
+
+
+def test_the_card_the_bootstrap_nodes_given_and_peers_behind_are_metrics(tmp_path: Path) -> None:
+    found = re.findall(r"^swarm_node_((?:card|bootstrap|peers).*) (.+)$", text_of(tmp_path), re.MULTILINE)
+    assert dict(found) == {
+        "card_number": "3.0", "card_issued_timestamp_seconds": "100.0", "card_expires_timestamp_seconds": "200.0",
+        'bootstrap_reachable{peer="12D30"}': "0.0", 'bootstrap_reachable{peer="12D31"}': "1.0", "peers_behind": "1.0",
+    }  # fmt: skip
 
 
 def test_a_round_without_a_reward_or_a_step_has_no_such_metric_and_no_point_in_a_curve(tmp_path: Path) -> None:
@@ -109,6 +120,22 @@ def test_the_unit_of_the_page_has_options_that_exist() -> None:
     (words,) = re.findall(r"^ExecStart=\S+ page /var/lib/swarm-node (.+)$", unit, re.MULTILINE)
     config = from_command_line(PageConfig, words.split(), "page")
     assert (config.listen, config.open_metrics) == ("127.0.0.1:8080", True)
+
+
+def test_what_a_founder_composes_is_hardened_and_set_by_the_variables_of_the_page_alone() -> None:
+    text = (MONITORING / "compose.yaml").read_text()
+    services, like = (
+        yaml.safe_load(each.read_text())["services"]
+        for each in (MONITORING / "compose.yaml", MONITORING.parent / "compose.yaml")
+    )
+    for key in ("read_only", "tmpfs", "cap_drop", "security_opt", "pids_limit", "restart"):
+        assert services["bootstrap"][key] == services["node"][key] == like["bootstrap"][key], key
+    words = [re.sub(r"\$\{\w+:-(\w+)\}", r"\1", word) for word in services["bootstrap"]["command"]]
+    config = from_command_line(BootstrapConfig, words[1:], "bootstrap")
+    assert config.port == 31330 and section_of(config, ObservedConfig).names == ("bootstrap", "localhost")
+    page = (MONITORING.parents[1] / "docs" / "how-to" / "found_a_swarm.md").read_text()
+    saved = page.partition('title=".env"')[2].partition("```")[0]
+    assert {*re.findall(r"\$\{(\w+):", text)} - {"SWARM_NODE_IMAGE"} == {*re.findall(r"^(\w+)=", saved, re.M)}
 
 
 @pytest.mark.parametrize("state", ["starting", "resting", "unhealthy"])
