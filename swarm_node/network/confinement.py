@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import protocol
-from swarm_node.common import landlock
+from swarm_node.common import linux
 from swarm_node.common.children import said_by
-from swarm_node.common.seccomp import (
+from swarm_node.common.linux import (
     AND,
     ANY_BIT,
     AUDIT,
@@ -87,7 +87,7 @@ _TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX:
 
 
 def program(machine: str) -> list[Instruction]:
-    """The filter for a `platform.machine()` of seccomp.AUDIT."""
+    """The filter for a `platform.machine()` of linux.AUDIT."""
     column = _MACHINES.index(machine)
     code = [*beginning(AUDIT[machine]), (GREATER, 0, 1, _X32), TO_REFUSE]
     for numbers in REFUSED.values():
@@ -129,10 +129,10 @@ class Confinement:
     imported or locked any more. `enter` binds the calling thread and what it starts."""
 
     def __init__(self, paths: Mapping[Path, int]) -> None:
-        """`paths`: what stays open to it, with rights of common.landlock. Raises OSError where the kernel has Landlock
+        """`paths`: what stays open to it, with rights of common.linux. Raises OSError where the kernel has Landlock
         and refuses the rules."""
         self._filter = filter_here(program)
-        self._rules = landlock.ruleset(paths, tcp=True)
+        self._rules = linux.ruleset(paths, tcp=True)
 
     def enter(self) -> Layers:
         """For good. Raises OSError where a layer that the system has cannot be put on."""
@@ -141,12 +141,12 @@ class Confinement:
         _lower(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         held, missing = ["rlimits"], list[str]()
         if sys.platform == "linux":
-            landlock.no_new_privileges()
+            linux.no_new_privileges()
             held.append("no_new_privs")
         for name, there in (("landlock", self._rules >= 0), ("seccomp", self._filter is not None)):
             (held if there else missing).append(name)
         if self._rules >= 0:
-            landlock.restrict(self._rules)
+            linux.restrict(self._rules)
         if self._filter is not None:
             self._filter.install()
         return Layers(tuple(held), tuple(missing))
@@ -161,8 +161,8 @@ class Confinement:
 def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Path, int]:
     """What a Python process that talks to strangers reads: its own code and libraries, and how names are resolved.
     `folders`: what it has besides; `daemon`: the one program that it may start, None where it starts none."""
-    kept = dict.fromkeys([*_code(), *_libraries(), *map(Path, NAMES)], landlock.READ)
-    kept |= {Path("/dev/null"): landlock.READ_FILE | landlock.WRITE_FILE, Path("/dev/urandom"): landlock.READ_FILE}
+    kept = dict.fromkeys([*_code(), *_libraries(), *map(Path, NAMES)], linux.READ)
+    kept |= {Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE, Path("/dev/urandom"): linux.READ_FILE}
     if daemon is not None:
         kept |= of_the_daemon(daemon)
     return {**kept, **folders}
@@ -171,8 +171,8 @@ def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Pa
 def of_the_daemon(daemon: Path, folder: Path | None = None) -> dict[Path, int]:
     """What p2pd needs: itself, how names are resolved, and the folder of its sockets."""
     settings = ("/proc/sys/net/core/somaxconn", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
-    kept = dict.fromkeys(map(Path, (*NAMES, *settings)), landlock.READ_FILE) | {daemon: landlock.RUN}
-    return kept if folder is None else {**kept, folder: landlock.OWN}
+    kept = dict.fromkeys(map(Path, (*NAMES, *settings)), linux.READ_FILE) | {daemon: linux.RUN}
+    return kept if folder is None else {**kept, folder: linux.OWN}
 
 
 def layers_here() -> Layers:

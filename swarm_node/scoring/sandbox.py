@@ -40,20 +40,8 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from swarm_node.common import landlock
+from swarm_node.common import linux
 from swarm_node.common.children import said_by
-from swarm_node.common.seccomp import (
-    ANY_BIT,
-    AUDIT,
-    EQUAL,
-    GREATER,
-    TO_ALLOW,
-    TO_REFUSE,
-    Instruction,
-    argument,
-    beginning,
-    filter_here,
-)
 
 DESCRIPTORS = 64  # far more than a scoring process has open
 LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
@@ -81,23 +69,23 @@ ALLOWED: Mapping[str, Mapping[str, int]] = {
 }  # fmt: skip
 
 
-def program(machine: str) -> list[Instruction]:
+def program(machine: str) -> list[linux.Instruction]:
     """A handful of calls for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no executable
     memory. All else fails with EPERM, so that library code sees an ordinary OSError; another architecture's calls end
     the process. Whoever changes the filter reads tests/core/scoring/test_seccomp.py, which interprets it."""
     numbers = dict(ALLOWED[machine])
-    code = beginning(AUDIT[machine])
-    code += _unless(numbers.pop("write"), 0, (GREATER, 0, 1, LAST_WRITABLE))
+    code = linux.beginning(linux.AUDIT[machine])
+    code += _unless(numbers.pop("write"), 0, (linux.GREATER, 0, 1, LAST_WRITABLE))
     for name in ("mmap", "mprotect"):
-        code += _unless(numbers.pop(name), 2, (ANY_BIT, 0, 1, PROT_EXEC))
+        code += _unless(numbers.pop(name), 2, (linux.ANY_BIT, 0, 1, PROT_EXEC))
     for number in numbers.values():
-        code += [(EQUAL, 0, 1, number), TO_ALLOW]
-    return [*code, TO_REFUSE]
+        code += [(linux.EQUAL, 0, 1, number), linux.TO_ALLOW]
+    return [*code, linux.TO_REFUSE]
 
 
-def _unless(number: int, index: int, refused: Instruction) -> list[Instruction]:
+def _unless(number: int, index: int, refused: linux.Instruction) -> list[linux.Instruction]:
     """Allow this call unless the test `refused` of one of its arguments is true."""
-    return [(EQUAL, 0, 4, number), argument(index), refused, TO_REFUSE, TO_ALLOW]
+    return [(linux.EQUAL, 0, 4, number), linux.argument(index), refused, linux.TO_REFUSE, linux.TO_ALLOW]
 
 
 def layers() -> dict[str, bool]:
@@ -120,10 +108,10 @@ class Sandbox:
         self._libc = ctypes.CDLL(None, use_errno=True)
         steps: dict[str, Callable[[], None]] = {"rlimits": _limit}
         if sys.platform == "linux":
-            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": landlock.no_new_privileges}
+            steps |= {"pdeathsig": self.die_with_parent, "no_new_privs": linux.no_new_privileges}
         if (ruleset := _deny_everything()) >= 0:
-            steps["landlock"] = partial(landlock.restrict, ruleset)
-        if found := filter_here(program):
+            steps["landlock"] = partial(linux.restrict, ruleset)
+        if found := linux.filter_here(program):
             steps["seccomp"] = found.install
         self._steps = {name: step for name, step in steps.items() if self._works(name, step)}
 
@@ -150,7 +138,7 @@ class Sandbox:
         if pid == 0:
             with contextlib.suppress(BaseException):
                 if name in ("seccomp", "landlock"):
-                    landlock.no_new_privileges()
+                    linux.no_new_privileges()
                 step()
                 os._exit(0)
             os._exit(1)
@@ -165,7 +153,7 @@ class Sandbox:
 def _deny_everything() -> int:
     """A Landlock ruleset that grants nothing; -1 without Landlock."""
     try:
-        ruleset = landlock.ruleset({}, tcp=False)
+        ruleset = linux.ruleset({}, tcp=False)
     except OSError:
         return -1
     if ruleset < 0:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.common import landlock
+from swarm_node.common import linux
 from swarm_node.common.errors import UserError
 from swarm_node.network.transport.backends import HostOptions
 from swarm_node.network.transport.p2pd import Daemon, program
@@ -22,7 +22,7 @@ from tests.network.members import Member, closing, config, received_since, round
 
 pytestmark = [
     pytest.mark.network,
-    pytest.mark.skipif(sys.platform != "linux" or landlock.version() < landlock.SIGNALS_SINCE, reason="no Landlock 6"),
+    pytest.mark.skipif(sys.platform != "linux" or linux.landlock() < linux.SIGNALS_SINCE, reason="no Landlock 6"),
 ]
 AT_LEAST = 30
 

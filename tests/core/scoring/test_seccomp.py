@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.common.seccomp import (
+from swarm_node.common.linux import (
     ALLOW,
     ANY_BIT,
     ARCH,

@@ -1,0 +1,141 @@
+"""What a process of Linux takes away from itself for good, and from all that it starts from then on.
+
+Landlock: the file system, but for the paths that it names (Linux 5.13, landlock(7)). Called through libc's `syscall`,
+since no library has the calls. It binds the calling thread; so a process restricts itself before it has a second one.
+
+seccomp: system calls, by filters for x86-64 and arm64 as classic BPF programs (seccomp(2), linux/filter.h). Which calls
+is said where it is needed: scoring/sandbox.py names the few of a process that scores answers, network/confinement.py
+refuses what nobody who talks to strangers needs. Written with ctypes, since pyseccomp needs libseccomp.so, which slim
+images do not have, and bubblewrap needs user namespaces, which containers deny.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
+MAKE_DIR, MAKE_REG, MAKE_SOCK = 1 << 7, 1 << 8, 1 << 9
+REFER, TRUNCATE = 1 << 13, 1 << 14  # from versions 2 and 3 on
+
+READ = READ_FILE | READ_DIR
+RUN = READ_FILE | EXECUTE
+OWN = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK | REFER | TRUNCATE  # a folder
+_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE  # what a rule for anything but a folder may grant
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
+_GET_VERSION, _PATH_BENEATH = 1, 1
+_PR_SET_NO_NEW_PRIVS = 38
+SIGNALS_SINCE = 6  # the version (Linux 6.12) that keeps signals and abstract sockets within the restricted processes
+
+AUDIT: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* by platform.machine()
+
+KILL, ALLOW, REFUSE = 0x80000000, 0x7FFF0000, 0x00050000 | errno.EPERM  # SECCOMP_RET_*
+UNKNOWN = 0x00050000 | errno.ENOSYS  # as a kernel that does not have the call: libraries then use an older one
+LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, ...
+AND = 0x54  # BPF_ALU|AND|K
+NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data, in bytes; each argument has 8, low half first
+
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+
+Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+TO_ALLOW, TO_REFUSE = (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE)
+
+
+def landlock() -> int:
+    """The version of the kernel's Landlock; 0 where there is none."""
+    if sys.platform != "linux":
+        return 0
+    found: int = _libc().syscall(_CREATE_RULESET, None, 0, _GET_VERSION)
+    return max(0, found)
+
+
+def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
+    """A descriptor of rules that refuse every right this kernel knows, but for those of `allowed`, each for a path and
+    all below it; paths that do not exist are left out. `tcp`: whether ports may be listened on and connected to.
+    -1 where there is no Landlock. Raises OSError."""
+    known = landlock()
+    if known < 1:
+        return -1
+    files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)) - 1
+    network = 0b11 if known >= 4 and not tcp else 0
+    scoped = 0b11 if known >= SIGNALS_SINCE else 0  # abstract Unix sockets, signals
+    attributes = struct.pack("QQQ", files, network, scoped)[: 8 if known < 4 else 16 if known < SIGNALS_SINCE else 24]
+    rules = _checked(_libc().syscall(_CREATE_RULESET, attributes, len(attributes), 0), "landlock_create_ruleset")
+    for path, rights in allowed.items():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            _allow(rules, path, rights & files)
+    return rules
+
+
+def restrict(rules: int) -> None:
+    """Bind this thread to `rules`, a descriptor of `ruleset`. Needs `no_new_privileges` before. Raises OSError."""
+    _checked(_libc().syscall(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
+
+
+def no_new_privileges() -> None:
+    """No set-uid program helps this process any more. Linux only. Raises OSError."""
+    _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def _allow(rules: int, path: Path, rights: int) -> None:
+    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not path.is_dir():
+            rights &= _OF_FILES
+        rule = struct.pack("=Qi", rights, opened)  # struct landlock_path_beneath_attr is packed
+        _checked(_libc().syscall(_ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"landlock_add_rule {path}")
+    finally:
+        os.close(opened)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def beginning(audit: int) -> list[Instruction]:
+    """Ends a process that makes calls of another architecture; after it the number of the call is loaded."""
+    return [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, audit), (RETURN, 0, 0, KILL), (LOAD, 0, 0, NUMBER)]
+
+
+def argument(index: int) -> Instruction:
+    """Loads the low half of an argument of the call, counted from 0."""
+    return (LOAD, 0, 0, ARGUMENTS + 8 * index)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+class Filter:
+    """A program as the kernel takes it. Made once; `install` binds the calling thread, and what it starts, for good."""
+
+    def __init__(self, code: Sequence[Instruction]) -> None:
+        packed = b"".join(struct.pack("HBBI", *instruction) for instruction in code)
+        self._buffer = ctypes.create_string_buffer(packed, len(packed))  # kept: the structure below points into it
+        self._program = _Program(len(code), ctypes.addressof(self._buffer))
+
+    def install(self) -> None:
+        """Needs no_new_privs. Raises OSError where the kernel has no seccomp."""
+        program = ctypes.byref(self._program)
+        _checked(_libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0), "seccomp")
+
+
+def filter_here(program: Callable[[str], Sequence[Instruction]]) -> Filter | None:
+    """Of what `program` says for the `platform.machine()` that this is; None for a system that has no such filters."""
+    known = sys.platform == "linux" and platform.machine() in AUDIT and sys.maxsize > 2**32
+    return Filter(program(platform.machine())) if known else None
