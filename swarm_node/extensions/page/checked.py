@@ -6,6 +6,7 @@ KeyError for what it lacks), and costs itself alone. Nothing here is changed bef
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from swarm_node.rollouts.groups import METRICS, PHASES
@@ -17,54 +18,39 @@ NAME, LINE = 300, 5000  # characters of a name and of a line for people
 NOTE = 60  # characters that samples.py adds to a text that it has cut
 MANY = 512  # tasks, authors or facts of one line
 REASONS = 64
+OVERLAP, CORRECTED = ("wall", "generating", "training", "waiting"), ("task", "question", "before", "now")
 
 T = TypeVar("T")
-
-
-class Wrong(ValueError):
-    """A value of another kind, or beyond its bounds."""
+Checks = Mapping[str, Callable[[Any], Any]]  # by the name of a field
 
 
 def whole(value: Any) -> int:
     """A count, or the number of a round."""
-    if type(value) is not int or not 0 <= value <= MOST_WHOLE:
-        raise Wrong("no count")
-    return value
+    if not 0 <= (found := _exactly(int, value)) <= MOST_WHOLE:
+        raise ValueError("no count")
+    return found
 
 
 def number(value: Any) -> float:
     """A figure: finite, and no truth value."""
-    if type(value) not in (int, float) or not -MOST_NUMBER <= value <= MOST_NUMBER:
-        raise Wrong("no number")
+    if not _is_figure(value):
+        raise ValueError("no number")
     return float(value)
-
-
-def flag(value: Any) -> bool:
-    """True or false."""
-    if type(value) is not bool:
-        raise Wrong("no truth value")
-    return value
 
 
 def text(value: Any, most: int = NAME) -> str:
     """A text, cut after `most` characters."""
-    if type(value) is not str:
-        raise Wrong("no text")
-    return value[:most]
+    return _exactly(str, value)[:most]
 
 
 def table(value: Any, of: Callable[[Any], T], most: int = MANY) -> dict[str, T]:
     """Entries by name, the first `most` of them. One without a value (a figure that was not finite) is left out."""
-    if type(value) is not dict:
-        raise Wrong("no table")
-    return {text(name): of(each) for name, each in list(value.items())[:most] if each is not None}
+    return {text(name): of(each) for name, each in list(_exactly(dict, value).items())[:most] if each is not None}
 
 
 def rows(value: Any, of: Callable[[Any], T], most: int) -> list[T]:
     """Entries in order, the first `most` of them."""
-    if type(value) is not list:
-        raise Wrong("no list")
-    return [of(each) for each in value[:most]]
+    return [of(each) for each in _exactly(list, value)[:most]]
 
 
 def known(names: Iterable[str], kept: Mapping[str, Any], most: int) -> list[str]:
@@ -76,33 +62,13 @@ def known(names: Iterable[str], kept: Mapping[str, Any], most: int) -> list[str]
 
 def figures(record: Mapping[str, Any]) -> dict[str, float]:
     """The metrics in it, by name; those that it lacks, and those that are no numbers, are left out."""
-    found = {name: record.get(name) for name in METRICS}
-    return {name: value for name, value in found.items() if _is_figure(value)}  # type: ignore[misc]
+    return {name: record[name] for name in METRICS if _is_figure(record.get(name))}
 
 
 def report(record: Any) -> dict[str, Any]:
     """The report of a round."""
-    if type(record) is not dict:
-        raise Wrong("no report")
-    step, seconds, overlap = record["step"], record["seconds"], record.get("overlap")
-    if type(step) is not dict:
-        raise Wrong("no step")
-    spent = table(seconds, number, REASONS)
-    return {
-        **figures(record),
-        "peer_id": text(record.get("peer_id", "")),
-        "round": whole(record["round"]),
-        "reward_by_task": table(record["reward_by_task"], number),
-        "skipped": table(record["skipped"], whole, REASONS),
-        "rejected": table(record.get("rejected", {}), whole, REASONS),
-        "step": figures(step) | {"skipped": table(step.get("skipped", {}), whole, REASONS)},
-        "seconds": {phase: spent[phase] for phase in PHASES if phase in spent},
-        "external_by_peer": table(record.get("external_by_peer", {}), lambda each: table(each, whole, REASONS)),
-        "overlap": None if overlap is None else {name: number(overlap[name]) for name in OVERLAP},
-    }
-
-
-OVERLAP = ("wall", "generating", "training", "waiting")
+    found = _fields(record, REPORT, {"peer_id": "", "rejected": {}, "external_by_peer": {}, "overlap": None})
+    return figures(record) | found
 
 
 def validated(record: Mapping[str, Any]) -> tuple[int, float]:
@@ -112,11 +78,11 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
 
 def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     """By task what was right of held-out questions before and now, and answers that were wrong and are right."""
-    corrected = rows(record.get("corrected", []), lambda each: table(each, text), REASONS)
+    corrected = partial(rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS)
     return {
         "before": table(record.get("before", {}), number),
         "now": table(record.get("by_task", {}), number),
-        "corrected": [{key: each[key] for key in ("task", "question", "before", "now")} for each in corrected],
+        "corrected": corrected(record.get("corrected", [])),
     }
 
 
@@ -125,39 +91,58 @@ def line(record: Mapping[str, Any]) -> tuple[float, str]:
     return number(record["time"]), text(record["text"], LINE)
 
 
-def sample(record: Mapping[str, Any]) -> dict[str, Any]:
+def sample(record: Any) -> dict[str, Any]:
     """A scored group and what became of it, as `SampleRing` writes it."""
-    return {
-        "time": number(record["time"]),
-        "round": whole(record["round"]),
-        "author": text(record["author"]),
-        "local": flag(record["local"]),
-        "trained": flag(record["trained"]),
-        "why": text(record["why"]),
-        "task": text(record["task"]),
-        "prompt": text(record["prompt"], PROMPT_CHARS + NOTE),
-        "left_out": whole(record["left_out"]),
-        "completions": rows(record["completions"], _completion, COMPLETIONS),
-    }
+    return _fields(record, SAMPLE)
 
 
-def _completion(value: Any) -> dict[str, Any]:
-    if type(value) is not dict:
-        raise Wrong("no completion")
-    return {
-        "text": text(value["text"], COMPLETION_CHARS + NOTE),
-        "reward": number(value["reward"]),
-        "advantage": number(value["advantage"]),
-        "ended": flag(value["ended"]),
-        **({"turns": rows(value["turns"], _message, MESSAGES)} if "turns" in value else {}),
-    }
+def _fields(value: Any, checks: Checks, absent: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Each field by its check; one that is not there as `absent` has it. KeyError, ValueError."""
+    given = {**absent, **_exactly(dict, value)}
+    return {name: check(given[name]) for name, check in checks.items()}
 
 
-def _message(value: Any) -> dict[str, Any]:
-    if type(value) is not dict:
-        raise Wrong("no message")
-    return {"own": flag(value["own"]), "text": text(value["text"], COMPLETION_CHARS + NOTE)}
+def _exactly(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise ValueError(f"no {kind.__name__}")
+    return value
 
 
 def _is_figure(value: Any) -> bool:
     return type(value) in (int, float) and -MOST_NUMBER <= value <= MOST_NUMBER
+
+
+def _completion(value: Any) -> dict[str, Any]:
+    found = _fields(value, COMPLETION)
+    return found | ({"turns": rows(value["turns"], MESSAGE, MESSAGES)} if "turns" in value else {})
+
+
+def _step(value: Any) -> dict[str, Any]:
+    found = _fields(value, {"skipped": COUNTS}, {"skipped": {}})
+    return figures(value) | found
+
+
+def _seconds(value: Any) -> dict[str, float]:
+    spent = table(value, number, REASONS)
+    return {phase: spent[phase] for phase in PHASES if phase in spent}
+
+
+def _overlap(value: Any) -> dict[str, float] | None:
+    return None if value is None else _fields(value, dict.fromkeys(OVERLAP, number))
+
+
+FLAG = partial(_exactly, bool)
+COUNTS = partial(table, of=whole, most=REASONS)
+SAID = partial(text, most=COMPLETION_CHARS + NOTE)
+MESSAGE = partial(_fields, checks={"own": FLAG, "text": SAID})
+COMPLETION: Checks = {"text": SAID, "reward": number, "advantage": number, "ended": FLAG}
+SAMPLE: Checks = {
+    "time": number, "round": whole, "author": text, "local": FLAG, "trained": FLAG, "why": text, "task": text,
+    "prompt": partial(text, most=PROMPT_CHARS + NOTE), "left_out": whole,
+    "completions": partial(rows, of=_completion, most=COMPLETIONS),
+}  # fmt: skip
+REPORT: Checks = {
+    "peer_id": text, "round": whole, "reward_by_task": partial(table, of=number), "skipped": COUNTS,
+    "rejected": COUNTS, "step": _step, "seconds": _seconds, "external_by_peer": partial(table, of=COUNTS),
+    "overlap": _overlap,
+}  # fmt: skip
