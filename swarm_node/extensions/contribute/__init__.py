@@ -1,1 +1,11 @@
 """`swarm-node contribute`: a node that only generates, through somebody's API or by a person. Needs no torch."""
+
+from swarm_node.commands.command import Entry, Purpose
+
+CONTRIBUTE = Entry(
+    "swarm_node.extensions.contribute.start:CONTRIBUTE",
+    "--api URL --model NAME",
+    "give completions of an API, train nothing",
+    Purpose.TAKE_PART,
+    lasting=True,
+)

@@ -1,1 +1,5 @@
 """A run in a browser: a process of its own that reads what a node or a simulation says already."""
+
+from swarm_node.commands.command import Entry, Purpose
+
+PAGE = Entry("swarm_node.extensions.page.start:COMMAND", "[HOME] [--flags]", "a node in a browser", Purpose.LOOK)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 
 def static_files() -> Mapping[str, Response]:
     """What ships, by name. Each has a route of its own, so no path is looked up."""
-    folder = resources.files("swarm_node.extensions.page") / "static"
+    folder = Path(__file__).with_name("static")
     return {
         file.name: Response(file.read_bytes(), media_type=TYPES[suffix])
         for file in folder.iterdir()

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import sys
-from importlib import resources
 from pathlib import Path
 from socket import socket
 from time import monotonic
@@ -86,7 +85,7 @@ def cookie_of(folder: Path) -> str:
 
 def shipped_tasks() -> frozenset[str]:
     """Names of the tasks whose questions come with this program. They are a file, since a page loads no environment."""
-    return frozenset((resources.files("swarm_node.extensions.page") / "static" / "tasks.txt").read_text().split())
+    return frozenset((Path(__file__).parent / "static" / "tasks.txt").read_text().split())
 
 
 def shown(listener: socket, token: str, public: bool) -> list[str]:

@@ -130,7 +130,7 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
 
 
 def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(monkeypatch, capsys):
-    gone = EntryPoint("gone", "swarm_node.extensions.no_such_extension.entries:GONE", "swarm_node.commands")
+    gone = EntryPoint("gone", "swarm_node.extensions.no_such_extension:GONE", "swarm_node.commands")
     monkeypatch.setattr(plugins, "registered", lambda kind: {"gone": gone})
     entries.cache_clear()
     with pytest.raises(UserError, match="commands: gone cannot be loaded") as caught:
