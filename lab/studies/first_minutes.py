@@ -17,7 +17,7 @@ from lab.benchmarks import command
 from protocol.messages import PeerId, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.basics.questions import TASKS
+from swarm_node.extensions.basics.source import TASKS
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.evaluation import answer
 from swarm_node.node.learner import build_node

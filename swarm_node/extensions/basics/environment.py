@@ -8,7 +8,6 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.basics import source
-from swarm_node.extensions.basics.questions import TASKS
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
@@ -24,7 +23,7 @@ class BasicsKind(EnvironmentKind):
     first_tasks = tuple(
         f"{task}/few" for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )
-    tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in TASKS})
+    tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in source.TASKS})
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings = config.environment

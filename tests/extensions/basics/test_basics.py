@@ -9,8 +9,7 @@ from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_o
 from protocol.messages import PeerId, Round
 from swarm_node.environments.scored import SHOTS_SEED
 from swarm_node.extensions.basics.environment import KIND
-from swarm_node.extensions.basics.questions import TASKS
-from swarm_node.extensions.basics.source import build
+from swarm_node.extensions.basics.source import TASKS, build
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 

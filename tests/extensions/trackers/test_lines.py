@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.trackers.csv_tracker import CsvTracker
 from swarm_node.extensions.trackers.observer import Trackers
-from swarm_node.extensions.trackers.trackers import RESUMED
+from swarm_node.extensions.trackers.trackers import RESUMED, CsvTracker
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.telemetry.events import RoundDone, RunStarted
 from swarm_node.telemetry.jsonlines import PIECE, Lines

@@ -15,8 +15,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.events import CellFinished, CellRound
-from swarm_node.extensions.trackers.csv_tracker import CsvTracker
-from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
+from swarm_node.extensions.trackers.trackers import CsvTracker, Run, Tracker, library, named
 from swarm_node.rollouts.groups import METRICS, figures
 from swarm_node.telemetry.events import RoundDone, Validated
 from tests.commands import python
