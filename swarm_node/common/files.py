@@ -64,13 +64,11 @@ def keep_private(folder: Path) -> None:
 
 
 def _close_to_others(path: Path) -> None:
-    try:
+    with suppress(OSError):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not status.st_mode & 0o077:
             return
         path.chmod(status.st_mode & 0o700)
-    except OSError:
-        pass
 
 
 def _plain(descriptor: int, path: Path, or_device: bool = False) -> None:

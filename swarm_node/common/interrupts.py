@@ -4,6 +4,7 @@ container, for which the system would do nothing by itself."""
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 SHOW_CURSOR = b"\x1b[?25h\n"  # a view that was cut off had hidden it
@@ -50,11 +51,9 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _leave(code: int) -> None:
-    try:
+    with suppress(OSError):
         if os.isatty(1):
             os.write(1, SHOW_CURSOR)
-    except OSError:
-        pass
     os._exit(code)  # at once: taking the modules of torch apart would cost a second of CPU time
 
 

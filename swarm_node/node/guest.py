@@ -7,6 +7,7 @@ expects its network traffic to stop, too. The clock is that of the wall: nothing
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -94,11 +95,9 @@ class Traffic:
 
     def save(self) -> None:
         """For the next start."""
-        try:
+        with suppress(OSError):
             write_bytes(self._path, json.dumps({"month": self._month, "bytes": self._bytes}).encode())
             self._kept = self._bytes
-        except OSError:
-            pass
 
     def _read(self) -> tuple[str, int]:
         try:

@@ -137,8 +137,8 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Called last: no event comes after it."""
-        ...
+        """Called last: no event comes after it. Most have nothing to close."""
+        return
 
 
 class Telemetry:

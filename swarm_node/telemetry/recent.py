@@ -5,14 +5,14 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from swarm_node.telemetry.events import Event, Resting, RoundDone
+from swarm_node.telemetry.events import Event, Resting, RoundDone, Sink
 from swarm_node.telemetry.terminal import wall_seconds
 
 WINDOW = 20  # rounds
 SHARED_WINDOW = 200  # rounds over which is counted how many trained on external groups
 
 
-class RecentRounds:
+class RecentRounds(Sink):
     """A sink that remembers the last rounds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -49,9 +49,6 @@ class RecentRounds:
     def note(self, name: str, value: Any) -> None:
         """Something else that whoever asks should be told; what is empty is not."""
         self._noted[name] = value
-
-    def close(self) -> None:
-        pass
 
     def facts(self) -> dict[str, Any]:
         """Facts of the last round, and the seconds since it ended. Before the first: the seconds since the start."""

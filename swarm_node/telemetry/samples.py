@@ -14,7 +14,7 @@ from typing import Any
 from swarm_node.common import plugins
 from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
 from swarm_node.settings import NodeConfig, Section
-from swarm_node.telemetry.events import Event, RunStarted, Telemetry, Trained
+from swarm_node.telemetry.events import Event, RunStarted, Sink, Telemetry, Trained
 from swarm_node.telemetry.jsonlines import Lines
 
 FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
@@ -35,7 +35,7 @@ def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter 
     return SampleWriter(home, config)
 
 
-class SampleWriter:
+class SampleWriter(Sink):
     """An observer that keeps samples of what a node trains on."""
 
     def __init__(self, home: Path, config: NodeConfig) -> None:
@@ -50,9 +50,6 @@ class SampleWriter:
                 self._advantages = plugins.load("advantages", self._config.training.scale_rewards)
             case Trained(selection) if self._advantages and self._ring.due():
                 self._ring.take(selection.generated.round, list(samples_of(selection, self._advantages)))
-
-    def close(self) -> None:
-        pass
 
 
 def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]:

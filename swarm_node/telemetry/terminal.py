@@ -60,7 +60,7 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True, highlight=False)
 
 
-class PlainNode:
+class PlainNode(Sink):
     """A line per round, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
@@ -74,9 +74,6 @@ class PlainNode:
     def note(self, text: str) -> None:
         with suppress(OSError, ValueError):  # no terminal or pipe any more
             os.write(self._console.file.fileno(), f"{text}\n".encode())
-
-    def close(self) -> None:
-        pass
 
 
 def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event)

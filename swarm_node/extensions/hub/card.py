@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -74,13 +75,11 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
             told.tasks = sorted({*told.tasks, *report.get("reward_by_task", {})})
         elif event.get("event") == "Validated" and event["round"] <= rounds:
             told.validated.append((event["round"], event["reward"]))
-    try:
+    with suppress(OSError, ValueError, KeyError):
         manifest = json.loads((home / "manifest.json").read_text())
         told.settings, told.versions = manifest["config"], manifest.get("versions", {})
         told.swarm = told.settings["swarm"]
         told.data = Path(told.settings.get("dataset", {}).get("file", "")).name
-    except (OSError, ValueError, KeyError):
-        pass
     told.environments = sorted({_environment(task, told.settings) for task in told.tasks})
     return told
 

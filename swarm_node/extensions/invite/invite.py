@@ -153,9 +153,6 @@ class Inviting(Sink):
             self._said = True
             self._telemetry.emit(Notice(advice(self._home)))
 
-    def close(self) -> None:
-        pass
-
 
 def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | None:
     """None for what is no node that trains."""

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from socket import socket
 from time import monotonic
@@ -102,7 +103,7 @@ def shown(listener: socket, token: str, public: bool) -> list[str]:
 def token_of(home: Path) -> str:
     """That of last time, where it can be kept; readable by its user alone."""
     fresh = secrets.token_urlsafe(24)
-    try:
+    with suppress(OSError, ValueError):
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(home / TOKEN_FILE, flags, 0o600)
         with os.fdopen(descriptor, "r+", encoding="ascii") as file:
@@ -112,8 +113,6 @@ def token_of(home: Path) -> str:
             file.seek(0)
             file.truncate()
             file.write(fresh + "\n")
-    except (OSError, ValueError):
-        pass
     return fresh
 
 

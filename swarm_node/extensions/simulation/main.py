@@ -170,7 +170,7 @@ def _run(
     return records
 
 
-class EarlyFigure:
+class EarlyFigure(events.Sink):
     """Implements sinks.Sink: draws accuracy.png anew whenever held-out questions were asked, of the rounds so far."""
 
     def __init__(self, config: SimulationConfig, folder: Path) -> None:
@@ -184,9 +184,6 @@ class EarlyFigure:
             self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
             if event.accuracy:
                 self._draw()
-
-    def close(self) -> None:
-        pass
 
     def _draw(self) -> None:
         """Of the first seed: another may not be as far."""

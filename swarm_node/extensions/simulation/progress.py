@@ -7,14 +7,14 @@ from rich.console import Console
 
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound, CellStarted
 from swarm_node.rollouts.groups import mean
-from swarm_node.telemetry.events import Event, Notice, Warned
+from swarm_node.telemetry.events import Event, Notice, Sink, Warned
 from swarm_node.telemetry.terminal import say
 
 WINDOW = 10  # rounds of the moving average and of the speed
 LINES_PER_CELL = 10
 
 
-class SimulationTerminal:
+class SimulationTerminal(Sink):
     """Implements sinks.Sink. `cells` counts those still to run, without those that an earlier run finished."""
 
     def __init__(self, console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float]) -> None:
@@ -39,9 +39,6 @@ class SimulationTerminal:
                 say(self._console, text)
             case Warned(text=text):
                 say(self._console, f"warning: {text}", "yellow")
-
-    def close(self) -> None:
-        pass
 
     def time_left(self) -> str:
         """At the speed so far, including start-up. Unknown before the first round."""

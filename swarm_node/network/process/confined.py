@@ -3,6 +3,7 @@
 import resource
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from swarm_node.common import linux
@@ -19,11 +20,9 @@ def raise_limit(wanted: int = WANTED) -> str:
     unlimited = resource.RLIM_INFINITY
     reach = wanted if hard == unlimited else min(wanted, hard)
     if soft != unlimited and soft < reach:
-        try:
+        with suppress(OSError, ValueError):  # macOS has a limit of its own
             resource.setrlimit(resource.RLIMIT_NOFILE, (reach, hard))
             soft = reach
-        except (OSError, ValueError):  # macOS has a limit of its own
-            pass
     if soft == unlimited or soft >= wanted:
         return ""
     return (

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -93,11 +94,9 @@ def same_text(answer: str, entry: Entry) -> float:
 def same_decimal(answer: str, entry: Entry) -> float:
     """As `same_text`, but +01,000.00 is 1000."""
     number, key = ungrouped(answer), ungrouped(entry["answer"])
-    try:
+    with suppress(InvalidOperation):
         if len(number) <= MAX_DIGITS and Decimal(number) == Decimal(key):
             return 1.0
-    except InvalidOperation:
-        pass
     return same_text(number, {"answer": key})
 
 
