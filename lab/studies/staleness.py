@@ -27,12 +27,12 @@ from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.engines.population import LivePopulation
 from swarm_node.extensions.simulation.participation import LaggedNode
 from swarm_node.extensions.simulation.plot import COLOURS
+from swarm_node.extensions.simulation.report import ci95
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.statistics import ci95
 from swarm_node.node.round import Node
 from swarm_node.rollouts.interfaces import Participant
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig, TrainingConfig
-from swarm_node.telemetry.series import moving_average
+from swarm_node.telemetry.learning import moving_average
 
 STALENESS = (0, 1, 2, 4, 8, None)  # None: unbounded
 LAST = 20  # rounds whose mean is the final reward

@@ -1,7 +1,10 @@
-"""What a node has learned so far, task by task, as its events tell it. Pure: views show it."""
+"""What a node has learned so far, task by task, as its events tell it, and small shapes of a number over time. Pure:
+views show it."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import fmean
 
 from swarm_node.rollouts.groups import ScoredGroup
@@ -9,6 +12,7 @@ from swarm_node.telemetry.events import Corrected, Event, RoundDone, Trained, Va
 
 RECENT = 20  # rounds whose mean stands for the present, where no held-out question is asked
 HISTORY = 2000  # rounds that are remembered
+BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(slots=True)
@@ -89,3 +93,25 @@ class Learning:
 
 def _task(group: ScoredGroup) -> str:
     return f"{group.question.dataset}/{group.question.config_id}"
+
+
+def moving_average(values: Sequence[float], window: int) -> list[float]:
+    """Mean of the last `window` values at every point, of fewer at the start. The length stays the same."""
+    averages, total = [], 0.0
+    for index, value in enumerate(values):
+        total += value - (values[index - window] if index >= window else 0.0)
+        averages.append(total / min(index + 1, window))
+    return averages
+
+
+def sparkline(values: Sequence[float], width: int, ceiling: float = 0.0) -> str:
+    """`values` from 0 to `ceiling`, or to their largest, as at most `width` characters, each a mean of its share."""
+    if not values:
+        return ""
+    width = min(width, len(values))
+    edges = [index * len(values) // width for index in range(width + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    ceiling = ceiling or max(means)
+    if ceiling <= 0:
+        return BLOCKS[0] * width
+    return "".join(BLOCKS[min(len(BLOCKS) - 1, max(0, int(mean / ceiling * len(BLOCKS))))] for mean in means)

@@ -30,8 +30,7 @@ from swarm_node.telemetry.events import (
     Validated,
     Warned,
 )
-from swarm_node.telemetry.learning import HISTORY, Learning
-from swarm_node.telemetry.series import moving_average, sparkline
+from swarm_node.telemetry.learning import HISTORY, Learning, moving_average, sparkline
 
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
 SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters

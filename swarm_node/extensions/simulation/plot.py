@@ -12,7 +12,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from swarm_node.extensions.simulation.report import ArmSummary, Report
 from swarm_node.rollouts.groups import mean
-from swarm_node.telemetry.series import moving_average
+from swarm_node.telemetry.learning import moving_average
 
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DPI = 120

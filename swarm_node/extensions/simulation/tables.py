@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from swarm_node.extensions.simulation.report import LAST, ArmSummary, Report
-from swarm_node.extensions.simulation.statistics import ci95
+from swarm_node.extensions.simulation.report import LAST, ArmSummary, Report, ci95
 from swarm_node.rollouts.groups import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")

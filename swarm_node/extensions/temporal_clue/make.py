@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from swarm_node.common.files import write_json
 from swarm_node.extensions.temporal_clue import generate, text
 from swarm_node.extensions.temporal_clue.sizes import SIZES
 from swarm_node.extensions.temporal_clue.solver import Undecided
@@ -45,7 +46,7 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
             console.print(f"puzzle {index}: given up after {time.monotonic() - began:.0f} s")
         else:
             puzzles.append(entry)
-            _write(out, puzzles)
+            write_json(out, puzzles)
             console.print(
                 f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s", highlight=False
             )
@@ -64,12 +65,6 @@ def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
         "seed": seed,
         "index": index,
     }
-
-
-def _write(out: Path, puzzles: list[dict[str, Any]]) -> None:
-    partial = out.with_suffix(".partial")
-    partial.write_text(json.dumps(puzzles, indent=1), encoding="utf-8")
-    partial.rename(out)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ import httpx
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.vllm.server import ENVIRONMENT, NoServer, VllmServer
+from swarm_node.extensions.vllm.server import ENVIRONMENT, NoServer, VllmServer, Weights, adapter_rank, has_adapters
 from swarm_node.extensions.vllm.settings import VllmConfig
-from swarm_node.extensions.vllm.weights import Weights, adapter_rank, has_adapters
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import Pace
 from swarm_node.generation.stops import Stops

@@ -18,7 +18,7 @@ from swarm_node.telemetry.events import (
     Validated,
     Warned,
 )
-from swarm_node.telemetry.series import moving_average, sparkline
+from swarm_node.telemetry.learning import moving_average, sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "live_view.md"

@@ -8,12 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from swarm_node.extensions.page import tail as tail_module
+from swarm_node.extensions.page import node as tail_module
 from swarm_node.extensions.page.app import routes
 from swarm_node.extensions.page.history import History
-from swarm_node.extensions.page.node import KEPT, News, NodeWatch, SamplesWatch
+from swarm_node.extensions.page.node import KEPT, News, NodeWatch, SamplesWatch, Tail
 from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.tail import Tail
 from tests.extensions.page.conftest import read_all
 from tests.runs import home_with, line, round_done, sampled
 

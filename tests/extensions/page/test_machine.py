@@ -1,6 +1,6 @@
 """What a node takes of its machine."""
 
-from swarm_node.extensions.page.machine import Machine, gpu_figures
+from swarm_node.extensions.page.page import Machine, gpu_figures
 
 
 def test_cores_are_cpu_seconds_by_the_time_between_two_looks() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from swarm_node.extensions.simulation.arms import Arm, Cell, Record, cell_config
 from swarm_node.extensions.simulation.cell import run_cell, summary
-from swarm_node.extensions.simulation.report import area, held_out
-from swarm_node.extensions.simulation.statistics import ci95
+from swarm_node.extensions.simulation.report import area, ci95, held_out
 
 
 def test_area_is_the_mean_over_rounds_by_trapezoids():

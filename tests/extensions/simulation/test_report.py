@@ -6,9 +6,8 @@ import pytest
 from swarm_node.extensions.simulation.arms import Arm, Cell, Record
 from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.plot import subline
-from swarm_node.extensions.simulation.report import build_report
+from swarm_node.extensions.simulation.report import build_report, ci95, t_975
 from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.statistics import ci95, t_975
 from swarm_node.extensions.simulation.tables import per_seed, result
 from swarm_node.rollouts.groups import combined
 from tests.core.telemetry.test_metrics import report as different
