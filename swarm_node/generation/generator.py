@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from swarm_node.common.errors import UserError
-from swarm_node.generation.block import BLOCK, Decoder, Drawing, Slots, Work, block
+from swarm_node.generation.block import BLOCK, COMPACT_BELOW, Decoder, Distinct, Drawing, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.generation.distinct import COMPACT_BELOW, Distinct
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops

@@ -20,7 +20,7 @@ from swarm_node.settings import section_of
 
 NAME = "temporal_clue"  # of the environment in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
-SOURCE = "swarm_node.extensions.temporal_clue.source"
+SOURCE = "swarm_node.extensions.temporal_clue.text"
 FILE_SOURCE = "swarm_node.extensions.temporal_clue.puzzle_file:PuzzleFile"
 ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if size.shared)}
 

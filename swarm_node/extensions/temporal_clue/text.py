@@ -1,11 +1,15 @@
-"""A puzzle in plain English."""
+"""A puzzle in plain English, and generated puzzles as a source of questions for a scoring process
+(`scoring/contract.py`)."""
 
 from string import ascii_uppercase
 
 from swarm_node.extensions.temporal_clue import clues as c
-from swarm_node.extensions.temporal_clue.generate import Asked, Puzzle, Where, answer
+from swarm_node.extensions.temporal_clue.generate import Asked, Puzzle, Where, answer, generate
+from swarm_node.extensions.temporal_clue.puzzle_file import PuzzleItem
+from swarm_node.extensions.temporal_clue.sizes import VERSION
 from swarm_node.extensions.temporal_clue.worlds import Setting, part_name
 
+version = VERSION
 VICTIM = "Victor"
 PARTS = {
     "murderer": "Who was the murderer?",
@@ -22,6 +26,12 @@ TOLD = {
     "time": "the murder happened at",
     "motive": "the motive of the murderer was",
 }
+
+
+def build(dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
+    """The puzzle at this address. KeyError for an unknown config id."""
+    puzzle = generate(config_id, seed, index)
+    return PuzzleItem(prompt(puzzle), key(puzzle), puzzle.setting.names)
 
 
 def prompt(puzzle: Puzzle) -> str:
