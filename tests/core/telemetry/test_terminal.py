@@ -109,11 +109,8 @@ def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_r
     assert "taught by" not in text
 
 
-def test_the_live_view_stands_before_the_first_round():
+def test_the_live_view_stands_before_the_first_round_and_warnings_scroll_by_above_it(round_report):
     assert "the first ..." in live(RunStarted("node X", "home"))[0]
-
-
-def test_warnings_scroll_by_above_the_live_view(round_report):
     assert "disk full" in live(RoundDone(round_report()), Warned("disk full"))[1]
 
 
