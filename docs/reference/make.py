@@ -25,7 +25,7 @@ from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackS
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections
-from swarm_node.settings.secret import Secret, SecretUrl
+from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry import events
 
@@ -150,7 +150,7 @@ def _default(defaults: Mapping[str, str]) -> str:
 
 
 def _shown(value: Any, unit: str) -> str:
-    if value is None or value in ((), "", Secret(""), SecretUrl("")):
+    if value is None or value in ((), "") or (isinstance(value, Secret) and not value):
         return "none"
     if isinstance(value, tuple):
         return " ".join(f"`{each}`" for each in value)
@@ -234,16 +234,9 @@ def comments(kind: type) -> dict[str, str]:
 
 def _words(hint: Any) -> str:
     """A type as it is in JSON."""
-    simple = {
-        int: "integer",
-        float: "number",
-        str: "text",
-        Secret: "text",
-        SecretUrl: "text",
-        bool: "true or false",
-        NoneType: "null",
-        Path: "path",
-    }
+    if isinstance(hint, type) and issubclass(hint, Secret):
+        hint = str
+    simple = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Path: "path"}
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)

@@ -29,13 +29,14 @@ MAX_DOWNLOAD = 1 << 20  # bytes
 def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
     """The configuration of a node in its swarm; itself where there is no card. `keep`: into the home. UserError."""
     section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
+    source = section.source.get_secret_value()
     _, card = load_cards(file)
     if isinstance(card, Refusal):
         raise UserError(f"{file}: {card}; remove it, and join again by --card")
     peers, network = list[str](), section.network or (network_of(card) if card else "")
-    if section.source:
+    if source:
         try:
-            offered, givers, meant = _offered(section.source, network, config)
+            offered, givers, meant = _offered(source, network, config)
             card, peers = _taken(file, offered, meant, card, keep), [*givers]
             if not meant:
                 signers = f"{card.threshold} of {len(card.signers)} signers"
@@ -68,7 +69,8 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
 
 
 def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], None], keep: bool) -> None:
-    text = section.code or (section.source if section.source.startswith("swarm:") else "")
+    source, text = section.source.get_secret_value(), section.code.get_secret_value()
+    text = text or (source if source.startswith("swarm:") else "")
     own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
     proofs = [load_proof(home), *([_read(text).proves(own)] if text else ())]
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]

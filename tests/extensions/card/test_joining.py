@@ -17,6 +17,7 @@ from protocol.identity import Identity
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.card.joining import MAX_DOWNLOAD, follow_card
+from swarm_node.extensions.card.settings import Source
 from swarm_node.extensions.invite.code import Invitation
 from swarm_node.extensions.invite.code import encode as coded
 from swarm_node.network.backend import Caller
@@ -85,6 +86,7 @@ def served(*answers: tuple[int, str, bytes]) -> Iterator[str]:
 def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_flag(tmp_path: Path) -> None:
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
     looked = Tried(home, "--card", file, keep=False)
+    assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")  # a code may let others in
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--card", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0] and "card 2 of friends" in first.lines[1]

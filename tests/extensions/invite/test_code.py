@@ -130,6 +130,6 @@ def test_a_typing_mistake_a_newer_kind_and_anything_else_are_told_apart() -> Non
     code = encode(HOME)
     swapped = code[:60] + ("A" if code[60] != "A" else "B") + code[61:]
     assert "copy the whole code" in refused(swapped) and "copy the whole code" in refused(code[:-4])
-    assert "upgrade" in refused(sealed(body(), kind=3)) and "upgrade" in refused(PREFIX + "Aw")
+    assert "upgrade" in refused(sealed(body(), kind=4)) and "upgrade" in refused(PREFIX + "BA")
     for other in ("", "swarm:", "hello", HOME.addresses[0], "--peers", "é" * 20):
         assert "`swarm-node invite`" in refused(other)
