@@ -5,7 +5,6 @@ line is one JSON object. Results are in docs/results.
 
 beside others      generation (Hugging Face), step (TRL), real (TRL with its defaults, on shapes of real models)
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
-of real models     answerable (which tasks one answers before training)
 of the node        card (everything that wants one), fp8_gpu, group_path (which files an external group passes),
                    memory_plan (what fits on which card), node_memory (of all processes), replay (of
                    episodes), turns (of episodes), scoring, start (seconds to the first line), swarm (where a round

@@ -1,4 +1,4 @@
-"""Who comes and goes when: a recorded trace from a file, or a synthetic one. For `lab.studies.hundred`.
+"""Who comes and goes when, by a recorded trace. For `lab.studies.hundred`.
 
     python -m lab.studies.churn peersim_session_100.txt --nodes 90 > churn.csv      # for lab.studies.hundred --trace
 
@@ -14,8 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
-SHAPE = 0.5  # of the Weibull distribution of sessions: many short ones, few long ones
-ABSENT_SHARE = 0.15  # of the time; how long each absence is follows an exponential distribution
+HOUR = 12  # of the recorded weeks, at which the trace begins
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,20 +24,6 @@ class Change:
     second: float
     node: int
     there: bool
-
-
-def synthetic(nodes: int, seconds: float, mean_session: float, seed: int) -> list[Change]:
-    """Everybody is there at first. Sessions have a mean of so many seconds; no system was observed for this."""
-    rng, changes = Random(f"churn/{seed}"), list[Change]()
-    scale = mean_session / 2  # the mean of a Weibull distribution of shape 1/2 is twice its scale
-    absent = mean_session * ABSENT_SHARE / (1 - ABSENT_SHARE)
-    for node in range(nodes):
-        now, there = rng.weibullvariate(scale, SHAPE), False
-        while now < seconds:
-            changes.append(Change(now, node, there))
-            now += rng.expovariate(1 / absent) if not there else rng.weibullvariate(scale, SHAPE)
-            there = not there
-    return sorted(changes)
 
 
 def recorded(file: Path, nodes: int, seconds: float) -> list[Change]:
@@ -78,14 +63,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.studies.churn", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--nodes", type=int, default=90)
-    parser.add_argument("--hour", type=int, default=12, help="of the recorded weeks, at which the trace begins")
-    parser.add_argument("--hours", type=float, default=1.0, help="how long it is")
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     lines = csv.writer(sys.stdout)
     lines.writerow(("second", "node", "there"))
-    for change in phones(options.file, options.nodes, options.hour, options.seed):
-        if change.second < 3600 * options.hours:
+    for change in phones(options.file, options.nodes, HOUR, seed=0):
+        if change.second < 3600:
             lines.writerow((round(change.second, 1), change.node, int(change.there)))
 
 

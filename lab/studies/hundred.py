@@ -5,7 +5,7 @@
 
 Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a /24 of its own
 (127.x.y.1); a stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come
-and go by a trace: a file (--trace, see `lab.studies.churn`), else a synthetic one. Half of those that go are killed. A
+and go by a recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A
 tenth of the processes are hostile (`lab.studies.attackers`). A bootstrap node is killed every ten minutes, and in the
 middle of the run the two halves of the addresses cannot reach each other for a twelfth of it.
 
@@ -35,7 +35,7 @@ from lab.benchmarks import command, network
 from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
-from lab.studies.churn import Change, recorded, synthetic
+from lab.studies.churn import Change, recorded
 from protocol.identity import Identity
 from protocol.messages import Round
 from swarm_node.network.client import RemoteNetwork
@@ -152,16 +152,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=100, help="of which a tenth, and at least one, is hostile")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--round-seconds", type=float, default=20.0)
-    parser.add_argument("--session-minutes", type=float, default=30.0, help="mean, of the synthetic trace")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="a recorded trace: second,node,there")
     parser.add_argument("--lost-every", type=float, default=10.0, help="minutes between two lost bootstrap nodes")
     parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile process")
-    parser.add_argument("--seed", type=int, default=0)
     command.add_quick(parser)
     options = parser.parse_args()
     if options.quick:
         options.nodes, options.minutes, options.round_seconds = 8, 2.0, 5.0
-        options.session_minutes, options.lost_every = 2.0, 0.75
+        options.lost_every = 0.75
     if options.nodes < 4 or options.minutes < 2:
         parser.error("at least 4 --nodes and 2 --minutes")
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
@@ -222,11 +220,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     """From the first bootstrap node to the end."""
     seconds, hostile = 60 * options.minutes, max(1, options.nodes // 10)
     honest = options.nodes - hostile
-    changes = (
-        recorded(options.trace, honest, seconds)
-        if options.trace
-        else synthetic(honest, seconds, 60 * options.session_minutes, options.seed)
-    )
+    changes = recorded(options.trace, honest, seconds) if options.trace else []
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-hundred-")))
         bootstrap = Bootstrap(stack, work, int(options.minutes / options.lost_every), 60 * options.lost_every)
@@ -257,7 +251,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "hostile": attackers.counts(),
         "victim_bytes": victim.bytes,
         "changes": len(changes),
-        "trace": str(options.trace) if options.trace else "synthetic",
+        "trace": str(options.trace or "none"),
         "bootstrap_lost": bootstrap.lost,
         "samples": samples,
         "settings": {"nodes": options.nodes, "minutes": options.minutes, "round_seconds": options.round_seconds},

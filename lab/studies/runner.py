@@ -201,12 +201,6 @@ def by_seed(
     }
 
 
-def paired(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[float], list[float]]:
-    """The values of the seeds that both have, in the same order."""
-    both = sorted(one.keys() & other.keys())
-    return [one[seed] for seed in both], [other[seed] for seed in both]
-
-
 def _cpu(report: Mapping[str, Any]) -> float:
     return sum(float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"])
 

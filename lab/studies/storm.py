@@ -15,7 +15,6 @@ processes of honest nodes for a round, does not.
 """
 
 import argparse
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -28,6 +27,7 @@ from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
+from swarm_node.common.children import usable_cores
 from swarm_node.extensions.simulation.arms import identity
 from swarm_node.settings import NodeConfig
 
@@ -58,11 +58,7 @@ def main() -> None:
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
     names = ("nodes", "minutes", "hostile_cpu", "seed")
-    return {"cores": cores(), **{name: getattr(options, name) for name in names}}
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return {"cores": usable_cores(), **{name: getattr(options, name) for name in names}}
 
 
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
@@ -136,7 +132,7 @@ def trained_on_others(reports: Sequence[Sequence[Mapping[str, Any]]], honest: Se
 def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any]:
     """The storm over the calm, 1 where it changes nothing."""
     rate = {name: sum(side["rounds"]) / side["seconds"] for name, side in (("calm", calm), ("storm", storm))}
-    left = {"calm": cores() - calm["hostile"]["cores"], "storm": cores() - storm["hostile"]["cores"]}
+    left = {"calm": usable_cores() - calm["hostile"]["cores"], "storm": usable_cores() - storm["hostile"]["cores"]}
     whole, end = learning(calm["rewards"], storm["rewards"])
     return {
         "ratio": rate["storm"] / left["storm"] / (rate["calm"] / left["calm"]),

@@ -51,7 +51,8 @@ def test_fewer_questions_than_tasks_are_distinct_tasks_that_rotate(gym: Reasonin
     assert all(ragged.count(task) == 11 for task in STARTER_TASKS)
 
 
-def test_a_round_has_a_bound(gym: ReasoningGym) -> None:
+def test_a_round_has_a_bound_and_may_be_empty(gym: ReasoningGym) -> None:
+    assert not gym.sample(ALICE, Round(0), 0) and not gym.prompts([]) and not gym.score([])
     assert len(gym.sample(ALICE, Round(0), 256)) == 256
     with pytest.raises(ValueError, match="at most 256"):
         gym.sample(ALICE, Round(0), 257)
@@ -89,7 +90,8 @@ def test_exact_rewards_no_part_of_an_answer(gym: ReasoningGym) -> None:
     graded.close()
 
 
-def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
+def test_what_this_node_cannot_rebuild_is_skipped_and_all_else_scored_whatever_it_asks(gym: ReasoningGym) -> None:
+    assert gym.catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
     good = gym.sample(ALICE, Round(0), 1)[0]
     others = [
         good.model_copy(update=change)
@@ -102,10 +104,6 @@ def test_what_this_node_cannot_rebuild_is_skipped(gym: ReasoningGym) -> None:
     assert gym.score([(others[0], ["1"]), (good, [key_of(good)])]) == [unknown, (1.0,)]
 
 
-def test_any_task_of_the_catalogue_is_scored_whatever_this_node_asks() -> None:
-    assert ReasoningGym(["gcd/tiny"]).catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
-
-
 def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     group = (gym.sample(BOB, Round(9), 1)[0], ["1", "2"])
     once = gym.score([group, group])
@@ -113,10 +111,6 @@ def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     gym.close()
     assert gym.score([group]) == once[:1] == once[1:]
     assert pid is not None and gym.scoring.pid is None, "the second time no scoring process was needed"
-
-
-def test_no_question_no_answer(gym: ReasoningGym) -> None:
-    assert not gym.sample(ALICE, Round(0), 0) and not gym.prompts([]) and not gym.score([])
 
 
 def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym) -> None:

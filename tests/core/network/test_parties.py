@@ -75,14 +75,6 @@ def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_a_neighbour_on_the_
     assert places.has_room("id4", groups_of(neighbour))
 
 
-def test_by_hand_one_peer_that_comes_from_everywhere_is_one_party() -> None:
-    places = Places(64, local=16)
-    for number in range(4):
-        places.take("one", groups_of(f"/ip4/45.{number}.1.1/tcp/1"))
-    assert not places.has_room("one", groups_of("/ip4/45.99.1.1/tcp/1"))
-    assert places.has_room("two", groups_of("/ip4/45.99.1.1/tcp/1"))
-
-
 def test_by_hand_the_connection_that_was_unused_for_longest_is_closed() -> None:
     connected = Connected[str](64)  # four for a party
     crowd = [(name, f"/ip4/45.33.10.{number}/tcp/1") for number, name in enumerate("abcd")]

@@ -167,6 +167,8 @@ def test_another_file_is_never_opened(index, tmp_path, monkeypatch) -> None:
     assert "cut off" in refusal(tmp_path)
     index.told[FILE] = ("wheel", right[:-9], len(right))
     assert "peer closed" in refusal(tmp_path)
+    index.told[FILE] = ("to", "gopher://127.0.0.1/x", 0)
+    assert "leads to gopher" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +196,6 @@ def test_another_file_is_never_opened(index, tmp_path, monkeypatch) -> None:
 def test_a_strange_index_is_one_line(index, tmp_path, kind, body, said) -> None:
     index.told[SIMPLE] = (kind, body, 0)
     assert said in refusal(tmp_path)
-
-
-def test_a_redirect_of_the_file_to_another_scheme_is_refused(index, tmp_path) -> None:
-    index.told[FILE] = ("to", "gopher://127.0.0.1/x", 0)
-    assert "leads to gopher" in refusal(tmp_path)
 
 
 def test_only_the_named_member_is_read(index, monkeypatch, tmp_path) -> None:

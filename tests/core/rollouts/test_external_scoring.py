@@ -95,16 +95,11 @@ def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, 
     assert verifier.now == before
 
 
-def test_no_more_is_scored_than_a_round_needs(verifier, scoring) -> None:
-    waiting = [group("ann", index) for index in range(40)]
-    rounds(scoring, verifier, 20, lambda now: waiting, wanted=2)
-    assert len(verifier.scored) == AHEAD * 2
-
-
-def test_uninformative_groups_do_not_count_as_ready(verifier, scoring) -> None:
-    waiting = [group("ann", index, "same") for index in range(40)]
+@pytest.mark.parametrize(("text", "scored"), [("right", AHEAD * 2), ("same", 40)])
+def test_no_more_is_scored_than_a_round_needs_of_informative_groups(verifier, scoring, text, scored) -> None:
+    waiting = [group("ann", index, text) for index in range(40)]
     rounds(scoring, verifier, 50, lambda now: waiting, wanted=2)
-    assert len(verifier.scored) == 40
+    assert len(verifier.scored) == scored
 
 
 def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more(verifier, scoring) -> None:

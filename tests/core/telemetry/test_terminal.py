@@ -109,11 +109,8 @@ def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_r
     assert "taught by" not in text
 
 
-def test_the_live_view_stands_before_the_first_round():
+def test_the_live_view_stands_before_the_first_round_and_warnings_scroll_by_above_it(round_report):
     assert "the first ..." in live(RunStarted("node X", "home"))[0]
-
-
-def test_warnings_scroll_by_above_the_live_view(round_report):
     assert "disk full" in live(RoundDone(round_report()), Warned("disk full"))[1]
 
 
@@ -126,14 +123,10 @@ def test_a_moving_average_has_fewer_to_go_on_at_the_start():
 
 
 @pytest.mark.parametrize(
-    ("values", "line"), [([], ""), ([0.0, 0.0], "▁▁"), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0, 0.0, 1.0, 1.0], "▁▁██")]
+    ("values", "line"), [([], ""), ([0.0, 0.0], "▁▁"), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0] * 50 + [1.0] * 50, "▁▁██")]
 )
-def test_a_sparkline_goes_from_nothing_to_its_largest(values, line):
-    assert sparkline(values, 10) == line
-
-
-def test_a_long_sparkline_shows_means():
-    assert sparkline([0.0] * 50 + [1.0] * 50, 4) == "▁▁██"
+def test_a_sparkline_goes_from_nothing_to_its_largest_and_shows_means_if_it_is_long(values, line):
+    assert sparkline(values, 4) == line
 
 
 def test_an_asynchronous_node_shows_staleness_and_how_busy_each_side_is(round_report):

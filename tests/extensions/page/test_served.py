@@ -64,7 +64,8 @@ def enter(page: Served, content: bytes, **headers: str) -> httpx.Response:
     return page.ask("POST", "/api/enter", content=content, headers=sent)
 
 
-def test_the_token_comes_by_post_and_becomes_a_cookie_that_only_this_page_gets(page: Served) -> None:
+def test_the_token_stays_comes_by_post_and_becomes_a_cookie_that_only_this_page_gets(home: Path, page: Served) -> None:
+    assert token_of(home) == page.token and (home / "page.token").stat().st_mode & 0o777 == 0o600
     assert page.addresses == [f"{page.base}/#token={page.token}"]
     with httpx.Client(base_url=page.base, timeout=PATIENCE) as browser:
         door = browser.get("/")
@@ -111,10 +112,6 @@ def test_the_entrance_takes_the_token_from_its_own_page_alone(page: Served) -> N
         found = enter(page, content)
         assert found.status_code == 401 and "set-cookie" not in found.headers, content[:40]
     assert page.ask("GET", "/api/enter").status_code == 405
-
-
-def test_the_token_of_a_home_stays_and_is_its_users_alone(home: Path, page: Served) -> None:
-    assert token_of(home) == page.token and (home / "page.token").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_name_that_was_rebound_to_this_machine_is_refused(page: Served) -> None:

@@ -139,8 +139,10 @@ def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configur
 
 
 @pytest.mark.slow
-def test_more_seeds_and_arms_can_be_added_by_resume(configure, run):
-    run(configure(arms=("8/0",), seeds=1))
+def test_resume_begins_in_an_empty_folder_and_adds_more_seeds_and_arms(configure, run):
+    config = configure(resume=True, arms=("8/0",), seeds=1)
+    config.out.mkdir()
+    run(config)
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
     assert "going on: 1 of 4" in run.shown
     assert list(json.loads(path.read_text())["arms"]) == ["8/0", "4/4"]
@@ -159,13 +161,10 @@ def test_resume_says_when_the_code_is_not_the_same(configure, run, finished):
     assert "warning: finished cells were made with other commit" in run.shown
 
 
-def test_a_report_folder_is_not_replaced_unasked(configure, run, finished):
-    with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
-        run(configure())
-
-
-def test_overwrite_removes_the_report_and_nothing_else(configure, run, finished):
+def test_a_report_is_replaced_only_if_asked_and_nothing_else_is_removed(configure, run, finished):
     config = configure()
+    with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
+        run(config)
     (config.out / "notes.txt").write_text("mine")
     (config.out / "cells" / "mine.txt").write_text("mine")
     run(configure(overwrite=True, arms=("8/0",), seeds=1))
@@ -184,12 +183,6 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(configure, run, flag):
     with pytest.raises(UserError, match="no simulation report: choose another --out"):
         run(config)
     assert (config.out / "report.json").read_text() == "{}"
-
-
-def test_an_empty_folder_is_welcome_and_resume_of_nothing_starts_from_the_beginning(configure, run):
-    config = configure(resume=True, arms=("8/0",), seeds=1)
-    config.out.mkdir()
-    assert run(config).exists()
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,12 @@
 """Traces of who comes and goes, and addresses, of `lab.studies.hundred`."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from lab.studies.churn import Change, phones, recorded, synthetic
+from lab.studies.churn import Change, phones, recorded
 from lab.studies.hundred import SIDES, address
 from swarm_node.network.parties import network_of
-
-
-def test_a_synthetic_trace_takes_turns_for_each_node_and_is_away_as_often_as_it_says() -> None:
-    changes = synthetic(200, 36000.0, 1800.0, seed=1)
-    assert changes == sorted(synthetic(200, 36000.0, 1800.0, seed=1)) != synthetic(200, 36000.0, 1800.0, seed=2)
-    away = 0.0
-    for node in range(200):
-        own = [change for change in changes if change.node == node]
-        assert all(first.there != second.there for first, second in pairwise(own))
-        assert not own or not own[0].there
-        moments = [*own, Change(36000.0, node, True)]
-        away += sum(later.second - each.second for each, later in pairwise(moments) if not each.there)
-    assert 0.10 < away / (200 * 36000.0) < 0.20
 
 
 def test_a_recorded_trace_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:

@@ -62,7 +62,3 @@ def test_every_run_that_is_done_is_a_row(run, tmp_path):
     assert runner.by_seed(rows, "3 kinds, 4/4", "final_other", range(8)) == {}
     with pytest.raises(runner.NotDone):
         runner.needed(missing, tmp_path)
-
-
-def test_only_seeds_that_both_have_are_compared():
-    assert runner.paired({0: 1.0, 1: 2.0, 2: 3.0}, {2: 5.0, 1: 4.0, 7: 9.0}) == ([2.0, 3.0], [4.0, 5.0])
