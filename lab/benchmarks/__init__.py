@@ -3,7 +3,7 @@
 `python -m lab.benchmarks.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last
 line is one JSON object. Results are in docs/results.
 
-beside others      generation (Hugging Face), llama_cpp, step (TRL), real (TRL with its defaults, on shapes of real models)
+beside others      generation (Hugging Face), llama_cpp, step (TRL), real (TRL, on shapes of real models)
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of the node        card (everything that wants one), fp8_gpu, group_path (which files an external group passes),
                    memory_plan (what fits on which card), node_memory (of all processes), replay (of
