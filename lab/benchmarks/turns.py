@@ -5,7 +5,6 @@
 Both in turn in one process, which has one thread; the tokens are compared.
 """
 
-import argparse
 import time
 from contextlib import closing
 from copy import copy
@@ -13,6 +12,7 @@ from statistics import median
 
 import torch
 
+from lab.benchmarks import command
 from protocol.messages import PeerId, Round
 from swarm_node.environments.registry import build_environment
 from swarm_node.generation.generator import BatchGenerator
@@ -32,7 +32,7 @@ class Whole(BatchGenerator):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = command.parser("lab.benchmarks.turns", __doc__)
     parser.add_argument("model")
     parser.add_argument("task")
     parser.add_argument("--stop", nargs="*", default=[])
@@ -57,6 +57,7 @@ def main() -> None:
             assert made[0] == made[1]
     whole, new = (median(seconds[1:]) for seconds in spent.values())
     print(f"{given.model}, {given.task}: {whole:.2f} s from whole transcripts, {new:.2f} s from what is new")
+    command.finish(given, {"ratio": whole / new, "whole_cpu_seconds": whole, "new_cpu_seconds": new})
 
 
 if __name__ == "__main__":

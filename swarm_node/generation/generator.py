@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -79,7 +79,8 @@ class BatchGenerator:
         self._policy, self._config = policy, config
         self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
-        self._keeps, self._kept = False, cast(Decoder | None, None)  # whether a decoder goes on, and that one
+        self._keeps = False  # whether a decoder goes on from turn to turn
+        self._kept: Decoder | None = None
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK

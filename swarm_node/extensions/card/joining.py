@@ -72,7 +72,8 @@ def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], 
     source, text = section.source.get_secret_value(), section.code.get_secret_value()
     text = text or (source if source.startswith("swarm:") else "")
     own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
-    proofs = [load_proof(home), *([_read(text).proves(own)] if text else ())]
+    code = _read(text) if text else None
+    proofs = [load_proof(home), *([code.proves(own)] if code else ())]
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
     if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
         raise UserError(f"this swarm is private: {found[-1]}; ask a member for a code")

@@ -1,4 +1,5 @@
-"""The cards of the swarm: a newer one walks from node to node, and a node shares what its card allows.
+"""The cards of the swarm: a newer one walks from node to node, a node shares what its card allows, and the card of a
+private swarm decides who has entered.
 
 Whoever passes on a forged card is at fault. Home and time of day are the trainer's: it hands back the chain to go by.
 """
