@@ -152,7 +152,8 @@ def weights_of(weight: torch.Tensor, kernel: kernels.Kernel) -> tuple[Quantised,
 def one_step(made: Policy, tokens: int) -> Callable[[], None]:
     """Forward and backward over one packed row: an eighth of it a prompt, the rest completions of half that length."""
     prompt, completion = tokens // 8, tokens // 16
-    batch = build_tree([unrecorded([5] * prompt, [[6] * completion] * 14)], DEVICE)
+    completions = [[6 + k, *[6] * (completion - 1)] for k in range(14)]  # different ones: a tree has the same ones once
+    batch = build_tree([unrecorded([5] * prompt, completions)], DEVICE)
 
     def work() -> None:
         made.model.zero_grad(set_to_none=True)

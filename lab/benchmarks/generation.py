@@ -15,15 +15,12 @@ from typing import Any, Literal
 import httpx
 import peft
 import torch
-from torch import Tensor
 
 from lab.benchmarks import command, common
 from swarm_node.extensions.vllm.generator import VllmGenerator
 from swarm_node.extensions.vllm.server import VllmServer
 from swarm_node.extensions.vllm.settings import VllmConfig
-from swarm_node.generation.block import Drawing, Slots, block
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.rollouts.interfaces import Generator
@@ -34,57 +31,23 @@ Work = Callable[[], object]
 HEADLINE = "ours in float32"
 
 
-class Graphs:
-    """Takes a block of tokens as one CUDA graph, which is recorded the second time that a block of these shapes comes.
-    For our own decoder, whose buffers stay where they are."""
-
-    def __init__(self) -> None:
-        self._of: tuple[object, torch.Size] | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._given: list[Tensor] = []
-        self._made: tuple[Slots, Tensor, Tensor] | None = None
-
-    def __call__(
-        self, decoder: LlamaDecoder, drawing: Drawing, uniform: Tensor, at: Slots
-    ) -> tuple[Slots, Tensor, Tensor]:
-        """As `block`."""
-        buffers = decoder._suffix  # another list whenever buffers move
-        given = [uniform, at.token, at.length, at.running, at.mean]
-        if self._of is None or self._of[0] is not buffers or self._of[1] != uniform.shape:
-            self._of, self._graph = (buffers, uniform.shape), None  # this time warms up what recording cannot
-            return block(decoder, drawing, uniform, at)
-        if self._graph is None:
-            self._given = [x.clone() for x in given]
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._made = block(decoder, drawing, self._given[0], Slots(*self._given[1:]))
-        for mine, theirs in zip(self._given, given, strict=True):
-            mine.copy_(theirs)
-        self._graph.replay()
-        assert self._made is not None
-        made, tokens, log_probs = self._made
-        ended = Slots(made.token.clone(), made.length.clone(), made.running.clone(), made.mean.clone())
-        return ended, tokens.clone(), log_probs.clone()
-
-
 def hugging_face(
-    model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, autocast: bool = False
+    model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, compiled: bool = False
 ) -> Work:
-    """`generate` on every prompt repeated to its group, left padded."""
+    """`generate` on every prompt repeated to its group, left padded. Compiled, it takes CUDA graphs, too."""
     repeated = [text for text in texts for _ in range(common.GROUP_SIZE)]
 
     def work() -> list[str]:
         encoded = tokenizer(repeated, return_tensors="pt", padding=True).to(model.device)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=autocast):
-            generated = model.generate(
-                input_ids=encoded.input_ids,
-                attention_mask=encoded.attention_mask,
-                do_sample=True,
-                top_k=0,
-                max_new_tokens=load.new_tokens,
-                cache_implementation=cache,
-                disable_compile=True,
-            )[:, encoded.input_ids.shape[1] :]
+        generated = model.generate(
+            input_ids=encoded.input_ids,
+            attention_mask=encoded.attention_mask,
+            do_sample=True,
+            top_k=0,
+            max_new_tokens=load.new_tokens,
+            cache_implementation=cache,
+            disable_compile=not compiled,
+        )[:, encoded.input_ids.shape[1] :]
         assert generated.numel() == load.tokens
         return list(tokenizer.batch_decode(generated, skip_special_tokens=True))
 
@@ -92,10 +55,10 @@ def hugging_face(
 
 
 def ours(
-    policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"], graphs: bool = False
+    policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"], graphs: bool = True
 ) -> Work:
     config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
-    made = BatchGenerator(policy, config, work=Graphs() if graphs else block, decoder=decoder)
+    made = BatchGenerator(policy, config, decoder=decoder, graphs=graphs)
     return _writing(made, texts, load)
 
 
@@ -143,19 +106,21 @@ def with_vllm(size: str, load: common.Workload, python: str, device: str) -> dic
 
 
 def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
-    """All sides for one model size on CUDA: float32 weights, products in bfloat16."""
+    """All sides for one model size on CUDA: ours with float32 weights and products in bfloat16, as in a node; HF's with
+    bfloat16 weights."""
     device = torch.device("cuda")
     model, tokenizer = common.model(size).eval().to(device), common.tokenizer(size)
     texts = common.prompts(load.prompt_lengths)
     policy = Policy(model, tokenizer, device, torch.bfloat16)
+    theirs = common.model(size).eval().to(device, torch.bfloat16)
     adapted = peft.LoraConfig(r=16, target_modules="all-linear", task_type="CAUSAL_LM")
     lora = Policy(peft.get_peft_model(common.model(size).to(device), adapted), tokenizer, device, torch.bfloat16)
     sides = {
-        "HF dynamic cache": hugging_face(model, tokenizer, texts, load, "dynamic", autocast=True),
-        "HF static cache": hugging_face(model, tokenizer, texts, load, "static", autocast=True),
+        "HF dynamic cache": hugging_face(theirs, tokenizer, texts, load, "dynamic"),
+        "HF static cache": hugging_face(theirs, tokenizer, texts, load, "static", compiled=True),
         "HF's forward": ours(policy, texts, load, "model"),
+        "ours without CUDA graphs": ours(policy, texts, load, "native", graphs=False),
         "ours in bfloat16": ours(policy, texts, load, "native"),
-        "ours, as CUDA graphs": ours(policy, texts, load, "native", graphs=True),
         "ours with LoRA": ours(lora, texts, load, "native"),
     }
     return _result(common.in_turn(sides, load.repetitions, size, common.gpu_seconds), load)

@@ -2,8 +2,7 @@
 
 A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers, and counts the bytes
 that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares a micro-batch of 2,048 tokens,
-blocks kept and computed again; `--gpu` compares what a CUDA device holds. Attention is torch's fused one, as
-FlexAttention keeps no more and no less.
+blocks kept and computed again; `--gpu` compares what a CUDA device holds. Attention is torch's fused one.
 """
 
 import copy

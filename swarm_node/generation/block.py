@@ -1,8 +1,6 @@
 """Some tokens for every slot at a time, with nothing in between that a host would wait for.
 
-All shapes in a block are known before it starts, so that CUDA graphs or torch.compile can take it as one: with many
-small kernels a GPU otherwise waits for the host to launch them. On a CPU, completions of a prompt that have begun with
-the same tokens are decoded once, until they differ.
+On a CPU, completions of a prompt that have begun with the same tokens are decoded once, until they differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,6 +60,17 @@ class Slots:
     def only(self, slots: Tensor) -> "Slots":
         """These slots alone, in this order."""
         return Slots(self.token[slots], self.length[slots], self.running[slots], self.mean[slots])
+
+    def clone(self) -> "Slots":
+        """The same numbers in tensors of their own."""
+        return Slots(self.token.clone(), self.length.clone(), self.running.clone(), self.mean.clone())
+
+    def copy_(self, other: "Slots") -> None:
+        """Takes over the numbers of `other`."""
+        self.token.copy_(other.token)
+        self.length.copy_(other.length)
+        self.running.copy_(other.running)
+        self.mean.copy_(other.mean)
 
 
 @dataclass(frozen=True, slots=True)

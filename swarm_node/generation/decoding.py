@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttentionLayer
 
 from swarm_node.policy.device import on_host, probed, to_device
-from swarm_node.policy.policy import Policy, agreement
+from swarm_node.policy.policy import QUANTISED, Policy, agreement, rounding
 from swarm_node.policy.tree_attention import WORTH
 
 
@@ -191,8 +191,9 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     if found is None:
         return None
     ours, reference = found
-    coarse = policy.autocast_dtype is not None or not policy.precision.plain or reference.dtype != torch.float32
-    return agreement(ours, reference, coarse=coarse)
+    if not policy.precision.plain:
+        return agreement(ours, reference, QUANTISED)
+    return agreement(ours, reference, rounding(policy.autocast_dtype or reference.dtype))
 
 
 def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 from swarm_node.common.errors import UserError
 from swarm_node.generation.block import BLOCK, COMPACT_BELOW, Decoder, Distinct, Drawing, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
+from swarm_node.generation.graphs import Graphs, replays
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
@@ -71,11 +72,11 @@ class BatchGenerator:
         self,
         policy: Policy,
         config: GenerationConfig,
-        work: Work = block,
         decoder: Literal["auto", "native", "model"] = "auto",
+        graphs: bool = True,
     ) -> None:
-        """`work` takes a block of tokens; measurements pass another one. `decoder`: native for our own, model for the
-        forward of transformers, auto for ours where its logits agree."""
+        """`decoder`: native for our own, model for the forward of transformers, auto for ours where its logits agree.
+        `graphs`: steps are replayed where that works, which is on CUDA."""
         self._policy, self._config = policy, config
         self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
@@ -84,7 +85,8 @@ class BatchGenerator:
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for: there whatever ends is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
-        self._work = work
+        known = graphs and policy.device.type == "cuda" and self._decoder_type is LlamaDecoder
+        self.replays = known and policy.works("CUDA graphs", partial(replays, policy))
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "
@@ -168,6 +170,7 @@ class BatchGenerator:
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made
+        work: Work = Graphs() if self.replays else block
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():
@@ -180,7 +183,7 @@ class BatchGenerator:
                 else:
                     count = min(self._block, limit - step)
                     decoder.reserve(count)
-                    at, tokens, log_probs = self._work(decoder, drawing, uniform[step : step + count, row], at)
+                    at, tokens, log_probs = work(decoder, drawing, uniform[step : step + count, row], at)
                 if self._stops:
                     at = self._stopped(so_far, row, before, tokens, at)
                 written.add(row, tokens, log_probs, at.length)

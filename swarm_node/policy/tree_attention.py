@@ -4,10 +4,10 @@ attention over such trees, registered with transformers for any model that lets 
 Each common part is computed once, in training and in a prefill. Columns lie end to end in one row, without a pad.
 Attention works level by level, because that takes two tensors a level, and no mask of L x L.
 
-Two kernels. `blocks`, everywhere: the segments of each level attend to a copy of the keys above them and to their own,
-in one call of torch's scaled_dot_product_attention a level; a cascade over the prompt's own keys, without the copy, was
-no faster. `flex`, on CUDA: torch's FlexAttention with a block mask.
-A third, `alike`, is for writing: the model's usual attention in the type that training has it in.
+The segments of each level attend to a copy of the keys above them and to their own, in one call of torch's
+scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own keys, without the copy, nor
+torch's FlexAttention with a block mask (on an H200) was faster.
+Another kernel, `alike`, is for writing: the model's usual attention in the type that training has it in.
 
 What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
 Suffixes of tensors: see policy/batch.py.
@@ -18,23 +18,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.flex_attention import flex_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from swarm_node.policy.device import to_device
 
-BLOCKS, FLEX, ALIKE = "swarm_node_blocks", "swarm_node_flex", "swarm_node_alike"  # as transformers knows them
-TILE = 128  # columns of a side of FlexAttention's tiles
+BLOCKS, ALIKE = "swarm_node_blocks", "swarm_node_alike"  # as transformers knows them
 MAX_LEVELS = 8  # peers choose how their completions branch
 WORTH = 16  # columns that a level has to save: its own calls cost as much, in starters; a larger model gains from one
 
@@ -168,10 +165,10 @@ _current: ContextVar[Tree] = ContextVar("tree of the batch in the model's forwar
 
 
 @contextmanager
-def attending(model: Any, tree: Tree, kernel: str) -> Iterator[BlockMask | None]:
-    """The model attends over the tree inside; yields the mask to call it with."""
-    with within(tree), using(model, kernel):
-        yield block_mask(tree) if kernel == FLEX else None
+def attending(model: Any, tree: Tree) -> Iterator[None]:
+    """The model attends over the tree inside."""
+    with within(tree), using(model, BLOCKS):
+        yield
 
 
 @contextmanager
@@ -193,50 +190,6 @@ def using(model: Any, kernel: str) -> Iterator[None]:
         yield
     finally:
         model.set_attn_implementation(before)
-
-
-def block_mask(tree: Tree) -> BlockMask:
-    """The tree mask as FlexAttention takes it: tiles of it that are empty cost nothing."""
-    first, past = (leaves.contiguous() for leaves in tree.leaves_L2.unbind(1))
-    columns, device = len(first), first.device
-
-    def sees(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key <= query) & (first[key] <= first[query]) & (first[query] < past[key])
-
-    tiles = -(-columns // TILE)
-    every = torch.arange(tiles * TILE, device=device)
-    some, full = (torch.zeros(tiles, tiles, dtype=torch.bool, device=device) for _ in range(2))
-    for row in range(tiles):  # a row of tiles at a time: torch's own makes the whole mask, 2 GiB at 15,000 columns
-        query, key = every[row * TILE : (row + 1) * TILE, None], every[None, :]
-        inside = (query < columns) & (key < columns)
-        seen = inside & sees(every, every, query.clamp_max(columns - 1), key.clamp_max(columns - 1))
-        seen = seen.view(TILE, tiles, TILE)
-        some[row], full[row] = seen.any(2).any(0), seen.all(2).all(0)
-    partial_tiles, full_tiles = _listed(some & ~full), _listed(full)
-    sizes = (columns, columns)
-    return BlockMask.from_kv_blocks(*partial_tiles, *full_tiles, BLOCK_SIZE=TILE, mask_mod=sees, seq_lengths=sizes)
-
-
-def _listed(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each row of tiles how many are wanted, and their numbers, the others behind; for one batch and one head."""
-    count = wanted.sum(1, dtype=torch.int32)
-    order = wanted.int().argsort(dim=1, descending=True, stable=True).int()
-    return count[None, None], order[None, None]
-
-
-@cache
-def flex_works(device: torch.device) -> bool:
-    """Whether FlexAttention runs forwards and backwards here: it needs CUDA and a compiler."""
-    if device.type != "cuda":
-        return False
-    from torch.nn.attention.flex_attention import flex_attention
-
-    try:
-        query = torch.randn(1, 2, 128, 64, device=device, requires_grad=True)
-        torch.compile(flex_attention)(query, query, query).sum().backward()  # type: ignore[no-untyped-call]
-    except Exception:  # noqa: BLE001  compilers fail in ways of their own; the other kernel always works
-        return False
-    return True
 
 
 class _Rearranged(torch.autograd.Function):
@@ -307,14 +260,6 @@ def _attend(
     return seen.unsqueeze(0).to(query.dtype), None
 
 
-def _attend_flex(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: BlockMask, **options: Any
-) -> tuple[Tensor, None]:
-    with torch.autocast(query.device.type, enabled=False):
-        seen, _ = flex_attention_forward(module, *_of_one_type(query, key, value), mask, **options)
-    return seen.to(query.dtype), None
-
-
 def _attend_alike(
     module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
@@ -344,6 +289,5 @@ def _split(x: Tensor, tree: Tree) -> list[Tensor]:
 
 
 AttentionInterface.register(BLOCKS, _attend)
-AttentionInterface.register(FLEX, _attend_flex)
 AttentionInterface.register(ALIKE, _attend_alike)
 AttentionMaskInterface.register(ALIKE, sdpa_mask)

@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
-def generated(policy_config: ModelConfig, decoder: str) -> list[GeneratedGroup]:
-    generator = BatchGenerator(load_policy(policy_config), GenerationConfig(), decoder=decoder)
+def generated(policy_config: ModelConfig, decoder: str, graphs: bool = True) -> list[GeneratedGroup]:
+    generator = BatchGenerator(load_policy(policy_config), GenerationConfig(), decoder=decoder, graphs=graphs)
+    assert generator.replays == (graphs and policy_config.device == "cuda" and decoder == "native")
     return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)]
 
 
@@ -46,6 +47,13 @@ def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
         assert sum(same) >= 0.9 * len(same)  # a draw on the edge of two tokens may fall to the other side
 
 
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_steps_that_are_replayed_write_what_steps_that_are_not_write(lora_rank: int) -> None:
+    config = ModelConfig(name="dense", device="cuda", lora_rank=lora_rank)
+    replayed, stepped = (generated(config, "native", graphs) for graphs in (True, False))
+    assert [group.completions for group in replayed] == [group.completions for group in stepped]
+
+
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("dtype", ["float32", "auto"])
 def test_an_update_has_ratio_one_at_first_and_moves_the_weights(layout: str, dtype: str) -> None:
@@ -70,10 +78,13 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
     assert report.optimizer_steps == 1
 
 
-@pytest.mark.skipif(torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 9), reason="no E4M3")
-def test_the_triton_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model() -> None:
-    kernel = kernels.TRITON
+@pytest.mark.parametrize("kernel", [kernels.TRITON, kernels.CUBLAS], ids=["Triton", "cuBLAS"])
+def test_fp8_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model(kernel: kernels.Kernel) -> None:
+    capability = torch.cuda.get_device_capability()
+    if capability < (8, 9) or (kernel is kernels.CUBLAS and capability[0] != 9):
+        pytest.skip("this device has no such products")
     assert kernels.works(kernel, torch.device("cuda"))
+    assert kernels.choose(torch.device("cuda")) is (kernels.CUBLAS if capability[0] == 9 else kernels.TRITON)
     torch.manual_seed(0)
     x, weight, dy = (torch.randn(size, device="cuda").bfloat16() for size in ((4099, 896), (4864, 896), (4099, 4864)))
     for view, side in ((x, 1), (x.t(), 1), (dy.t(), 1), (weight, 128)):

@@ -1,5 +1,5 @@
-"""Quantising and products of what was quantised: a reference that runs anywhere, and Triton kernels for devices that
-multiply E4M3. They are used after they have given what the reference gives on this very device, never by its name.
+"""Quantising and products of what was quantised: a reference that runs anywhere, and kernels for devices that multiply
+E4M3. They are used after they have given what the reference gives on this very device, never by its name.
 """
 
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from swarm_node.common.errors import UserError
@@ -33,6 +34,14 @@ def reference(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     return (left.exact @ right.exact.t()).to(dtype)
 
 
+def by_cublas(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
+    """For Hopper: 1.1 to 1.6 times as fast as products in bfloat16, and 1.9 to 2.5 times as Triton's (H200)."""
+    kinds = {1: F.ScalingType.BlockWise1x128, BLOCK: F.ScalingType.BlockWise128x128}
+    (a, a_scales), (b, b_scales) = left.filled, right.filled
+    y = F.scaled_mm(a, b.t(), a_scales, kinds[left.side], b_scales, kinds[right.side], output_dtype=dtype)
+    return y[: left.values.shape[0], : right.values.shape[0]]
+
+
 def by_triton(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     """For Ada and later."""
     from swarm_node.extensions.fp8 import triton_kernels  # torch's builds for CUDA alone bring Triton along
@@ -48,20 +57,22 @@ def in_one(x: Tensor, side: int = 1) -> Quantised:
 
 
 REFERENCE = Kernel("reference: fake quantisation, float32 products", reference)
+CUBLAS = Kernel("cuBLAS, 1x128 and 128x128 scales", by_cublas, in_one)
 TRITON = Kernel("Triton, 1x128 and 128x128 scales", by_triton, in_one)
 
 
 @cache
 def choose(device: torch.device) -> Kernel:
-    """The kernel for this device. A CPU emulates FP8.
+    """The fastest kernel that works on this device. A CPU emulates FP8.
 
     Raises:
         UserError: none works here.
     """
     if device.type == "cpu":
         return REFERENCE
-    if device.type == "cuda" and works(TRITON, device):
-        return TRITON
+    for kernel in (CUBLAS, TRITON):
+        if device.type == "cuda" and works(kernel, device):
+            return kernel
     raise UserError(f"no FP8 kernel works on {device}: take --fp8.precision bf16")
 
 

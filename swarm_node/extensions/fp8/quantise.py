@@ -21,6 +21,7 @@ E4M3 = torch.float8_e4m3fn
 LARGEST = torch.finfo(E4M3).max  # what the largest number of a block becomes at most
 SMALLEST = torch.finfo(torch.float32).tiny  # of a scale: of blocks that are zero, and of those that nearly are
 BLOCK = 128  # columns that share a scale, and rows of a weight
+ALIGNED = 16  # numbers that are read at once, if every row begins at a multiple of as many
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,18 @@ class Quantised:
     def along_rows(self) -> Tensor:
         """The values with every row in one piece, as tensor cores read them; kept, if that took a copy."""
         return self.values if self.values.stride(1) == 1 else self.values.contiguous()
+
+    @cached_property
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """Values and scales as cuBLAS reads them: zeros up to a multiple of `ALIGNED` rows and `BLOCK` columns; scales
+        of rows [rows, groups], one row after the other, those of blocks [groups up to a multiple of 4, blocks]."""
+        more_rows, more_columns = -self.values.shape[0] % ALIGNED, -self.values.shape[1] % BLOCK
+        values = self.along_rows
+        if more_rows or more_columns:
+            values = F.pad(values.view(torch.uint8), (0, more_columns, 0, more_rows)).view(E4M3)
+        if self.side == 1:
+            return values, F.pad(self.scales.t(), (0, more_rows)).contiguous().t()
+        return values, F.pad(self.scales, (0, -self.scales.shape[1] % 4)).contiguous().t()
 
     def transposed(self) -> "Quantised":
         """A weight's transpose: the same numbers, so it is one thing forwards and backwards. Its blocks are square."""

@@ -1,9 +1,12 @@
 """What a token asks of a device, by decoder: operator calls outside blocks, waits, and that a block can be one."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 
 from swarm_node.generation import block as blocks
+from swarm_node.generation import generator as generators
 from swarm_node.generation import sampling
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
 from swarm_node.generation.generator import BatchGenerator
@@ -32,8 +35,7 @@ def counted(policy: Policy, decoder: type, length: int) -> Launches:
         with launches.block():
             return blocks.block(*arguments)
 
-    generator._work = work
-    with launches:
+    with patch.object(generators, "block", work), launches:
         generator._decode(PROMPTS, 4, "x", 0)
     return launches
 

@@ -1,10 +1,9 @@
-"""Tree attention in a model: the model is left as it was, precision is kept, and the block mask is the tree mask."""
+"""Tree attention in a model: the model is left as it was, and precision is kept."""
 
 from contextlib import nullcontext
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
@@ -37,33 +36,9 @@ def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
     policy = tiny_policy()
-    with (
-        pytest.raises(ZeroDivisionError),
-        tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree, "sdpa"),
-    ):
+    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree):
         raise ZeroDivisionError
     assert policy.model.config._attn_implementation == "sdpa"
-
-
-def test_the_block_mask_of_flex_attention_is_the_tree_mask() -> None:
-    batch = build_tree(PACKED, CPU, 1)
-    mask, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
-    dense = create_mask(mask.mask_mod, None, None, columns, columns, device="cpu")
-    assert torch.equal(dense[0, 0], allowed(batch))
-
-
-def test_tiles_are_those_that_torch_finds_in_the_whole_mask() -> None:
-    long = [new(list(range(150)), [list(range(90)), list(range(200)), [5]]), *PACKED]
-    batch = build_tree(long, CPU, 1)
-    ours, columns = tree_attention.block_mask(batch.tree), batch.ids_RL.shape[1]
-    theirs = create_block_mask(ours.mask_mod, None, None, columns, columns, device="cpu")
-    assert ours.seq_lengths == theirs.seq_lengths and torch.equal(ours.to_dense(), theirs.to_dense())
-    for name in ("kv_num_blocks", "full_kv_num_blocks", "q_num_blocks", "full_q_num_blocks"):
-        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
-    for index, count in (("kv_indices", "kv_num_blocks"), ("full_kv_indices", "full_kv_num_blocks")):
-        for row, many in enumerate(getattr(ours, count)[0, 0].tolist()):
-            listed = [getattr(mask, index)[0, 0, row, :many].tolist() for mask in (ours, theirs)]
-            assert listed[0] == listed[1]
 
 
 def test_heads_that_share_keys_may_have_them_repeated() -> None:
@@ -75,9 +50,7 @@ def test_heads_that_share_keys_may_have_them_repeated() -> None:
     torch.testing.assert_close(scaled_dot_product_attention(q, keys, values, attn_mask=mask), shared)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*flex_attention.*")
-def test_both_kernels_give_what_the_dense_mask_gives() -> None:
+def test_attention_over_a_tree_gives_what_the_dense_mask_gives() -> None:
     torch.manual_seed(0)
     batch = build_tree(PACKED, CPU, 1)
     columns = batch.ids_RL.shape[1]
@@ -85,8 +58,6 @@ def test_both_kernels_give_what_the_dense_mask_gives() -> None:
     dense = torch.nn.functional.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed(batch), enable_gqa=True, scale=0.2
     )
-    flex = flex_attention(q, k, v, block_mask=tree_attention.block_mask(batch.tree), enable_gqa=True, scale=0.2)
-    torch.testing.assert_close(flex, dense, atol=1e-6, rtol=1e-5)
     token = tree_attention._current.set(batch.tree)
     blocks, _ = tree_attention._attend(None, q, k, v, None, scaling=0.2)
     tree_attention._current.reset(token)
@@ -109,10 +80,6 @@ def test_a_model_whose_attention_cannot_be_chosen_trains_on_padded_rows() -> Non
     policy = tiny_policy("Mistral")
     policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(ValueError("not mine to choose"))
     assert policy.packing is None
-
-
-def test_flex_attention_is_not_taken_on_a_cpu() -> None:
-    assert not tree_attention.flex_works(CPU)
 
 
 def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
