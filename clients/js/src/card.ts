@@ -65,7 +65,7 @@ export function readCard(line: Uint8Array): Signed {
       within(1, threshold, signers.length) &&
       within(members ? 1 : 0, admit.length, limits.MAX_SIGNERS) &&
       within(1, chain, limits.MAX_CERTIFICATES) &&
-      within(0, revoked.length, limits.MAX_REVOKED) &&
+      revoked.length <= limits.MAX_REVOKED &&
       within(1, bootstrap.length, limits.MAX_CARD_ADDRESSES) &&
       within(1, tasks.length, limits.MAX_CARD_TASKS) &&
       within(limits.MIN_EPISODES, episodes, limits.MAX_EPISODES) &&
