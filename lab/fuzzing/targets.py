@@ -71,7 +71,9 @@ def targets() -> dict[str, Target]:
         ),
         "bytes of a scoring child": Target([children.SCORE.pack(1.0) * 2], _child_bytes),
         "episodes of a scoring child": Target([_played()], _child_episodes),
-        "episodes of the scoring process": Target([encode(_told())], _episodes_frame, _canonical_frame),
+        "episodes of the scoring process": Target(
+            [encode({"played": playing.read(_played(), _TURNS)})], _episodes_frame, _canonical_frame
+        ),
         "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
         "cards of a peer": Target([wire.encode_cards(CHAIN[1:])], _cards, _with_another_card),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
@@ -153,7 +155,7 @@ def _cards(data: bytes) -> str:
         return _label(cards)
     found = go_on(FIRST_CARD, cards)
     assert isinstance(found, Refusal) or cards == CHAIN[1 : 1 + len(cards)], "nobody signed this"
-    return str(found) if isinstance(found, Refusal) else "ok"
+    return _label(found)
 
 
 def _with_another_card(rng: Random, data: bytes) -> bytes:
@@ -253,10 +255,6 @@ def _played() -> bytes:
     return playing.play(begin("bisect", "hard", 1, 0), _TURNS)
 
 
-def _told() -> dict[str, Any]:
-    return {"played": playing.read(_played(), _TURNS)}
-
-
 def _child_episodes(data: bytes) -> str:
     try:
         played = playing.read(data, _TURNS)
@@ -341,7 +339,7 @@ class Handlers:
         """An announcement of the caller, its content changed, its signature right."""
         if rng.random() < 0.6 or not data:
             return data
-        caller = self._next_caller(peek=True)
+        caller = PEERS[(self._turn + 1) % len(PEERS)]  # who asks next
         payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
         sealed = caller.sign(CURRENT.domain("announcement", SWARM), payload) + payload
         return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
@@ -349,7 +347,7 @@ class Handlers:
     def request(self, data: bytes) -> str:
         self._now += 0.3
         protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD, wire.ENTER)[data[0] % 5 if data else 0]
-        self._next_caller()
+        self._turn += 1
         caller = self._callers[self._turn % len(self._callers)]
         reply = self._node.answer(caller, protocol, data[1:], self._now)
         self._take(self._node.tick(self._now))
@@ -385,10 +383,6 @@ class Handlers:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
         exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
         return exchange
-
-    def _next_caller(self, peek: bool = False) -> Identity:
-        self._turn += not peek
-        return PEERS[(self._turn + peek) % len(PEERS)]
 
     def _next_call(self) -> Call | None:
         """Time passes, and rounds, until the node asks somebody something."""

@@ -75,7 +75,9 @@ def shapes(message: Any) -> Iterator[Change]:
     for path, value in places(message):
         name = ".".join(map(str, path)) or "the message"
         if path and isinstance(path[-1], str):
-            yield f"{name} is missing", changed(message, path), "malformed", "MissingField"
+            gone = changed(message, path)
+            yield f"{name} is missing", gone, "malformed", "MissingField"
+            yield f"{name} is called x", changed(gone, (*path[:-1], "x"), value), "malformed", "MissingField"
         numbers = [str(value), -1] if type(value) is int else []
         for other in (*(each for each in OTHERS if type(each) is not type(value)), *numbers):
             yield f"{name} is {canonical(other).decode()}", changed(message, path, other), "malformed", "WrongType"

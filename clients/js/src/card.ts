@@ -3,40 +3,22 @@ import { base32, byBytes, equal, fromBase64url, joined, concat, sha256, utf8 } f
 import { encode, encoded, parse } from "./canonical.js";
 import { holds, keyOf } from "./identity.js";
 import * as limits from "./limits.js";
-import { bytes, checked, integer, isName, list, object, text, type Check } from "./messages.js";
+import { bytes, checked, integer, isName, list, object, text, type Check, type Of } from "./messages.js";
 import { Refused, refuseUnless } from "./refusal.js";
 
-export type Task = { config_id: string; dataset: string; digest: string; environment: string; version: string };
-export type Card = {
-  bootstrap: string[];
-  characters: number;
-  episodes: number;
-  expires: number; // seconds since 1970
-  format: number;
-  issued: number;
-  name: string;
-  network: string; // empty in card 1
-  notes: string;
-  number: number;
-  signers: string[];
-  tasks: Task[];
-  threshold: number;
-};
-export type Signed = { card: Card; signatures: Record<string, string> };
-
-const DAY = 86_400;
-const GRACE = DAY;
+export const DAY = 86_400; // seconds
+export const GRACE = DAY;
 const ADDRESS = /^\/(?:ip4|ip6|dns|dns4|dns6)\/[A-Za-z0-9/._:-]{1,120}\/p2p\/[1-9A-HJ-NP-Za-km-z]{52}$/;
 const SIGNATURE = /^[A-Za-z0-9_-]{85}[AQgw]$/;
 const NETWORK = /^(?:[a-z2-7]{26})?$/;
 
-const matches = (pattern: RegExp): Check => (value) => typeof value === "string" && pattern.test(value);
+const matches = (pattern: RegExp): Check<string> => (value): value is string => typeof value === "string" && pattern.test(value);
 const isText = text(Infinity); // the size of the card bounds it
-const some = (each: Check): Check => list(each, Infinity);
-const isNumber = integer(2 ** 37);
+const some = <T>(each: Check<T>): Check<T[]> => list(each, Infinity);
+const isNumber = integer(2 ** 37); // a time: seconds since 1970
 
 const isTask = object({ config_id: isName, dataset: isName, digest: bytes(limits.HOLDING_BYTES), environment: isName, version: isName });
-const isCard = object({
+const isOpen = object({
   bootstrap: some(matches(ADDRESS)),
   characters: isNumber,
   episodes: isNumber,
@@ -44,17 +26,26 @@ const isCard = object({
   format: integer(1, 1),
   issued: isNumber,
   name: isName,
-  network: matches(NETWORK),
+  network: matches(NETWORK), // empty in card 1
   notes: isText,
   number: integer(limits.MAX_CARDS, 1),
   signers: some(isText),
   tasks: some(isTask),
   threshold: isNumber,
 });
-const areSignatures: Check = (value) =>
+const areMembers = object({ admit: some(isText), chain: isNumber, revoked: some(isText) });
+export type Card = Of<typeof isOpen> & { members?: Of<typeof areMembers> };
+export const NOBODY: Of<typeof areMembers> = { admit: [], chain: 1, revoked: [] }; // of a swarm that everybody may join
+const isCard: Check<Card> = (value): value is Card => {
+  const { members = NOBODY, ...open } = Object(value);
+  return isOpen(open) && areMembers(members);
+};
+const areSignatures: Check<Record<string, string>> = (value): value is Record<string, string> =>
   typeof value === "object" && value !== null && !Array.isArray(value) &&
   Object.entries(value).every(([key, each]) => isText(key) && matches(SIGNATURE)(each));
-const asSigned = checked<Signed>(object({ card: isCard, signatures: areSignatures }), "no card, or cut off");
+const isSignedCard = object({ card: isCard, signatures: areSignatures });
+const asSigned = checked(isSignedCard, "no card, or cut off");
+export type Signed = Of<typeof isSignedCard>;
 
 const ascend = (texts: string[]): boolean => texts.every((each, i) => i === 0 || byBytes(texts[i - 1]!, each) < 0);
 const within = (least: number, size: number, most: number): boolean => least <= size && size <= most;
@@ -63,14 +54,18 @@ const within = (least: number, size: number, most: number): boolean => least <= 
 export function readCard(line: Uint8Array): Signed {
   refuseUnless(line.length <= limits.MAX_CARD_BYTES, "too big for a card");
   const signed = asSigned(parse(line, "no card, or cut off"));
-  const { signers, bootstrap, tasks, threshold, episodes, characters, notes, issued, expires } = signed.card;
+  const { signers, bootstrap, tasks, threshold, episodes, characters, notes, issued, expires, members } = signed.card;
+  const { admit, chain, revoked } = members ?? NOBODY;
   const names = tasks.map((task) => [task.environment, task.version, task.dataset, task.config_id].join("\0"));
-  refuseUnless(equal(encoded(signed), line) && ascend(names) && ascend(signers), "not canonical");
-  const peers = [...signers, ...bootstrap.map((address) => address.split("/p2p/").at(-1)!)];
+  refuseUnless(equal(encoded(signed), line) && [names, signers, admit, revoked].every(ascend), "not canonical");
+  const peers = [...signers, ...admit, ...revoked, ...bootstrap.map((address) => address.split("/p2p/").at(-1)!)];
   refuseUnless(peers.every((peer) => keyOf(peer) !== null), "names a key that is none");
   refuseUnless(
     signers.length <= limits.MAX_SIGNERS &&
       within(1, threshold, signers.length) &&
+      within(members ? 1 : 0, admit.length, limits.MAX_SIGNERS) &&
+      within(1, chain, limits.MAX_CERTIFICATES) &&
+      revoked.length <= limits.MAX_REVOKED &&
       within(1, bootstrap.length, limits.MAX_CARD_ADDRESSES) &&
       within(1, tasks.length, limits.MAX_CARD_TASKS) &&
       within(limits.MIN_EPISODES, episodes, limits.MAX_EPISODES) &&

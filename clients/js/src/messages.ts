@@ -4,30 +4,9 @@ import type { Json } from "./canonical.js";
 import * as limits from "./limits.js";
 import { refuseUnless, type Reason } from "./refusal.js";
 
-export type Question = {
-  config_id: string;
-  dataset: string;
-  digest: string;
-  environment: string;
-  index: number;
-  seed: number;
-  version: string;
-};
-export type Call = { arguments: string; name: string };
-export type Turn = { calls: Call[]; text: string };
-export type Episode = { ended: boolean; trace: string; turns: Turn[] };
-export type Group = { author: string; episodes: Episode[]; question: Question; round: number };
-export type Announcement = {
-  addresses: string[];
-  author: string;
-  groups: string[];
-  held: string[];
-  round: number;
-  seq: number;
-};
-export type Hello = { swarm: string; versions: number[] };
-
-export type Check = (value: unknown) => boolean;
+export type Check<T = unknown> = (value: unknown) => value is T;
+/** What passes a check. */
+export type Of<C> = C extends Check<infer T> ? T : never;
 
 const NAME = /^[A-Za-z0-9._+-]+$/;
 const ADDRESS = /^\/(?:ip4|ip6|dns|dns4|dns6)\/[A-Za-z0-9/._:-]+$/;
@@ -39,24 +18,25 @@ export function characters(text: string): number {
   return count;
 }
 
-export const text = (most: number): Check => (value) =>
+export const text = (most: number): Check<string> => (value): value is string =>
   typeof value === "string" && value.isWellFormed() && characters(value) <= most;
-export const integer = (most: number, least = 0): Check => (value) =>
+export const integer = (most: number, least = 0): Check<number> => (value): value is number =>
   Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
-export const list = (each: Check, most: number, fewest = 0): Check => (value) =>
+export const list = <T>(each: Check<T>, most: number, fewest = 0): Check<T[]> => (value): value is T[] =>
   Array.isArray(value) && value.length >= fewest && value.length <= most && value.every(each);
-export const bytes = (size: number): Check => (value) => typeof value === "string" && fromBase64url(value)?.length === size;
-export const object = (fields: Record<string, Check>): Check => (value) => {
-  if (value === null) return false;
+export const bytes = (size: number): Check<string> => (value): value is string =>
+  typeof value === "string" && fromBase64url(value)?.length === size;
+export const object = <F extends Record<string, Check>>(fields: F) => (value: unknown): value is { [K in keyof F]: Of<F[K]> } => {
   const known = Object.entries(fields); // what is missing passes no check
-  return Object.keys(value as object).length === known.length && known.every(([key, check]) => check((value as Record<string, unknown>)[key]));
+  return Object.keys(Object(value)).length === known.length && known.every(([key, check]) => check((value as Record<string, unknown>)[key]));
 };
 
-export const isName: Check = (value) =>
+export const isName: Check<string> = (value): value is string =>
   typeof value === "string" && value.length <= limits.MAX_NAME_CHARS && NAME.test(value);
 const isAuthor = text(limits.MAX_NAME_CHARS); // what is no peer id is found later
-const isBoolean: Check = (value) => typeof value === "boolean";
-const isAddress: Check = (value) => typeof value === "string" && value.length <= limits.MAX_ADDRESS_CHARS && ADDRESS.test(value);
+const isBoolean: Check<boolean> = (value) => typeof value === "boolean";
+const isAddress: Check<string> = (value): value is string =>
+  typeof value === "string" && value.length <= limits.MAX_ADDRESS_CHARS && ADDRESS.test(value);
 
 const isQuestion = object({
   config_id: isName,
@@ -69,12 +49,11 @@ const isQuestion = object({
 });
 const isCall = object({ arguments: text(limits.MAX_ARGUMENT_CHARS), name: isName });
 const isTurn = object({ calls: list(isCall, limits.MAX_CALLS), text: text(Infinity) }); // isEpisode bounds it
-const isTrace: Check = (value) => value === "" || bytes(limits.HOLDING_BYTES)(value);
+const isTrace: Check<string> = (value): value is string => value === "" || bytes(limits.HOLDING_BYTES)(value);
 const hasShapeOfEpisode = object({ ended: isBoolean, trace: isTrace, turns: list(isTurn, limits.MAX_TURNS, 1) });
-const isEpisode: Check = (value) => {
+const isEpisode = (value: unknown): value is Episode => {
   if (!hasShapeOfEpisode(value)) return false;
-  const episode = value as Episode;
-  return written(episode) <= limits.MAX_EPISODE_CHARS && (episode.trace === "") === isSingle(episode);
+  return written(value) <= limits.MAX_EPISODE_CHARS && (value.trace === "") === isSingle(value);
 };
 const isGroup = object({
   author: isAuthor,
@@ -92,6 +71,12 @@ const isAnnouncement = object({
 });
 const isHello = object({ swarm: isName, versions: list(integer(limits.MAX_VERSION), limits.MAX_HELLO_VERSIONS, 1) });
 
+export type Question = Of<typeof isQuestion>;
+export type Episode = Of<typeof hasShapeOfEpisode>;
+export type Group = Of<typeof isGroup>;
+export type Announcement = Of<typeof isAnnouncement>;
+export type Hello = Of<typeof isHello>;
+
 /** Characters of all text and arguments of an episode. */
 export function written(episode: Episode): number {
   return episode.turns
@@ -104,14 +89,12 @@ export function isSingle(episode: Episode): boolean {
   return episode.turns.length === 1 && episode.turns[0]!.calls.length === 0;
 }
 
-export function checked<T extends Json>(check: Check, otherwise: Reason = "malformed"): (value: unknown) => T {
-  return (value) => {
-    refuseUnless(check(value), otherwise);
-    return value as T;
-  };
-}
+export const checked = <T>(check: Check<T>, otherwise: Reason = "malformed") => (value: unknown): T => {
+  refuseUnless(check(value), otherwise);
+  return value;
+};
 
 /** `malformed` where the value is none. */
-export const asGroup = checked<Group>(isGroup);
-export const asAnnouncement = checked<Announcement>(isAnnouncement);
-export const asHello = checked<Hello>(isHello);
+export const asGroup = checked(isGroup);
+export const asAnnouncement = checked(isAnnouncement);
+export const asHello = checked(isHello);

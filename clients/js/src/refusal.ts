@@ -13,7 +13,8 @@ export type Reason =
   | "several turns"
   | "unknown question"
   | "other environment"
-  | CardReason;
+  | CardReason
+  | MemberReason;
 
 /** Why a card is not taken, in the order of the checks. */
 type CardReason =
@@ -30,6 +31,17 @@ type CardReason =
   | "other than the card of that number known here"
   | "not valid yet"
   | "expired";
+
+/** Why a proof of membership is not taken, in the order of the checks. */
+type MemberReason =
+  | "no proof of membership"
+  | "the proof of another"
+  | "too many certificates"
+  | "by no key of the card"
+  | "revoked by the card"
+  | "lasts too long"
+  | "membership ended"
+  | "forged certificate";
 
 export class Refused extends Error {
   constructor(readonly reason: Reason) {

@@ -12,7 +12,7 @@ from lab.fuzzing.mutation import MAX_BYTES, mutate
 from lab.fuzzing.targets import decoders
 from lab.vectors.forms import canonical
 from lab.vectors.reading import FRAMES
-from protocol import codec, limits, wire
+from protocol import card, codec, limits, member, wire
 from protocol.codec import decode
 from protocol.messages import Message, Rejected
 
@@ -53,6 +53,8 @@ def no_length(data: bytes) -> list[wire.Endpoint] | Rejected:
     ("name", "hole", "raised"),
     [
         ("rollout-group", (codec, "verify", any_signature), False),
+        ("card", (card, "verify", any_signature), False),
+        ("member", (member, "verify", any_signature), False),
         ("payload", (codec, "decode", any_spelling), False),
         ("exchange-reply", a_byte_behind, False),
         ("punch", no_length, True),
