@@ -171,6 +171,17 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
     assert not kernels.works(wrong, cpu) and not kernels.works(kernels.TRITON, cpu)
 
 
+@pytest.mark.parametrize(("rows", "columns", "side"), [(130, 257, 1), (200, 300, BLOCK), (5, 640, 1)])
+def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(rows: int, columns: int, side: int) -> None:
+    ours = quantise(torch.randn(rows, columns), side)
+    values, scales = ours.filled
+    assert values.shape[0] % 16 == values.shape[1] % BLOCK == 0 and scales.stride(0) == 1
+    by_row = scales if side == 1 else scales.t().repeat_interleave(BLOCK, 0)[: len(values)]
+    stands_for = values.float() * by_row.repeat_interleave(BLOCK, 1)[:, : values.shape[1]]
+    assert torch.equal(stands_for[:rows, :columns], ours.exact)
+    assert not values[rows:].float().any() and not values[:, columns:].float().any()
+
+
 # --- one flow --------------------------------------------------------------------------------------------------------
 
 
