@@ -17,15 +17,14 @@ import torch
 from torch import Tensor
 
 from swarm_node.common.errors import UserError
-from swarm_node.generation.block import BLOCK, COMPACT_BELOW, Decoder, Distinct, Drawing, Slots, Work, block
+from swarm_node.generation.block import BLOCK, COMPACT_BELOW, Decoder, Distinct, Drawing, Graphs, Slots, Work, block
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.generation.graphs import Graphs, replays
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
-from swarm_node.policy.device import OutOfMemory, attempt, on_host, to_device
+from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.policy.policy import Policy
+from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
@@ -233,6 +232,24 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
     if wanted == "native":
         raise ValueError(f"our decoder does not know the architecture of {policy.name!r}")
     return RecomputeDecoder
+
+
+@torch.inference_mode()
+def replays(policy: Policy) -> bool | None:
+    """Whether steps that are replayed give the log-probs of those that are not. None where they fail."""
+    vocabulary = policy.model.get_input_embeddings().weight.shape[0]
+    prompts = [[7 % vocabulary, 11 % vocabulary, 3 % vocabulary], [5 % vocabulary]]
+    drawing = Drawing(1.0, torch.tensor([-1], device=policy.device), Astray(0.0))
+    uniform = torch.full((6, 4), 0.5, dtype=torch.float64, device=policy.device)
+
+    def written(work: Work) -> Tensor:
+        decoder = LlamaDecoder(policy)
+        at, _ = drawing(decoder.prefill(prompts, 2, 6), uniform[0], Slots.start(4, policy.device))
+        decoder.reserve(6)
+        return work(decoder, drawing, uniform, at)[2]
+
+    found = probed(lambda: (written(Graphs()), written(block)), "in trying CUDA graphs")
+    return None if found is None else agreement(*found, COARSE)
 
 
 def still_running(running: Tensor) -> Tensor:
