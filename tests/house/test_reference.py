@@ -23,7 +23,6 @@ from swarm_node.network.process.service import REACHABILITY, NetworkService
 from swarm_node.settings import NetworkConfig, with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
-from tests.commands import python
 from tests.pages import REFERENCE, rows, script
 
 ROOT = Path(__file__).parents[2]
@@ -103,12 +102,6 @@ def test_the_flags_on_the_page_are_those_of_the_command_line(
         assert written <= set().union(*known), command
         switches = [names for names in known if not all(re.search(r"(--|\.)no-", name) for name in names)]
         assert [names for names in switches if not names & (written | SHORT | {"--help"})] == [], command
-
-
-def test_the_reference_loads_no_torch(make: ModuleType) -> None:
-    del make
-    program = f"import runpy, sys; runpy.run_path({str(REFERENCE / 'make.py')!r}); sys.exit('torch' in sys.modules)"
-    assert python("-c", program).returncode == 0
 
 
 def test_each_group_of_entry_points_of_the_tree_is_that_of_plug_ins_or_one_of_contributing() -> None:

@@ -4,7 +4,6 @@ as in the paper."""
 from random import Random
 
 import pytest
-import torch
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
@@ -19,7 +18,6 @@ from tests.models import (
     run_together,
     text_group,
     tiny_policy,
-    weights_of,
 )
 
 ROUNDS = 4  # of eight nodes
@@ -134,12 +132,3 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
         own = [node.produce(now) for node in nodes]
         authors |= {group.author for group in nodes[0].select(own[0]).external}
     assert len(authors) >= 5
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
-    (first, curve), (again, same), (_, other) = (run_eight(*each) for each in ((1, 0.3), (1, 0.3), (2, 0.3)))
-    assert curve == same and curve != other
-    for a, b in zip(first, again, strict=True):
-        assert all(map(torch.equal, weights_of(a), weights_of(b)))
-    assert not all(map(torch.equal, weights_of(first[0]), weights_of(first[1])))

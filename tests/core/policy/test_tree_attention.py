@@ -111,10 +111,6 @@ def test_a_model_whose_attention_cannot_be_chosen_trains_on_padded_rows() -> Non
     assert policy.packing is None
 
 
-def test_flex_attention_is_not_taken_on_a_cpu() -> None:
-    assert not tree_attention.flex_works(CPU)
-
-
 def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
     """As under autocast: rotary embeddings leave queries and keys in float32, which torch's kernels refuse to mix."""
     # It knows no device without memory.

@@ -23,7 +23,7 @@ from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.secret import Secret, SecretUrl
-from tests.commands import killed_in_the_end, resolve, started
+from tests.commands import killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 KEY = "sk-very-secret"
@@ -411,7 +411,3 @@ def test_a_contributor_that_waits_for_its_server_ends_at_once_and_without_a_trac
             process.send_signal(how)
             _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, "")
-
-
-def test_a_variable_of_a_section_of_run_is_no_option_of_a_contributor():
-    assert resolve(ContributeConfig, None, {"SWARM_NODE_MODEL__NAME": "rare"}).model == ""

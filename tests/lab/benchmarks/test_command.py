@@ -45,13 +45,3 @@ def test_what_is_kept_is_made_once_and_what_is_interrupted_again(tmp_path: Path)
         command.kept(file, interrupted)
     assert not list(file.parent.iterdir()) and command.kept(file, made) == command.kept(file, made) == {"reward": 1}
     assert calls == [1] and list(file.parent.iterdir()) == [file]
-
-
-def test_a_table_is_markdown_whose_columns_stand_in_line() -> None:
-    assert command.table(["", "CPU s"], [["ours", "1.5"], ["of others", "12.5"]]).splitlines() == [
-        "|           | CPU s |",
-        "| :-------- | ----: |",
-        "| ours      |   1.5 |",
-        "| of others |  12.5 |",
-    ]
-    assert len(command.table(["a"], []).splitlines()) == 2
