@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies import equal_price, onset, runner, samplers
+from lab.studies import equal_price, runner, samplers
 from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spent, strongest
 from swarm_node.extensions.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
 from swarm_node.extensions.simulation.main import check
@@ -107,19 +107,3 @@ def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
     runner.do(asked, options, tmp_path / "a.csv")
     assert "1 to do" in capsys.readouterr().out
     assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [0.5]
-
-
-def test_onset_is_the_round_by_which_the_reward_has_come_so_far():
-    assert onset.onset([0.1] * 3 + [0.19] * 20) == float("inf")
-    assert onset.onset([0.1] * 10 + [0.35] * 10) == 12  # the mean of rounds 8 to 12 is 0.2
-
-
-def test_a_law_that_cells_obey_is_found_and_predicts_the_other_seeds():
-    cells = [
-        onset.Cell("rare", nodes, q, (5 + 12 / (9 * nodes * q) ** 0.5,) * 4)
-        for nodes in (1, 2, 4)
-        for q in (0.01, 0.1, 0.5)
-    ]
-    law = onset.fitted(cells, slice(0, 2))
-    assert law == pytest.approx((5.0, 12.0, 0.5), rel=1e-3)
-    assert onset.within(cells, law, slice(2, 4)) == 1.0 and onset.within(cells, (0.0, 1.0, 1.0), slice(2, 4)) < 1.0
