@@ -1,6 +1,5 @@
 """The pages of docs/reference say what the code says."""
 
-import ast
 import re
 import tomllib
 from dataclasses import fields
@@ -57,19 +56,6 @@ def takes(flags: Any, flag: str) -> bool:
         return bool(find_flag(flags, flag, ""))
     except UserError:
         return False
-
-
-def test_what_is_said_is_found_in_the_code() -> None:
-    said = script(REFERENCE / "messages.py").said
-    code = """
-def _reason(n): return f"port {n}: taken" if n else "free"
-raise UserError(f"no {x} in {y}; " + hint)
-warn("careful")
-say("a notice", False)
-say(f"a {w}arning", True)
-raise ValueError("ours")
-"""
-    assert sorted(said(ast.parse(code))) == ["a …arning", "careful", "no … in …; …", "port …: taken"]
 
 
 def test_the_pages_made_from_the_code_are_up_to_date(make: ModuleType) -> None:
@@ -152,12 +138,3 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(cli, "dispatch", fails)
         assert cli.outcome([]) == code
-
-
-@pytest.mark.parametrize("command", entries())
-def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
-    try:
-        code: object = cli.outcome([command, "--no-such-option"])
-    except SystemExit as end:
-        code = end.code
-    assert code == 2

@@ -7,18 +7,7 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.rollouts.groups import Catalogue
-from tests.models import (
-    IDENTITIES,
-    MANY_EOS,
-    Digits,
-    join,
-    make_node,
-    make_swarm,
-    run_together,
-    text_group,
-    tiny_policy,
-)
+from tests.models import IDENTITIES, MANY_EOS, join, make_node, make_swarm, run_together, text_group, tiny_policy
 
 ROUNDS = 4  # of eight nodes
 
@@ -53,33 +42,6 @@ def test_nodes_with_different_models_and_tokenizers_share() -> None:
     reports = run_together(nodes, 4)
     assert all(sum(row[k].external_informative for row in reports) > 0 for k in (0, 1))
     assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
-
-
-def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_counted() -> None:
-    class First(Catalogue):
-        def knows(self, question):
-            return super().knows(question) and question.index == 0
-
-    class Narrow(Digits):
-        @property
-        def catalogue(self):
-            return First(super().catalogue.environments)
-
-    swarm = MemorySwarm(Random(0))
-    nodes = [make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1, Narrow()), Narrow())]
-    reports = run_together(nodes, 2)[-1]
-    assert reports[0].rejected == {} and reports[1].rejected == {"unknown question": 4}
-    assert reports[1].step.optimizer_steps == 1
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_one_that_is_a_round_behind_still_receives_from_the_other(order) -> None:
-    nodes = make_swarm(2, external=4)
-    external = {0: 0, 1: 0}
-    for now in range(3):
-        for k in order:
-            external[k] += nodes[k].run_round(Round(now)).external_informative
-    assert min(external.values()) > 0
 
 
 def external(reports, node: int) -> list[int]:

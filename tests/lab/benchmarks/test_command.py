@@ -1,23 +1,10 @@
 """What all commands of benchmarks, studies and fuzzing have in common."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from lab.benchmarks import command
-
-
-def test_the_last_line_names_the_benchmark_and_is_there_only_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = command.parser("lab.studies.example", "An example.")
-    command.finish(parser.parse_args(["--json"]), {"ratio": 2.5})
-    *_, shown, last = capsys.readouterr().out.splitlines()
-    assert shown == "ratio 2.50"
-    assert json.loads(last) == {"benchmark": "example", "ratio": 2.5}
-    command.finish(parser.parse_args([]), {"ratio": None})
-    assert capsys.readouterr().out == "\nratio none\n"
-    command.finish(parser.parse_args([]), {"counted": 1})
-    assert capsys.readouterr().out == ""
 
 
 def test_a_study_writes_under_runs_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
