@@ -85,19 +85,3 @@ def read_until(process: "subprocess.Popen[str]", text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"{text!r} never came: {''.join(seen)}")
-
-
-def completed(script: Path, *words: str, folder: Path | None = None) -> set[str]:
-    """What bash offers for the last of these words with the script of `swarm-node completion bash`."""
-    ask = """
-source "$1"; shift
-complete -p swarm-node | grep -q -- "-F _swarm_node" || exit 1
-COMP_WORDS=(swarm-node "$@"); COMP_CWORD=$#
-_swarm_node
-printf "%s\\n" "${COMPREPLY[@]}"
-"""
-    command = ["bash", "-c", ask, "bash", str(script), *words]
-    path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-    limits = {"timeout": ENDS_SECONDS, "check": True}
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=path, **limits)
-    return set(result.stdout.splitlines())

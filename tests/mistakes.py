@@ -127,8 +127,9 @@ class Trials:
         assert faults(self.inside()[::5], called, tmp_path) == []
 
     @pytest.mark.slow
-    def test_every_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
-        assert faults(self.inside(), called, tmp_path) == []
+    def test_every_other_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
+        others = [mistake for number, mistake in enumerate(self.inside()) if number % 5]
+        assert faults(others, called, tmp_path) == []
 
     @pytest.mark.long
     def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(self, tmp_path: Path) -> None:

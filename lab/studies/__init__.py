@@ -6,11 +6,10 @@ figures go there too, unless `--out` names another folder, such as docs/results/
 extra `studies`.
 
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
-sharing      equal_price (against the strongest lone learners), samplers (what costs no own tasks), onset (when a swarm
-             begins to learn), forgetting (what a specialist never asks); parts: runner, statistics, rates, objectives,
-             candidates
-learning     first_minutes (when a real model has learned each task of basics), real_swarm (who learns from whom)
-figures      scale (10,000 nodes), joining (by a card; a new card at all), providers (a DHT beside gossip)
+sharing      equal_price (against the strongest lone learners), samplers (what costs no own tasks), forgetting (what a
+             specialist never asks); parts: runner, statistics, rates, objectives, candidates
+learning     real_swarm (who learns from whom)
+figures      scale (10,000 nodes), joining (by a card; a new card at all)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour); both
              use attackers and churn
 for the node catalogue_survey, which makes the catalogue of reasoning-gym

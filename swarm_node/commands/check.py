@@ -13,6 +13,8 @@ from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.options import describe, flatten
 
+SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])")
+
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]
 
@@ -34,7 +36,8 @@ def command(argv: list[str]) -> None:
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)
-    values, defaults, before, after = map(values_of, (config, kind(), given, changed))
+    dumped = (each.model_dump(mode="json", exclude={"all", "memory"}) for each in (config, kind(), given, changed))
+    values, defaults, before, after = map(flatten, dumped)
     origin, texts = origins(sources), describe(kind)
     origin |= {key: "changed: see below" for key in after if after[key] != before[key]}
     shown = [key for key in values if config.all or values[key] != defaults[key]]
@@ -46,7 +49,7 @@ def command(argv: list[str]) -> None:
         print()
         where = origin.get(key, "default" if values[key] == defaults[key] else "suits the model")
         print(_wrapped(f"{key} = {_show(values[key])}  ({where})", ""))
-        print(_wrapped(first_sentence(texts[key]), "    "))
+        print(_wrapped(SENTENCE_END.split(texts[key])[0], "    "))
     if not config.all:
         print("\nevery option: --all")
     print("", *lines, sep="\n")
@@ -85,16 +88,6 @@ def examine(config: NodeConfig) -> list[str]:
         sandbox.describe(sandbox.layers()),
         *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]
-
-
-def values_of(config: NodeConfig) -> dict[str, Any]:
-    """Every option by its dotted key, as plain data."""
-    return flatten(config.model_dump(mode="json", exclude={"all", "memory"}))
-
-
-def first_sentence(text: str) -> str:
-    """Up to the first full stop behind which a sentence begins."""
-    return re.split(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])", text)[0]
 
 
 def _wrapped(text: str, indent: str) -> str:

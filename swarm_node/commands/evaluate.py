@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -76,8 +76,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         generator = BatchGenerator(configured_policy(config), config.generation)
         for environment in asked:
             questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
-            for number, batch in enumerate(_batches(questions)):
-                status.update(f"asked {min((number + 1) * BATCH, len(questions))} of {len(questions)} questions")
+            for number, start in enumerate(range(0, len(questions), BATCH)):
+                batch = questions[start : start + BATCH]
+                status.update(f"asked {start + len(batch)} of {len(questions)} questions")
                 answers = answer(generator, environment, batch, f"evaluation/{number}")
                 example = example or next(
                     ((q, said) for q, said in zip(batch, answers.texts, strict=True) if said), None
@@ -130,11 +131,6 @@ def table(rows: Sequence[TaskAccuracy]) -> Table:
     return shown
 
 
-def as_json(rows: Sequence[TaskAccuracy]) -> dict[str, object]:
-    """For a program: the rows of `tasks`, and the one over `all`."""
-    return {"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}
-
-
 def wilson(right: float, total: int) -> tuple[float, float]:
     """95 % interval of a proportion (Wilson 1927): sensible at 0, at 1 and for few questions."""
     if total == 0:
@@ -152,11 +148,6 @@ def _row(task: str, scores: Sequence[float | None]) -> TaskAccuracy:
     return TaskAccuracy(task, len(scored), len(scores) - len(scored), accuracy, low, high)
 
 
-def _batches(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
-    for start in range(0, len(questions), BATCH):
-        yield questions[start : start + BATCH]
-
-
 def command(argv: list[str]) -> None:
     """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
     config = from_command_line(EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
@@ -166,7 +157,7 @@ def command(argv: list[str]) -> None:
     check_model(config.model)  # before the view, which takes the lines of others for itself
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
-        print(json.dumps(as_json(rows)))
+        print(json.dumps({"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}))
     else:
         Console().print(table(rows))
 

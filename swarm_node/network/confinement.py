@@ -161,7 +161,8 @@ class Confinement:
 def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Path, int]:
     """What a Python process that talks to strangers reads: its own code and libraries, and how names are resolved.
     `folders`: what it has besides; `daemon`: the one program that it may start, None where it starts none."""
-    kept = dict.fromkeys([*_code(), *_libraries(), *map(Path, NAMES)], linux.READ)
+    code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]  # of a checkout, not what else lies in it
+    kept = dict.fromkeys([*code, *_libraries(), *map(Path, NAMES)], linux.READ)
     kept |= {Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE, Path("/dev/urandom"): linux.READ_FILE}
     if daemon is not None:
         kept |= of_the_daemon(daemon)
@@ -183,11 +184,6 @@ def layers_here() -> Layers:
 def reachable_engines() -> list[str]:
     """Sockets of container engines that this user may connect to: whoever may is as good as root."""
     return [path for path in ENGINES if os.access(path, os.W_OK)]
-
-
-def _code() -> list[Path]:
-    """The folders of this program's packages: of a checkout, not what else lies in it."""
-    return [Path(__file__).parents[1], *map(Path, protocol.__path__)]
 
 
 def _libraries() -> list[Path]:

@@ -57,7 +57,8 @@ def save(
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
         _link_equal(partial, [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]])
-        _to_disk(partial)
+        for path in (*partial.iterdir(), partial):
+            _sync(path)
         partial.rename(final)
         _sync(folder)
     except Exception as error:
@@ -128,12 +129,6 @@ def set_aside(checkpoint: Path) -> Path:
     shutil.rmtree(aside, ignore_errors=True)
     checkpoint.rename(aside)
     return aside
-
-
-def _to_disk(folder: Path) -> None:
-    for path in folder.iterdir():
-        _sync(path)
-    _sync(folder)
 
 
 def _sync(path: Path) -> None:

@@ -20,12 +20,10 @@ import tomllib
 import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from time import monotonic
-from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[2]
 EXTENSIONS = Path("swarm_node", "extensions")
@@ -97,19 +95,6 @@ class Copy:
         return (done.stdout or done.stderr) if done.returncode else ""
 
 
-@dataclass(frozen=True)
-class Result:
-    """What pytest said of one copy."""
-
-    without: tuple[str, ...]
-    passed: int
-    skipped: int
-    failed: tuple[str, ...]  # names of tests, also of those whose fixtures or whose file raised
-    code: int  # pytest's exit status: it did not run at all where this is above 1
-    seconds: float
-    output: str
-
-
 def registered(tree: Path) -> list[tuple[str, str, str]]:
     """Group, name and value of each entry point in the tree's pyproject.toml."""
     groups = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["entry-points"]
@@ -160,33 +145,9 @@ def installed(tree: Path, home: Path) -> Path:
     return home / "bin" / "python"
 
 
-def run(copy: Copy, arguments: Sequence[str]) -> Result:
+def run(copy: Copy, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     """Runs pytest in the copy with these arguments."""
-    report, began = copy.tree.parent / "report.xml", monotonic()
-    flags = ["--junit-xml", str(report), "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    done = copy.start("-m", "pytest", *flags, *arguments)
-    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
-    skipped = [case for case in cases if case.find("skipped") is not None]
-    names = tuple(dict.fromkeys(f"{case.get('classname')}::{case.get('name')}" for case in failed))
-    passed = len(cases) - len(failed) - len(skipped)
-    said = done.stdout[-100_000:] + done.stderr[-10_000:]
-    return Result(copy.without, passed, len(skipped), names, done.returncode, round(monotonic() - began, 1), said)
-
-
-def summed_up(result: Result, broken: str) -> str:
-    """What a person wants to know: all that was said where something failed, and the numbers."""
-    said = broken + result.output if broken or result.code else ""
-    return (
-        f"{said}without {', '.join(result.without)}: {result.passed} passed, {len(result.failed)} failed, "
-        f"{result.skipped} skipped in {result.seconds} s"
-    )
-
-
-def say(text: str) -> None:
-    """Prints it now."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    return copy.start("-m", "pytest", "--continue-on-collection-errors", "-p", "no:cacheprovider", *arguments)
 
 
 def main() -> int:
@@ -196,7 +157,6 @@ def main() -> int:
     which.add_argument("--without", nargs="+", metavar="NAME", choices=extensions(), help="these; all by default")
     which.add_argument("--each", action="store_true", help="each extension alone, one after the other")
     parser.add_argument("--tests", nargs="+", metavar="PATH", default=TESTS, help="which tests; the core's by default")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a run")
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of pytest")
     asked = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it: so would tests
@@ -206,8 +166,9 @@ def main() -> int:
         with copied(without) as copy:
             broken = copy.import_all()
             result = run(copy, [*asked.tests, *asked.arguments])
-        good &= not broken and result.code == 0
-        say(json.dumps({**asdict(result), "imports": broken}) if asked.json else summed_up(result, broken))
+        good &= not broken and result.returncode == 0
+        sys.stdout.write(f"{broken}{result.stdout}{result.stderr}without {', '.join(without)}\n")
+        sys.stdout.flush()
     return not good
 
 

@@ -172,11 +172,6 @@ def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_bo
         composed("node")
 
 
-def test_what_lies_over_a_composed_node_names_that_service() -> None:
-    over = yaml.safe_load((DEPLOY / "compose" / "gpu.yaml").read_text())["services"]
-    assert list(over) == ["node"]
-
-
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
 def test_compose_takes_its_files() -> None:
     for files in ([COMPOSED["bootstrap"]], [COMPOSED["node"]], [COMPOSED["node"], DEPLOY / "compose" / "gpu.yaml"]):

@@ -43,22 +43,5 @@ def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_g
         parse(with_sections(load(entry).options), rest, name, "FILE")
 
 
-def test_every_file_of_ours_in_the_documents_exists() -> None:
-    files = documented(rf"(?<!tests/)\b(lab/{OURS}/\w+\.py)\b")
-    assert len(files) > 4 and {name for name in files if not (ROOT / name).is_file()} == set()
-
-
-def test_every_command_says_in_its_folder_that_it_is_there_and_is_run_as_it_says() -> None:
-    """Its name is in the docstring of the folder, and what its own help and docstring call it is what it is."""
-    for folder in FOLDERS:
-        listed = (ROOT / "lab" / folder / "__init__.py").read_text()
-        for file in (file for file in (ROOT / "lab" / folder).glob("*.py") if runs(file)):
-            text = file.read_text()
-            assert re.search(rf"\b{file.stem}\b", listed), file
-            assert set(re.findall(rf"python -m (lab\.{OURS}\.\w+)", text)) <= {f"lab.{folder}.{file.stem}"}, file
-            for made in re.findall(rf'parser\(\s*"(lab\.{OURS}\.\w+)"', text):
-                assert made == f"lab.{folder}.{file.stem}", file
-
-
 def runs(file: Path) -> bool:
     return '__name__ == "__main__"' in file.read_text()

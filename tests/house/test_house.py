@@ -320,16 +320,6 @@ def test_the_newest_release_is_the_one_to_compare_with(repository: Path, tmp_pat
     assert loosened(repository, tmp_path) == []
 
 
-def test_without_a_release_that_has_a_guard_nothing_is_compared_and_a_warning_says_so(
-    tiny: Path, tmp_path: Path
-) -> None:
-    with pytest.warns(UserWarning, match="No release tag has tests/house"):
-        assert loosened(tiny, tmp_path) == []
-    commit(tiny, "Begin", "v0.9.0")
-    with pytest.warns(UserWarning, match="No release tag has tests/house"):
-        assert loosened(tiny, tmp_path) == []
-
-
 def test_a_long_subject_is_seen_after_the_start_alone(tiny: Path) -> None:
     commit(tiny, "a" * 73)
     start = (git(tiny, "rev-parse", "HEAD") or "").strip()

@@ -9,7 +9,6 @@ FOLDERS = ("docs", "docker", "protocol", "examples")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 MOST_WORDS = 3700  # of ARCHITECTURE.md: one essay that is read to its end
 EXAMPLES = ("my_", "FILE")  # names of files that a reader would write
-MOST_ROWS = 50  # of a table of results: two screens
 
 
 def text_of(page: Path) -> str:
@@ -66,9 +65,3 @@ def test_every_module_that_a_page_names_exists() -> None:
 
 def test_the_architecture_is_one_essay() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= MOST_WORDS
-
-
-def test_a_table_of_results_fits_two_screens() -> None:
-    for page in (ROOT / "docs" / "results").glob("*.md"):
-        tables = re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
-        assert all(table.count("\n") <= MOST_ROWS for table in tables), page

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,14 +55,3 @@ def test_a_signal_reaches_it_and_none_is_left_behind(folder: Path, number: signa
     process.send_signal(number)
     assert process.wait(PATIENCE) == -number
     until(lambda: not Path(f"/proc/{(folder / 'pid').read_text()}").exists())
-
-
-@pytest.mark.slow
-def test_an_exception_is_shown_as_the_interpreter_shows_it(folder: Path) -> None:
-    (folder / "probe.py").write_text("raise ValueError(1)")
-    shown = [
-        subprocess.run([*line, "-m", "probe"], cwd=folder, capture_output=True, text=True, check=False)
-        for line in (preloaded.python(), [sys.executable])
-    ]
-    assert [each.returncode for each in shown] == [1, 1]
-    assert [each.stderr.splitlines()[-1] for each in shown] == ["ValueError: 1"] * 2

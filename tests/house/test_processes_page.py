@@ -20,7 +20,6 @@ OF_MODULES = {  # too common to count elsewhere
     "subprocess": {"run", "call"}, "platform": set(), "torch": {"load"}, "runpy": {"*"}, "pickle": {"*"},
     "marshal": {"loads", "load"}, "builtins": {"eval", "exec", "compile"}, "multiprocessing": {"*"}, "pty": {"*"},
 }  # fmt: skip
-TOOLS = ("lab", "docs")
 
 
 def calls(text: str) -> Iterator[str]:
@@ -79,9 +78,3 @@ def test_children_of_this_interpreter_take_no_module_from_the_folder_they_are_st
             for found in re.finditer(r'"-m",\s*"(swarm_node|vllm)', text):
                 before = text[max(0, found.start() - 160) : found.start()]
                 assert '"-P"' in before, f"{file}: {found.group()}"
-
-
-def test_the_tools_are_named() -> None:
-    text = PAGE.read_text(encoding="utf-8").partition("## Tools")[2]
-    for top in TOOLS:
-        assert f"`{top}/`" in text

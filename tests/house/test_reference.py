@@ -1,6 +1,5 @@
 """The pages of docs/reference say what the code says."""
 
-import ast
 import re
 import tomllib
 from dataclasses import fields
@@ -23,7 +22,6 @@ from swarm_node.network.process.service import REACHABILITY, NetworkService
 from swarm_node.settings import NetworkConfig, with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
-from tests.commands import python
 from tests.pages import REFERENCE, rows, script
 
 ROOT = Path(__file__).parents[2]
@@ -60,19 +58,6 @@ def takes(flags: Any, flag: str) -> bool:
         return False
 
 
-def test_what_is_said_is_found_in_the_code() -> None:
-    said = script(REFERENCE / "messages.py").said
-    code = """
-def _reason(n): return f"port {n}: taken" if n else "free"
-raise UserError(f"no {x} in {y}; " + hint)
-warn("careful")
-say("a notice", False)
-say(f"a {w}arning", True)
-raise ValueError("ours")
-"""
-    assert sorted(said(ast.parse(code))) == ["a …arning", "careful", "no … in …; …", "port …: taken"]
-
-
 def test_the_pages_made_from_the_code_are_up_to_date(make: ModuleType) -> None:
     for path, text in make.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: make reference"
@@ -103,12 +88,6 @@ def test_the_flags_on_the_page_are_those_of_the_command_line(
         assert written <= set().union(*known), command
         switches = [names for names in known if not all(re.search(r"(--|\.)no-", name) for name in names)]
         assert [names for names in switches if not names & (written | SHORT | {"--help"})] == [], command
-
-
-def test_the_reference_loads_no_torch(make: ModuleType) -> None:
-    del make
-    program = f"import runpy, sys; runpy.run_path({str(REFERENCE / 'make.py')!r}); sys.exit('torch' in sys.modules)"
-    assert python("-c", program).returncode == 0
 
 
 def test_each_group_of_entry_points_of_the_tree_is_that_of_plug_ins_or_one_of_contributing() -> None:
@@ -159,12 +138,3 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(cli, "dispatch", fails)
         assert cli.outcome([]) == code
-
-
-@pytest.mark.parametrize("command", entries())
-def test_an_option_that_does_not_exist_ends_every_command_with_2(command: str) -> None:
-    try:
-        code: object = cli.outcome([command, "--no-such-option"])
-    except SystemExit as end:
-        code = end.code
-    assert code == 2

@@ -49,9 +49,5 @@ def test_every_line_holds_what_the_page_quotes() -> None:
     assert wrong == [], "python -m tests.house.test_where writes the present numbers"
 
 
-def test_the_essay_leads_to_the_page() -> None:
-    assert "](docs/explanation/where.md)" in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-
-
 if __name__ == "__main__":
     PAGE.write_text(corrected(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

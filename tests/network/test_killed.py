@@ -7,7 +7,7 @@ import pytest
 from tests.network.members import Member, closing, config, rounds
 
 pytestmark = pytest.mark.network
-NODES, KILLED = 9, 3
+NODES, KILLED = 6, 2
 SOURCES = 3  # others that a node must know to be part of the swarm
 
 

@@ -5,13 +5,10 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 import pytest
 from libp2p.peer.id import ID
 from libp2p.stream_muxer.yamux.yamux import Yamux
@@ -23,7 +20,6 @@ from swarm_node.network.backend import CallFailed, Failure
 from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.settings import NetworkConfig
-from tests.commands import python
 from tests.network.hosts import ECHO, LIMIT, SILENT, SOON, raw_stream, started, stopped, until_asked, until_connected
 from tests.waiting import PATIENCE, until_awaited
 
@@ -94,36 +90,6 @@ async def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> Non
     again = await started("hivemind", host._options.identity)
     await other.dial(await again.addresses(), SOON)
     assert await other.call(again.peer_id, ECHO, b"back", LIMIT, SOON) == b">back"
-
-
-def test_p2pd_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
-    script = (
-        "import asyncio, sys\n"
-        "from tests.network.hosts import started\n"
-        "async def main():\n"
-        "    host = await started('hivemind')\n"
-        "    print(host.daemon.pid, flush=True)\n"
-        "    await asyncio.Event().wait()\n"
-        "asyncio.run(main())\n"
-    )
-    root = Path(__file__).parents[2]
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=root)
-    assert parent.stdout is not None
-    daemon = psutil.Process(int(parent.stdout.readline()))
-    parent.kill()
-    parent.communicate()
-    psutil.wait_procs([daemon], timeout=PATIENCE)
-    assert not daemon.is_running()
-
-
-def test_p2pd_is_driven_without_loading_torch_or_hivemind() -> None:
-    script = (
-        "import sys, swarm_node.network.transport.hivemind_backend\n"
-        "from swarm_node.network.transport.p2pd import pb; pb()\n"
-        "print(sorted({'torch', 'hivemind', 'numpy', 'libp2p', 'trio'} & set(sys.modules)))"
-    )
-    done = python("-c", script)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -9,9 +9,6 @@ from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
 from random import Random
-from statistics import median
-from time import process_time
-from timeit import repeat
 from typing import Any
 
 import pytest
@@ -114,11 +111,8 @@ def test_who_has_entered_is_answered_until_a_card_puts_it_out_and_nobody_before(
     assert [bool(node.answer(ann, wire.CARD, asked[wire.CARD], now)) for now in (late - 1.0, late)] == [True, False]
 
 
-def test_the_longest_chain_is_judged_in_a_millisecond() -> None:
-    shown = proof(ANN, CODE, OTHER, KEYS[0])
-    assert judge(shown, ANN.peer_id, CARD, TODAY) == ENDS
-    took = repeat(lambda: judge(shown, ANN.peer_id, CARD, TODAY), timer=process_time, number=1, repeat=200)
-    sys.stdout.write(f"four certificates: median {1000 * median(took):.2f} ms of CPU\n")
+def test_the_longest_chain_is_taken() -> None:
+    assert judge(proof(ANN, CODE, OTHER, KEYS[0]), ANN.peer_id, CARD, TODAY) == ENDS
 
 
 def joined(home: Path, code: Identity, **options: object) -> Member:

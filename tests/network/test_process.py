@@ -21,7 +21,7 @@ from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
-from tests.commands import ended, killed_in_the_end, started
+from tests.commands import killed_in_the_end, started
 from tests.groups import group
 from tests.network.members import SWARM, Member, black_hole, closing, config, hostile, received_since, rounds
 from tests.waiting import PATIENCE, until
@@ -208,16 +208,6 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
         assert sum(each.memory_info().rss for each in family) < 200e6  # torch alone would be more
         process.terminate()
         assert process.wait(PATIENCE) == 0
-
-
-def test_a_bootstrap_node_does_without_nothing_of_its_port(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        process = ended(*BOOTSTRAP, "--home", tmp_path, "--port", port)
-    assert process.returncode == 75
-    said = process.stderr
-    assert said.strip().splitlines()[-1].startswith("swarm-node: cannot listen on 127.0.0.1 port")
-    assert "Traceback" not in said
 
 
 def test_a_network_process_goes_with_its_trainer(tmp_path: Path) -> None:

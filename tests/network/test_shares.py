@@ -9,7 +9,6 @@ import pytest
 
 from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 from lab.benchmarks.internet.remote import Remote, RemoteFailed
-from protocol.identity import Identity
 from swarm_node.extensions.libp2p import backend as libp2p_backend
 from swarm_node.network import parties
 from swarm_node.network.backend import Backend, CallFailed, Stream
@@ -66,16 +65,6 @@ async def test_a_peer_of_the_internet_holds_a_sixteenth_of_the_streams_and_one_o
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_identities_at_one_address_hold_a_sixteenth_of_the_streams_together(
-    backend: str, internet_here: None
-) -> None:
-    victim, crowd = await started(backend), [await started("hivemind") for _ in range(3)]
-    for caller in crowd:
-        await caller.dial(over_tcp(await victim.addresses()), SOON)
-    assert sum([await answered(caller, victim, 8) for caller in crowd]) == 16
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(backend: str, internet_here: None) -> None:
     victim, crowd = await started(backend), [await started("libp2p") for _ in range(10)]
     for caller in crowd:
@@ -90,19 +79,6 @@ async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(bac
     assert await late.call(victim.peer_id, ECHO, b"me", LIMIT, SOON) == b">me"
     await until_awaited(few, what="hanging up")
     assert late.peer_id in {each.peer for each in await victim.connections()}
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-async def test_one_identity_with_many_connections_is_hung_up_on(backend: str, internet_here: None) -> None:
-    identity = Identity.create()
-    victim, many = await started(backend), [await started("hivemind", identity) for _ in range(7)]
-    for caller in many:
-        await caller.dial(over_tcp(await victim.addresses()), SOON)
-
-    async def few() -> bool:
-        return len(await victim.connections()) <= SHARE
-
-    await until_awaited(few, what="hanging up")
 
 
 async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for(

@@ -143,23 +143,6 @@ def test_a_popular_group_does_not_load_its_author_alone() -> None:
 
 
 @pytest.mark.slow
-def test_when_a_third_dies_the_others_go_on_and_forget_them() -> None:
-    swarm = Swarm().add_many(16)
-    swarm.run(40)
-    dead = set(swarm.ids(11))
-    for peer in dead:
-        swarm.world.kill(peer)
-    swarm.run(40)
-    start = swarm.world.now
-    swarm.run(40)
-    for member in swarm.members[:11]:
-        assert len(swarm.pulled(member, start)) >= 9
-    swarm.run(MAX_AGE)
-    for exchange in swarm.exchanges[:11]:
-        assert not dead & {entry.announcement.author for entry in exchange.view}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("split", [1, 8])
 def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: int) -> None:
     swarm = Swarm().add_many(16)

@@ -8,8 +8,7 @@ from protocol import codec
 from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Round
-from swarm_node.network.in_memory import INBOX_FULL, UNSENT, Alone, MemoryNetwork, MemorySwarm
-from swarm_node.rollouts.interfaces import Network
+from swarm_node.network.in_memory import INBOX_FULL, UNSENT, MemoryNetwork, MemorySwarm
 from tests.groups import external, group
 
 ANN, BOB, CAT = (Identity.from_seed_bytes(name * 32) for name in (b"a", b"b", b"c"))
@@ -49,12 +48,6 @@ def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed
         return [each.group.round for each in bob.collect(Round(0))]
 
     assert 110 < len(received(1)) < 170 and received(1) == received(1) != received(2)
-
-
-def test_each_receiver_loses_for_itself() -> None:
-    ann, bob, cat = join(MemorySwarm(Random(0), loss=0.5), ANN, BOB, CAT)
-    ann.publish([group(ANN.peer_id, round=number) for number in range(50)], Round(0))
-    assert bob.collect(Round(0)) != cat.collect(Round(0))
 
 
 def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
@@ -139,18 +132,3 @@ def test_who_comes_back_is_received_again_but_its_former_access_stays_dead() -> 
     ann.publish([group(ANN.peer_id, round=1)], Round(1))
     again.publish([group(ANN.peer_id, round=2)], Round(2))
     assert bob.collect(Round(2)) == [external(group(ANN.peer_id, round=2))]
-
-
-def test_one_who_joins_late_receives_what_is_published_from_then_on() -> None:
-    swarm = MemorySwarm(Random(0))
-    (ann,) = join(swarm, ANN)
-    ann.publish([group(ANN.peer_id, round=0)], Round(0))
-    (bob,) = join(swarm, BOB)
-    ann.publish([group(ANN.peer_id, round=1)], Round(1))
-    assert bob.collect(Round(1)) == [external(group(ANN.peer_id, round=1))]
-
-
-def test_alone_there_is_silence() -> None:
-    alone: Network = Alone()
-    alone.publish([group(ANN.peer_id)], Round(0))
-    assert alone.collect(Round(0)) == [] and alone.rejections() == {}

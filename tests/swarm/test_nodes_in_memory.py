@@ -4,23 +4,10 @@ as in the paper."""
 from random import Random
 
 import pytest
-import torch
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.rollouts.groups import Catalogue
-from tests.models import (
-    IDENTITIES,
-    MANY_EOS,
-    Digits,
-    join,
-    make_node,
-    make_swarm,
-    run_together,
-    text_group,
-    tiny_policy,
-    weights_of,
-)
+from tests.models import IDENTITIES, MANY_EOS, join, make_node, make_swarm, run_together, text_group, tiny_policy
 
 ROUNDS = 4  # of eight nodes
 
@@ -55,33 +42,6 @@ def test_nodes_with_different_models_and_tokenizers_share() -> None:
     reports = run_together(nodes, 4)
     assert all(sum(row[k].external_informative for row in reports) > 0 for k in (0, 1))
     assert all(report.step.optimizer_steps == 1 for row in reports for report in row)
-
-
-def test_groups_about_questions_that_the_other_does_not_know_are_refused_and_counted() -> None:
-    class First(Catalogue):
-        def knows(self, question):
-            return super().knows(question) and question.index == 0
-
-    class Narrow(Digits):
-        @property
-        def catalogue(self):
-            return First(super().catalogue.environments)
-
-    swarm = MemorySwarm(Random(0))
-    nodes = [make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1, Narrow()), Narrow())]
-    reports = run_together(nodes, 2)[-1]
-    assert reports[0].rejected == {} and reports[1].rejected == {"unknown question": 4}
-    assert reports[1].step.optimizer_steps == 1
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_one_that_is_a_round_behind_still_receives_from_the_other(order) -> None:
-    nodes = make_swarm(2, external=4)
-    external = {0: 0, 1: 0}
-    for now in range(3):
-        for k in order:
-            external[k] += nodes[k].run_round(Round(now)).external_informative
-    assert min(external.values()) > 0
 
 
 def external(reports, node: int) -> list[int]:
@@ -134,12 +94,3 @@ def test_all_eight_train_on_local_groups_and_on_external_ones_of_many_authors() 
         own = [node.produce(now) for node in nodes]
         authors |= {group.author for group in nodes[0].select(own[0]).external}
     assert len(authors) >= 5
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_curve_and_the_same_weights() -> None:
-    (first, curve), (again, same), (_, other) = (run_eight(*each) for each in ((1, 0.3), (1, 0.3), (2, 0.3)))
-    assert curve == same and curve != other
-    for a, b in zip(first, again, strict=True):
-        assert all(map(torch.equal, weights_of(a), weights_of(b)))
-    assert not all(map(torch.equal, weights_of(first[0]), weights_of(first[1])))

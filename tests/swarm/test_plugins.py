@@ -16,11 +16,9 @@ from protocol.messages import Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
-from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.rollouts.groups import METRICS, Played, Skipped
-from swarm_node.settings import LearningConfig, NodeConfig
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import RunStarted
 from tests.commands import ended, ended_well
 
 ROOT = Path(__file__).parents[2]
@@ -122,16 +120,6 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
 
 
 @pytest.mark.slow
-def test_files_beside_a_configuration_train_a_simulation_and_the_sampler_chooses(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    (folder / "sim.toml").write_text((folder / "node.toml").read_text() + "rounds = 8\n")
-    ended_well("simulate", folder / "sim.toml", *SMALL, "--out", out)
-    arm = json.loads((out / "report.json").read_text())["arms"]["2/2"]
-    assert sum(arm["metrics"]["external_informative"][0]) > 0
-    assert len((out / "rounds.csv").read_text().splitlines()) == 1 + 8
-
-
-@pytest.mark.slow
 def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(folder: Path) -> None:
     checked = ended("check", folder / "node.toml")
     assert "tasks: words/short, words/long" in checked.stdout
@@ -197,24 +185,3 @@ def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder
     monkeypatch.chdir(folder)
     here = from_command_line(NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run")
     assert here.environment.use == beside.environment.use
-
-
-def test_a_tracker_that_cannot_begin_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("class Bad:\n def __init__(self, folder): raise ValueError('no')")
-    with pytest.raises(UserError, match=r"tracker .*bad\.py:Bad cannot begin: ValueError: no"):
-        Trackers([f"{tmp_path / 'bad.py'}:Bad"], tmp_path, print).take(RunStarted("node", ""))
-
-
-def test_an_environment_that_raises_costs_its_groups_and_not_the_node_also_where_it_is_the_only_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    environment = build_environment(LearningConfig())
-    questions = environment.sample(PeerId("p"), Round(0), 2)
-
-    def no_descriptors(*_: object) -> None:
-        raise OSError
-
-    monkeypatch.setattr("swarm_node.scoring.client.ScoringClient.ask", no_descriptors)
-    assert environment.prompts(questions) == [Skipped("environment raised OSError")] * 2
-    assert environment.score([(questions[0], ["1"])]) == [Skipped("environment raised OSError")]
-    environment.close()

@@ -96,9 +96,3 @@ def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_sav
     assert f"stopped after {done} rounds" in output
     state = json.loads((all_checkpoints(tmp_path / "checkpoints")[-1] / "state.json").read_text())
     assert state["rounds"] == done == max(curve(tmp_path)) + 1
-
-
-@pytest.mark.slow
-def test_another_model_in_the_same_home_is_refused(whole):
-    code, output = ended(whole, "--max-rounds", "11", "--model.name", "rare")
-    assert code == 2 and "choose another --home" in output

@@ -83,4 +83,3 @@ PRETRAINED_TASKS: tuple[str, ...] = (  # of smollm2-135m with 4 shots: docs/resu
     *("aiw/easy", "products/easy", "calendar_arithmetic/easy", "fraction_simplification/tiny"),
 )
 STARTER_TASKS: tuple[str, ...] = tuple(f"{name}/tiny" for name in STARTER)
-PAPER_TASKS: tuple[str, ...] = tuple(f"{name}/paper" for name in PAPER)

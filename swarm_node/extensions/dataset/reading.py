@@ -6,16 +6,16 @@ may come from a stranger all the same, so what a reader holds at a time is bound
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import open_to_read
 from swarm_node.extensions.dataset import bounds
+from swarm_node.telemetry.jsonlines import record_of
 
 HUB = "hf:"
 SEPARATORS = ",;\t"  # of a CSV file: the one that its header has most of
@@ -61,19 +61,8 @@ def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
                 line = content.readline(bounds.MAX_ROW_BYTES)
             yield number, bounds.TOO_LONG
         else:
-            yield number, _json_row(line) if line.strip() else None
-
-
-def _json_row(line: bytes) -> bounds.Row | str:
-    try:
-        value = json.loads(line, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return bounds.NO_OBJECT
-    return value if isinstance(value, dict) else bounds.NO_OBJECT
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+            row = record_of(line)
+            yield number, None if not line.strip() else bounds.NO_OBJECT if row is None else row
 
 
 def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:

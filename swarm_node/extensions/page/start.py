@@ -74,14 +74,10 @@ async def _show(config: PageConfig, home: Path) -> None:
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # nothing that strangers see can be told to do anything
-    app = Guard(routes(page, public, home), token, cookie_of(home), config.names, free, writes, door)
+    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"  # other folders have others
+    app = Guard(routes(page, public, home), token, cookie, config.names, free, writes, door)
     addresses = shown(listener, token, public is not None)
     await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
-
-
-def cookie_of(folder: Path) -> str:
-    """The name of the cookie: pages of other folders on this machine have others."""
-    return f"swarm-node-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8]}"
 
 
 def shipped_tasks() -> frozenset[str]:

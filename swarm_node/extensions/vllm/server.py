@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ import torch
 
 from swarm_node.common.children import without_secrets
 from swarm_node.common.files import open_to_write
+from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
 
 STOP_SECONDS = 10.0  # that it may take to end
@@ -75,7 +75,7 @@ class VllmServer:
         """Start one on a free port, and wait until it is `healthy` at its address. NoServer where that takes longer, or
         it ends."""
         self.stop()
-        port = _free_port()
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open_to_write(self._log, append=True) as log:
@@ -108,12 +108,6 @@ class VllmServer:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)  # whatever it has left
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def has_adapters(policy: Policy) -> bool:

@@ -67,10 +67,11 @@ class Lan:
 
     def _service(self) -> AsyncServiceInfo:
         properties = {f"a{number}": address for number, address in enumerate(self._told)}
+        ports = (int(value) for address in self._told for name, value in parts(address) if name == "tcp")
         return AsyncServiceInfo(
             SERVICE,
             f"{self._peer}.{SERVICE}",
-            port=_tcp_port(self._told),
+            port=next(ports, 0),
             properties={"swarm": self._swarm, **properties},
             server=f"{self._peer}.local.",
             parsed_addresses=sorted({parts(address)[0][1] for address in self._told}),
@@ -118,7 +119,3 @@ def _is_local(address: str) -> bool:
         return not ipaddress.ip_address(parts(address)[0][1]).is_global
     except ValueError:
         return False
-
-
-def _tcp_port(addresses: Sequence[str]) -> int:
-    return next((int(value) for address in addresses for name, value in parts(address) if name == "tcp"), 0)

@@ -4,11 +4,10 @@ import sys
 
 import pytest
 
-from swarm_node.commands import table
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from tests import mistakes
-from tests.mistakes import Mistake, Trials, called, faults, started
+from tests.mistakes import Mistake, Trials, faults, started
 
 
 class TestList(Trials):
@@ -30,12 +29,6 @@ def test_a_planted_traceback_and_a_planted_crash_are_found(planted, fault, tmp_p
     monkeypatch.setattr(mistakes.sys, "executable", str(program))
     (found,) = faults([RIGHT], started, tmp_path)
     assert found.startswith("swarm-node runn: ") and fault in found
-
-
-def test_a_traceback_within_this_process_is_found(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(table, "find", lambda words: {}["planted"])
-    (found,) = faults([RIGHT], called, tmp_path)
-    assert "a traceback" in found and "planted" in found
 
 
 @pytest.mark.parametrize("name", ["SWARM_NODE_SERVICE_HOST", "SWARM_NODE_PORT_31330_TCP_ADDR", "SWARM_NODE_PORT"])

@@ -1,7 +1,5 @@
 """The bounded memory: what counts as use, and what is forgotten."""
 
-from random import Random
-
 from swarm_node.common.lru import Lru
 
 
@@ -24,15 +22,3 @@ def test_to_look_is_not_to_use() -> None:
     assert memory.get("a") == 0 and "a" in memory and "x" not in memory and memory.get("x") is None
     memory["d"] = 3
     assert "a" not in memory
-
-
-def test_it_keeps_what_a_dictionary_moved_by_hand_would_keep() -> None:
-    random, memory, by_hand = Random(1), Lru[int, None](8), dict[int, None]()
-    for _ in range(1000):
-        key = random.randrange(16)
-        memory[key] = None
-        by_hand.pop(key, None)
-        by_hand[key] = None
-        if len(by_hand) > 8:
-            del by_hand[next(iter(by_hand))]
-        assert list(memory) == list(by_hand)

@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.studies.catalogue_survey import SAME, alike
-from swarm_node.environments.reasoning_gym.catalogue import (
-    CATALOGUE,
-    EXCLUDED,
-    LEFT_OUT,
-    PAPER_TASKS,
-    REFUSED,
-    STARTER_TASKS,
-    VERSION,
-)
+from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, EXCLUDED, LEFT_OUT, REFUSED, VERSION
 from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
 from swarm_node.scoring.client import Item, ScoringClient
@@ -49,12 +41,6 @@ def test_every_task_is_the_same_in_two_processes_in_any_order(scoring: ScoringCl
         forwards, backwards = scoring.ask(questions), asked.result()[::-1]
     assert [q for q, a, b in zip(questions, forwards, backwards, strict=True) if a != b] == []
     assert [(q, a) for q, a in zip(questions, forwards, strict=True) if not isinstance(a, str)] == []
-
-
-def test_the_starter_and_the_paper_have_nine_tasks_each() -> None:
-    for tasks in (STARTER_TASKS, PAPER_TASKS):
-        assert len(set(tasks)) == 9
-        assert all(config_id in CATALOGUE[dataset] for dataset, config_id in (task.split("/") for task in tasks))
 
 
 def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:

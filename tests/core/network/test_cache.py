@@ -28,10 +28,6 @@ def test_peers_of_another_swarm_are_not_called(tmp_path: Path) -> None:
     assert load_memory(tmp_path, "there") == replace(EMPTY, port=40001)
 
 
-def test_nothing_is_known_the_first_time(tmp_path: Path) -> None:
-    assert load_memory(tmp_path, "here") == EMPTY
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xff", b"[]", b"[" * 100_000, b'{"swarm": 3}', b"0" * 100_000])
 def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     save_memory(tmp_path, "here", MEMORY)

@@ -158,12 +158,6 @@ def test_where_a_given_name_leads_its_neighbours_are_dialled_too_and_an_option_a
     assert choose(gate(allowed=["10.244.0.0/16"]), tcp("10.244.3.9")).addresses
 
 
-def test_many_on_one_loopback_are_not_in_each_others_way() -> None:
-    it = gate([tcp("127.0.0.1")])
-    for port in range(2000, 2000 + WINDOW_DIALS):
-        assert choose(it, tcp("127.0.0.1", port)).addresses
-
-
 def test_a_relay_that_answers_is_not_blamed_for_who_is_not_behind_it() -> None:
     it, relay = gate(), tcp("45.1.1.1")
     behind = f"{relay}/p2p/{PEER}/p2p-circuit"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.messages import PeerId
 from swarm_node.network.exchange.answers import MAX_TRACKED, NETWORK_PEERS, Budgets, Limit, Rate
-from swarm_node.network.parties import NETWORK_SHARE, fair_sample, full, is_public, network_of, trim
+from swarm_node.network.parties import NETWORK_SHARE, fair_sample, full, network_of, trim
 
 ANN, BOB = PeerId("ann"), PeerId("bob")
 KIND = "pull"
@@ -78,18 +78,6 @@ def test_minting_identities_does_not_grow_memory() -> None:
 )
 def test_the_network_of_an_address(addresses: tuple[str, ...], network: str) -> None:
     assert {network_of(address) for address in addresses} == {network}
-
-
-@given(st.text(max_size=60))
-def test_any_text_has_a_network_or_none(text: str) -> None:
-    is_public(network_of("/ip4/" + text))
-    is_public(network_of(text))
-
-
-def test_lans_and_this_machine_are_not_public() -> None:
-    assert is_public("20.1.2.0/24")
-    for private in ("127.0.0.0/24", "192.168.1.0/24", "172.17.0.0/24", "", "dns"):
-        assert not is_public(private)
 
 
 def test_a_crowd_in_one_network_is_selected_like_a_few() -> None:

@@ -61,17 +61,6 @@ def test_room_is_that_of_the_papers_rule_for_the_next_number(shape, actions) -> 
             capacity.update()
 
 
-def test_without_staleness_writing_and_training_alternate() -> None:
-    capacity = Capacity(max_staleness=0, max_concurrent=99)
-    for _ in range(4):
-        assert capacity.free() == 1
-        capacity.start()
-        assert capacity.free() == 0
-        capacity.finish()
-        assert capacity.free() == 0
-        capacity.update()
-
-
 @pytest.mark.parametrize("broken", [Capacity.start, Capacity.finish, lambda c: c.lose(1), Capacity.update])
 def test_counting_that_cannot_be_is_our_bug(broken) -> None:
     with pytest.raises(ValueError):

@@ -13,7 +13,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.pool import ScoringAhead
-from tests.models import GENERATION, IDENTITIES, Digits, join, make_node, run_together, weights_of
+from tests.models import GENERATION, IDENTITIES, Digits, join, make_node, weights_of
 
 
 def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Node, Node]:
@@ -150,11 +150,6 @@ def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -
     assert all(group.question.index for group in batch.external)
 
 
-def test_external_groups_off_leaves_what_is_received_alone() -> None:
-    for _, report in run_together(writer_and_reader(external=0), 2):
-        assert report.external_informative == 0
-
-
 def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
     def train(seed: int):
         node = make_node(seed=seed, external=0, num_iterations=2)
@@ -164,14 +159,6 @@ def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
     first, again, other = train(1), train(1), train(2)
     assert first[0] == again[0] and all(map(torch.equal, first[1], again[1]))
     assert not all(map(torch.equal, first[1], other[1]))
-
-
-def test_the_step_count_is_that_of_rounds_with_informative_groups() -> None:
-    node = make_node(external=0, local=1, questions=1)
-    reports = [node.run_round(Round(now)) for now in range(8)]
-    informative = sum(report.local_informative for report in reports)
-    assert node.trainer.steps == sum(report.step.optimizer_steps for report in reports) == informative
-    assert informative > 0
 
 
 def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_better_answers() -> None:

@@ -127,12 +127,6 @@ def test_a_chat_template_is_used_where_there_is_one() -> None:
     assert chat.encode_prompt("1+1") == [BOS, *chat.tokenizer("1+1\n").input_ids]
 
 
-def test_a_completion_that_did_not_end_has_no_end_token() -> None:
-    policy = tiny_policy()
-    assert policy.encode_completion("12", ended=True)[-1] == EOS
-    assert EOS not in policy.encode_completion("12", ended=False)
-
-
 def test_dropout_is_off() -> None:
     model = tiny_model("GPT2", resid_pdrop=0.5, attn_pdrop=0.5, embd_pdrop=0.5).train()
     from swarm_node.policy.policy import Policy

@@ -38,15 +38,6 @@ def test_a_second_group_for_the_same_question_of_the_same_author_is_ignored() ->
     assert pool.candidates() == [received(text="first")]
 
 
-def test_a_used_group_does_not_come_back() -> None:
-    pool = pool_of(max_age=3)
-    pool.add([received()], Round(0))
-    pool.remove([received()])
-    for now in range(3):
-        pool.add([received(), received(text="reworded")], Round(now))
-        assert len(pool) == 0
-
-
 def test_one_loud_peer_keeps_its_newest_and_leaves_room_for_others() -> None:
     pool = pool_of(max_per_peer=3)
     pool.add([received(index=0), received("bob")], Round(0))
@@ -100,11 +91,6 @@ def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent()
     for both in (pool, again):
         both.add([received("bob"), received("dan")], Round(3))  # ann is too old now, bob was used
     assert again.candidates() == pool.candidates() == [received("cat", index=2), received("dan")]
-
-
-def test_a_removed_group_must_have_been_there() -> None:
-    with pytest.raises(KeyError):
-        pool_of().remove([received()])
 
 
 def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they_would_have_aged() -> None:

@@ -86,9 +86,3 @@ def test_the_informative_rule_takes_informative_groups_only() -> None:
     chosen, others = choose_local(own([True, False, True, False]), 4, 4, True, Random(0))
     assert sorted(map(index_of, chosen)) == [0, 2]
     assert UniformSampler().wanted(4, others) == 4
-
-
-def test_no_group_is_chosen_twice() -> None:
-    for seed in range(50):
-        chosen, _ = choose_local(own([True] * 9), 4, 4, False, Random(seed))
-        assert len(set(map(index_of, chosen))) == 4

@@ -152,15 +152,6 @@ def test_a_group_that_ends_its_process_twice_is_skipped_and_no_other() -> None:
         assert client.restarts == 2
 
 
-def test_kill_9_between_batches_loses_nothing(scoring: ScoringClient) -> None:
-    scoring.ask([answers(*GOOD)])
-    assert scoring.pid is not None
-    pid = scoring.pid
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not alive(pid), what="the end of the scoring process")
-    assert scoring.ask([answers(*GOOD)] * 3) == [SCORES] * 3 and scoring.restarts == 1
-
-
 def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: ScoringClient) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

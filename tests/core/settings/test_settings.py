@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.settings import AskConfig, NodeConfig, with_sections
+from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line
 from tests.commands import resolve
 
@@ -41,13 +41,6 @@ def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
     config = from_command_line(NodeConfig, ["--environment.tasks", *words, *others], "swarm-node run")
     assert config.environment.tasks == TWO and config.defence.layers == ("length", "ngrams")
     assert config.training.adam_betas == (0.8, 0.9)
-
-
-def test_short_names_are_the_options_they_stand_for():
-    flags = ["--defence", "rescue", "ngrams"]
-    assert from_command_line(NodeConfig, flags, "swarm-node run").defence.layers == ("rescue", "ngrams")
-    assert from_command_line(NodeConfig, ["--defence"], "swarm-node run").defence.layers == ()
-    assert from_command_line(AskConfig, ["--json"], "swarm-node status").json_output
 
 
 def test_variables_of_others_are_left_alone():

@@ -34,15 +34,6 @@ def test_an_event_is_one_line_with_time_and_kind_and_is_there_at_once(sink, path
     assert json.loads(path.read_text()) == {"time": 12.346, "event": "Notice", "text": "two\nlines"}
 
 
-def test_a_line_that_a_killed_run_left_half_written_spoils_no_other(sink, path, warnings):
-    sink.take(Notice("first"))
-    with path.open("ab") as file:
-        file.write(b'{"time": 1, "event": "Not')
-    assert texts(path) == ["first"]
-    JsonLines(path, warnings.append).take(Notice("second"))
-    assert texts(path) == ["first", "second"]
-
-
 def test_lines_that_are_json_but_no_events_are_left_out(path):
     path.write_text('3\n"x"\n\n{"text": "a"}\n\xff\n')
     assert texts(path) == ["a"]

@@ -7,7 +7,6 @@ from swarm_node.common import files
 from swarm_node.common.files import pretty, write_json
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.manifest import commit, manifest
-from tests.commands import python
 
 
 def test_a_manifest_says_what_ran_on_what(tmp_path):
@@ -46,11 +45,6 @@ def test_the_commit_of_a_checkout_says_whether_files_differ_from_it(checkout):
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path):
     assert commit(tmp_path) is None
-
-
-def test_telemetry_imports_no_torch():
-    code = "import sys, swarm_node.telemetry.manifest, swarm_node.telemetry.terminal; sys.exit('torch' in sys.modules)"
-    assert python("-c", code).returncode == 0
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):

@@ -3,13 +3,13 @@
 import json
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import get_type_hints
 
 from rich.console import Console
 
 from protocol.messages import PeerId, Round
 from swarm_node.commands.status import status_lines
-from swarm_node.rollouts.groups import METRICS, PHASES, Metric, RoundReport, StepReport, combined, figures
+from swarm_node.rollouts.groups import METRICS, PHASES, RoundReport, StepReport, combined, figures
 from swarm_node.telemetry.events import RoundDone
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.recent import RecentRounds
@@ -82,16 +82,3 @@ def test_the_live_view_shows_what_asks_to_be_shown() -> None:
     shown, values = capture.get(), figures(report())
     asking = [about.shown.format(values[name]) for name, about in METRICS.items() if about.shown]
     assert asking and all(words in shown for words in asking)
-
-
-def test_a_marked_field_is_all_a_metric_takes() -> None:
-    from dataclasses import dataclass
-
-    from swarm_node.rollouts import groups
-
-    @dataclass(frozen=True, slots=True)
-    class More(StepReport):
-        surprise: Annotated[float, Metric("nats", "an example")] = 0.0
-
-    assert groups._metrics(More).keys() - groups._metrics(StepReport).keys() == {"surprise"}
-    assert all(about.meaning for about in METRICS.values())

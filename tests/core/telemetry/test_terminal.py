@@ -18,7 +18,7 @@ from swarm_node.telemetry.events import (
     Validated,
     Warned,
 )
-from swarm_node.telemetry.learning import moving_average, sparkline
+from swarm_node.telemetry.learning import sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "live_view.md"
@@ -112,14 +112,6 @@ def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_r
 def test_the_live_view_stands_before_the_first_round_and_warnings_scroll_by_above_it(round_report):
     assert "the first ..." in live(RunStarted("node X", "home"))[0]
     assert "disk full" in live(RoundDone(round_report()), Warned("disk full"))[1]
-
-
-def test_a_round_without_any_time_divides_by_nothing(round_report):
-    assert len(plain(RoundDone(round_report(seconds={})))) == 1
-
-
-def test_a_moving_average_has_fewer_to_go_on_at_the_start():
-    assert moving_average([1.0, 3.0, 5.0, 7.0], 2) == [1.0, 2.0, 4.0, 6.0] and moving_average([], 2) == []
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,6 @@ def test_one_right_completion_of_four_gets_what_a_hand_computes() -> None:
     assert group_advantages([1, 0, 0, 0]) == pytest.approx([1.5, -0.5, -0.5, -0.5], abs=1e-7)
 
 
-def test_partial_rewards_get_what_a_hand_computes() -> None:
-    # mean 0.5, deviations -.5 -.1 .1 .5, sample variance .52/3
-    deviation = sqrt(0.52 / 3)
-    expected = [-0.5 / deviation, -0.1 / deviation, 0.1 / deviation, 0.5 / deviation]
-    assert group_advantages([0.0, 0.4, 0.6, 1.0]) == pytest.approx(expected, abs=1e-6)
-
-
 def test_without_scaling_an_advantage_is_the_distance_from_the_mean() -> None:
     assert group_advantages([1, 0, 0, 0], scale="none") == [0.75, -0.25, -0.25, -0.25]
 

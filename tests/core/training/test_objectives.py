@@ -50,10 +50,6 @@ def test_one_token_by_hand(name, theta, behaviour, proximal, advantage, loss, sl
     assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == pytest.approx((loss, slope))
 
 
-def test_truncated_is_decoupled_with_a_lower_limit() -> None:
-    assert loss_and_slope("truncated", terms(0.5, 0.05, 0.5, 1.0), Bounds(importance=2.0))[0] == pytest.approx(-2.0)
-
-
 def test_beyond_the_limit_the_weight_of_a_token_is_held() -> None:
     log_ratio = torch.tensor([log(4.0), log(6.0)])
     assert bounded_importance(log_ratio, Bounds()).tolist() == pytest.approx([4.0, 5.0])

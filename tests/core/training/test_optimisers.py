@@ -69,10 +69,6 @@ def test_rounding_by_chance_is_right_in_the_mean_and_leaves_what_is_exact() -> N
     assert torch.equal(rounded_by_chance(exact.float(), generator), exact)
 
 
-def test_the_same_step_rounds_the_same() -> None:
-    assert mean_step("adamw", torch.bfloat16, 3) == mean_step("adamw", torch.bfloat16, 3)
-
-
 def test_float16_weights_are_refused() -> None:
     with pytest.raises(UserError, match="float16"):
         build_optimizer([nn.Parameter(torch.zeros(2, dtype=torch.float16))], TrainingConfig())

@@ -126,6 +126,7 @@ def test_backward_takes_the_step_that_it_would_have_taken() -> None:
         report = trainer.update([LESSON])
         assert report.halvings == short
         found.append(weights_of(policy.model))
+        assert trainer.update([LESSON]).halvings == 0, "it knows now what fits"
     for roomy, tight in zip(*found, strict=True):
         assert torch.allclose(roomy, tight, atol=1e-4)
 

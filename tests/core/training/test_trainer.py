@@ -393,29 +393,3 @@ def test_staleness_is_reported_in_updates_and_an_uninformative_round_counts_as_o
 
 
 # --- a device without memory --------------------------------------------------------------------------------------
-
-
-def no_room_for_more_than_100_tokens(_, ids) -> None:
-    if ids[0].numel() > 100:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_out_of_memory_halves_the_micro_batches_and_takes_the_same_step(layout) -> None:
-    results = []
-    first = weights_of(tiny_policy(eos=MANY_EOS).model)
-    for short in (False, True):
-        policy = tiny_policy(eos=MANY_EOS)
-        groups, trainer = local_groups(policy, count=4), trainer_of(policy, layout=layout, token_budget=640)
-        assert policy.packing  # tried before memory is short
-        if short:
-            policy.model.get_input_embeddings().register_forward_pre_hook(no_room_for_more_than_100_tokens)
-        report = trainer.update(groups)
-        results.append((weights_of(policy.model), replace(report, halvings=0)))
-        assert (report.halvings > 0) == short
-        assert trainer.update(groups).halvings == 0  # what was learnt about the device is kept
-    for before, roomy, short_of in zip(first, results[0][0], results[1][0], strict=True):
-        assert (roomy - short_of).norm() <= 2e-3 * (roomy - before).norm()
-    assert results[0][1].trained_tokens == results[1][1].trained_tokens
-    assert results[0][1].ratio_mean == pytest.approx(results[1][1].ratio_mean)

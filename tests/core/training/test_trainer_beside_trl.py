@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore")
 MAX_LENGTH = 24
 PROMPTS = ("12+30=", "say seven, now:", "?")
 GROUPS = {"12+30=": 4, "say seven, now:": 4, "?": 4}
-LAYOUTS = [("padded", 16384), ("padded", 90), ("packed", 16384), ("packed", 60)]
+LAYOUTS = [("padded", 90), ("packed", 60)]  # tokens of a micro-batch: less than the batch has
 
 
 def build_trl(model, folder, temperature: float):
@@ -163,7 +163,7 @@ def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temper
     assert_equal(report, ours, loss, theirs)
 
 
-@pytest.mark.parametrize(("layout", "budget"), [LAYOUTS[0], LAYOUTS[3]], ids=lambda value: str(value))
+@pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
 def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, loss_type, layout, budget) -> None:
     batch = Batch(model, 1.0)

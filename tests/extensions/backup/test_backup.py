@@ -35,18 +35,6 @@ def test_what_was_kept_comes_back_bit_for_bit_and_private(home, tmp_path):
     assert load_identity(new).peer_id == load_identity(home).peer_id
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[: len(data) // 2], lambda data: data.replace(b"\0" * 999, b"\1" * 999)]
-)
-def test_a_damaged_backup_restores_nothing(home, tmp_path, damage):
-    file, new = tmp_path / "b.tar", tmp_path / "new"
-    backup(home, file)
-    file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(UserError, match="nothing was restored"):
-        restore(file, new)
-    assert not new.exists()
-
-
 def test_a_node_is_not_written_over(home, tmp_path):
     file = tmp_path / "b.tar"
     backup(home, file)

@@ -59,10 +59,6 @@ def open_quote(file: Path) -> None:
     file.write_bytes(b'prompt,answer\n"' + b"x\n" * (50 * MB))
 
 
-def one_line(file: Path) -> None:
-    file.write_bytes(b"x" * (200 * MB))
-
-
 def wide_header(file: Path) -> None:
     """Each row of two bytes would be filled up to so many columns."""
     file.write_bytes(b"prompt,answer" + b",x" * 400_000 + b"\n" + b"1\n" * 200_000)
@@ -130,16 +126,13 @@ def odd_name(file: Path) -> None:
 
 BOMBS = [
     (holes, "csv", "a row is above 1 MB: it has no line break", 350),
-    (one_line, "csv", "a row is above 1 MB: it has no line break", 350),
     (open_quote, "csv", "a row is above 1 MB", 350),
     (wide_header, "csv", "a row has 400002 cells, and 1024 are the most", 350),
     *[(blank_lines, ending, "has more than 1000000 rows: use a part of it", 350) for ending in ("csv", "jsonl")],
     (holes, "jsonl", "1 rows: row above 1 MB", 350),
-    *[(huge, ending, "is above 1024 MB: use a part of it", 350) for ending in ("csv", "jsonl", "parquet")],
+    *[(huge, ending, "is above 1024 MB: use a part of it", 350) for ending in ("csv", "parquet")],
     (huge_footer, "parquet", "is no Parquet file: its footer is above 16 MB", 350),
-    (packed, "jsonl.gz", "ends in none of", 350),
     (packed, "jsonl", "no JSON object", 350),
-    (packed, "csv", "cannot be read", 350),
     *[(text, "parquet", "is above 1024 MB: use a part of it", 450) for text in (one_text, one_plain_text)],
     (nulls, "parquet", "has more than 1000000 rows: use a part of it", 350),
     (long_list, "parquet", "1 rows: row above 1 MB", 500),
@@ -180,11 +173,9 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callab
         list(reading.rows(str(file), {"prompt"}))
 
 
-def test_a_pipe_is_refused_as_file_and_as_verifier(tmp_path: Path) -> None:
-    for name in ("pipe.csv", "pipe.py"):
-        os.mkfifo(tmp_path / name)
+def test_a_pipe_is_refused_as_verifier(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "sums.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
-    refused(tmp_path / "pipe.csv", "cannot be read: not a plain file")
     refused(tmp_path / "sums.jsonl", "cannot be read: not a plain file", 350, "--verifier", f"{tmp_path}/pipe.py:x")
 
 

@@ -121,18 +121,6 @@ def test_a_node_is_read_from_its_home() -> None:
     assert state["validations"]["rounds"]
 
 
-def test_events_that_are_not_what_they_should_be_cost_only_themselves(tmp_path: Path) -> None:
-    broken = [
-        {"event": "RoundDone"}, {"event": "RoundDone", "report": []}, {"event": "RoundDone", "report": {"round": "x"}},
-        {"event": ["list"]}, {"no": "event"}, {"event": "Notice", "text": 3, "time": "never"},
-    ]  # fmt: skip
-    events = [*broken, round_done(0), *broken, round_done(1)]
-    (tmp_path / "events.jsonl").write_text("".join(map(line, events)))
-    watched = NodeWatch(tmp_path)
-    read_all(watched)
-    assert watched.state()["whole"]["rounds"] == [0, 1]
-
-
 def test_rounds_that_come_are_news(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(line(round_done(0)))

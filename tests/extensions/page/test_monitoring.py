@@ -90,14 +90,6 @@ def test_no_counter_of_events_stands_still(tmp_path: Path) -> None:
     assert [name for name in (*COUNTERS, *SUMMED) if not node.totals[name]] == []
 
 
-def test_names_and_help_follow_the_conventions(tmp_path: Path) -> None:
-    text = text_of(tmp_path)
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    assert {name for name, kind in types.items() if kind == "counter" and not name.endswith("_total")} == set()
-    assert {name for name, kind in types.items() if kind == "gauge" and name.endswith("_total")} == set()
-    assert types.keys() == set(re.findall(r"^# HELP (\S+) \S", text, re.MULTILINE))
-
-
 @pytest.mark.skipif(not PROMTOOL, reason="needs Prometheus: apt install prometheus")
 @pytest.mark.slow
 def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:

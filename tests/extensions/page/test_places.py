@@ -32,14 +32,6 @@ def test_one_address_has_a_sixteenth_and_all_others_together_leave_places_for_th
     assert sum(places.take("127.0.0.1") is not None for _ in range(300)) == MOST_CONNECTIONS
 
 
-def test_whoever_goes_makes_room() -> None:
-    places = Places()
-    leave, *_ = [places.take("192.0.2.1") for _ in range(FROM_ONE)]
-    assert places.take("192.0.2.1") is None and leave is not None
-    leave()
-    assert places.take("192.0.2.1") is not None
-
-
 def test_all_addresses_of_a_64_are_one_party_and_mapped_ones_are_what_they_map() -> None:
     places = Places()
     taken = [places.take(f"2001:db8:0:1::{index:x}") for index in range(1, 100)]

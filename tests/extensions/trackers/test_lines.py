@@ -10,13 +10,10 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.trackers.observer import Trackers
 from swarm_node.extensions.trackers.trackers import RESUMED, CsvTracker
-from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.telemetry.events import RoundDone, RunStarted
 from swarm_node.telemetry.jsonlines import PIECE, Lines
-from swarm_node.telemetry.samples import SampleRing, sample_of
 from tests.core.telemetry.test_jsonlines import FillingDisk
 from tests.extensions.trackers.test_trackers import Keeping
-from tests.groups import group
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -102,11 +99,3 @@ def test_other_trackers_are_told_after_how_many_rounds_the_run_began(tmp_path: P
     tracker.take(RoundDone(round_report(40)))
     ((step, values),) = tracker.kept["home"].rows
     assert step == 40 and values[RESUMED] == 40
-
-
-def test_a_cut_off_sample_spoils_no_later_one(tmp_path: Path) -> None:
-    ring = SampleRing(tmp_path, 10_000, iter(range(99)).__next__)
-    (tmp_path / "rollouts.jsonl").write_bytes(b'{"time": 1, "pro')
-    ring.take(0, [sample_of(ScoredGroup(group("me", texts=("!", "?")), "?", (1.0, 0.0)), list, local=True)])
-    assert (tmp_path / "rollouts.jsonl").read_bytes().startswith(b'{"time"')
-    assert (tmp_path / "rollouts.jsonl").read_bytes().count(b"\n") == 1

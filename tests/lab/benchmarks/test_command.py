@@ -1,23 +1,10 @@
 """What all commands of benchmarks, studies and fuzzing have in common."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from lab.benchmarks import command
-
-
-def test_the_last_line_names_the_benchmark_and_is_there_only_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = command.parser("lab.studies.example", "An example.")
-    command.finish(parser.parse_args(["--json"]), {"ratio": 2.5})
-    *_, shown, last = capsys.readouterr().out.splitlines()
-    assert shown == "ratio 2.50"
-    assert json.loads(last) == {"benchmark": "example", "ratio": 2.5}
-    command.finish(parser.parse_args([]), {"ratio": None})
-    assert capsys.readouterr().out == "\nratio none\n"
-    command.finish(parser.parse_args([]), {"counted": 1})
-    assert capsys.readouterr().out == ""
 
 
 def test_a_study_writes_under_runs_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,13 +32,3 @@ def test_what_is_kept_is_made_once_and_what_is_interrupted_again(tmp_path: Path)
         command.kept(file, interrupted)
     assert not list(file.parent.iterdir()) and command.kept(file, made) == command.kept(file, made) == {"reward": 1}
     assert calls == [1] and list(file.parent.iterdir()) == [file]
-
-
-def test_a_table_is_markdown_whose_columns_stand_in_line() -> None:
-    assert command.table(["", "CPU s"], [["ours", "1.5"], ["of others", "12.5"]]).splitlines() == [
-        "|           | CPU s |",
-        "| :-------- | ----: |",
-        "| ours      |   1.5 |",
-        "| of others |  12.5 |",
-    ]
-    assert len(command.table(["a"], []).splitlines()) == 2

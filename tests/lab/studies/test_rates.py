@@ -14,7 +14,3 @@ def test_a_sweep_that_finds_no_end_says_so():
     found = sweep([1.0, 2.0], lambda rate: rate, widenings=2)
     assert (found.best, found.edge) == (8.0, "highest")
     assert sweep([1.0, 2.0], lambda rate: -rate, widenings=1).edge == "lowest"
-
-
-def test_a_single_rate_is_no_sweep():
-    assert sweep([3.0], lambda rate: rate).edge == ""

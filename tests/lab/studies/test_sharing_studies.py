@@ -7,11 +7,10 @@ import pytest
 
 pytest.importorskip("scipy", reason="extra studies")
 
-from lab.studies import candidates, equal_price, onset, runner, samplers
+from lab.studies import equal_price, runner, samplers
 from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spent, strongest
 from swarm_node.extensions.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
 from swarm_node.extensions.simulation.main import check
-from tests.models import text_group
 
 OPTIONS = argparse.Namespace(quick=False, hostile=True)
 
@@ -108,42 +107,3 @@ def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
     runner.do(asked, options, tmp_path / "a.csv")
     assert "1 to do" in capsys.readouterr().out
     assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [0.5]
-
-
-def of(dataset, rewards):
-    made = text_group(rewards, list("abcd"))
-    question = made.question.model_copy(update={"dataset": dataset})
-    return replace(made, group=made.group.model_copy(update={"question": question}))
-
-
-def test_a_node_takes_the_groups_of_tasks_at_which_others_are_ahead_of_it():
-    sampler = candidates.Needed()
-    sampler.observe([of("gcd", [1.0, 0.0, 1.0, 1.0])])
-    ahead, alike = of("lcm", [1.0, 1.0, 1.0, 0.0]), of("lcm", [1.0] * 4)
-    behind = of("gcd", [1.0, 0.0, 0.0, 0.0])
-    assert sampler.choose([behind, alike, ahead], 2) == [ahead]
-
-
-def test_a_node_that_answers_its_own_tasks_less_often_than_at_best_halves_what_it_takes():
-    sampler = candidates.Guarded()
-    sampler.observe([text_group([1.0, 1.0], ["a", "b"])])
-    assert sampler.split(4, 4) == (4, 4)
-    for _ in range(8):
-        sampler.observe([text_group([0.0, 0.0], ["a", "b"])])
-    assert sampler.split(4, 4) == (6, 2)
-
-
-def test_onset_is_the_round_by_which_the_reward_has_come_so_far():
-    assert onset.onset([0.1] * 3 + [0.19] * 20) == float("inf")
-    assert onset.onset([0.1] * 10 + [0.35] * 10) == 12  # the mean of rounds 8 to 12 is 0.2
-
-
-def test_a_law_that_cells_obey_is_found_and_predicts_the_other_seeds():
-    cells = [
-        onset.Cell("rare", nodes, q, (5 + 12 / (9 * nodes * q) ** 0.5,) * 4)
-        for nodes in (1, 2, 4)
-        for q in (0.01, 0.1, 0.5)
-    ]
-    law = onset.fitted(cells, slice(0, 2))
-    assert law == pytest.approx((5.0, 12.0, 0.5), rel=1e-3)
-    assert onset.within(cells, law, slice(2, 4)) == 1.0 and onset.within(cells, (0.0, 1.0, 1.0), slice(2, 4)) < 1.0
