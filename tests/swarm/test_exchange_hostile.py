@@ -82,6 +82,28 @@ def ask(exchange: Exchange, peer: PeerId, items: Sequence[bytes], now: float, ag
     exchange.replied(call.token, wire.encode_items([wire.Item(age, item) for item in items]), now)
 
 
+def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_another() -> None:
+    swarm = Swarm(every=1e9)
+    victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
+    author, holder, liar = identity(10), identity(11), identity(12)
+    (group,) = sealed_groups(author, 0, 1)
+    hint = codec.to_text(key_of(group)[: limits.HOLDING_BYTES])
+    items = [announced(author, 1, [group])]
+    for who in (holder, liar):
+        items.append(announced(who, 1, held=[hint]))
+    swarm.hostile(12, serve(items, {key_of(group): sealed_groups(author, 1, 1)[0]}))
+    swarm.hostile(11, serve([], {key_of(group): group}))  # the author itself cannot be reached
+    exchange.learned(liar.peer_id, [address(12)])
+    for _ in range(20):  # until the liar happens to be called
+        swarm.world.perform(victim, exchange.publish([], Round(0), 1, swarm.world.now))
+        swarm.run(30)
+        if victim.delivered:
+            break
+    assert [(d.content_hash, d.source) for _, d in victim.delivered] == [(key_of(group), holder.peer_id)]
+    if liar.peer_id in victim.hung_up:
+        assert exchange.counters()["pull: hash mismatch"] == 1
+
+
 def pull_from_its_author(
     count: int, knows: Callable[[Question], bool], verdict: str = ""
 ) -> tuple[Swarm, PeerView, list[Reason], list[bytes]]:
@@ -342,6 +364,18 @@ def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     exchange.replied(hello.token, b'{"swarm":"test","versions":[1,3]}', 1.0)
     assert exchange.peers(1.0)[0].note == "speaks protocol version 1, 3, this node speaks 2"
     assert not [call for second in range(2, 300) for call in calls_of(exchange, float(second))]
+
+
+def test_two_nodes_with_one_identity_notice() -> None:
+    third, twins = node(3), (node(1), node(1))
+    for number in range(6):
+        twin, now = twins[number % 2], 10.0 * number
+        twin.learned(identity(3).peer_id, ["/ip4/30.0.0.3/tcp/1"])
+        for action in [*twin.publish([], Round(number), 0, now), *twin.tick(now + 5)]:
+            assert isinstance(action, Call)
+            reply = third.answer(caller(1), action.protocol, action.request, now + 5)
+            twin.replied(action.token, reply, now + 5)
+    assert any("two nodes with one identity" in name for twin in twins for name in twin.counters())
 
 
 def test_a_group_found_wanting_is_not_passed_on() -> None:

@@ -9,7 +9,7 @@ from protocol import codec
 from protocol.messages import Round
 from protocol.versions import CURRENT
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import IDENTITIES, Digits, join, make_node, make_swarm, run_together, text_group, weights_of
+from tests.models import IDENTITIES, Digits, join, make_node, make_swarm, question, run_together, text_group, weights_of
 
 EVE = IDENTITIES[8]
 
@@ -85,6 +85,17 @@ def test_replays_are_counted_and_a_reworded_group_is_not_used_twice() -> None:
     assert report.rejected == {"replayed": 7}
 
 
+def test_groups_of_right_completions_only_are_never_trained_on_however_large_and_many() -> None:
+    swarm = MemorySwarm(Random(0))
+    node, bob = make_node(0, join(swarm, 0), external=4), join(swarm, 1)
+    for index in range(30):
+        swarm.transmit(sealed(generated(["1"] * 64, index=index)), EVE.peer_id, Round(0))
+    bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
+    batch = node.select(node.produce(Round(0)))
+    assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
+    assert len(node.pool) == 0 and node.train(batch).external_informative == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "texts",
@@ -99,3 +110,22 @@ def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raise
     for report in reports:
         assert report.rejected == {} and report.step.optimizer_steps == 1
         assert set(report.skipped) <= {"longer than the context"}
+
+
+def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
+    swarm = MemorySwarm(Random(0))
+    node = make_node(0, join(swarm, 0), external=0)
+    bob = join(swarm, 1)
+    bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
+    for index in range(256):
+        swarm.transmit(sealed(generated(index=index)), EVE.peer_id, Round(0))
+    node.run_round(Round(0))
+    assert len(node.pool) == 32 + 1 and node.pool.candidates()[0].author == IDENTITIES[1].peer_id
+
+
+def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> None:
+    swarm = MemorySwarm(Random(0))
+    node = make_node(0, join(swarm, 0), external=1)
+    swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
+    (group,) = node.select(node.produce(Round(0))).external
+    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)]) and group.rewards == (1.0, 0.0)
