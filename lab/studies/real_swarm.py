@@ -48,14 +48,14 @@ def answered(model: str | Path, kinds: dict[str, Any], questions: int) -> dict[s
     return {kind: sum(right[task] for task in tasks) for kind, tasks in kinds.items()}
 
 
-def lived(homes: list[Path], kinds: dict[str, Any], options: Any) -> None:
+def lived(homes: list[Path], kinds: dict[str, Any], options: Any, more: list[str]) -> None:
     """All four nodes at once, until the time is over."""
     with ExitStack() as stack:
         peers: list[str] = []
         for number, (home, tasks, model) in enumerate(zip(homes, kinds.values(), options.models, strict=True)):
             backend, shots = "libp2p" if number % 2 else "hivemind", 0 if is_starter(model) else 4
             which = ["--network.backend", backend, "--environment.shots", shots]
-            flags = ["--seed", number, *which, *guests.HERE, *guests.tasks(tasks), *peers, *options.more]
+            flags = ["--seed", number, *which, *guests.HERE, *guests.tasks(tasks), *peers, *more]
             line = ["-m", "swarm_node", "run", "--home", home, "--model.name", model, "--threads", 1, *flags]
             stack.enter_context(guests.running(line, home))
             peers = peers or ["--peers", guests.address(home)]
@@ -81,10 +81,10 @@ def shared(home: Path, authors: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def measured(root: Path, kinds: dict[str, Any], options: Any) -> dict[str, Any]:
+def measured(root: Path, kinds: dict[str, Any], options: Any, more: list[str]) -> dict[str, Any]:
     homes, count = [root / name for name in kinds], options.questions
     before = {model: answered(model, kinds, count) for model in dict.fromkeys(options.models)}
-    lived(homes, kinds, options)
+    lived(homes, kinds, options, more)
     authors = {str(guests.peer_id(home)): home.name for home in homes}
     nodes = {}
     for home, model in zip(homes, options.models, strict=True):
@@ -120,12 +120,12 @@ def main() -> None:
     parser.add_argument("--models", nargs=4, default=["smollm2-135m"] * 4, help="of the four nodes")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--questions", type=int, default=24, help="held-out ones of each task (24), or 0")
-    options, options.more = parser.parse_known_args()
+    options, more = parser.parse_known_args()
     kinds = KINDS
     if is_starter(options.models[-1]):
         kinds = {kind: (*tasks[:3], STARTER[0]) for kind, tasks in list(KINDS.items())[:-1]} | {"sums": STARTER}
     root = options.runs / f"{'-'.join(Path(model).name for model in options.models)}-{options.minutes:g}"
-    found = command.kept(root / "real_swarm.json", partial(measured, root.resolve(), kinds, options))
+    found = command.kept(root / "real_swarm.json", partial(measured, root.resolve(), kinds, options, more))
     asked, lines = 4 * found["questions"], []
     for name, node in found["nodes"].items():
         own = [(node[when][name], asked) for when in ("before", "after")]
