@@ -100,16 +100,16 @@ def cell(right: int, asked: int) -> str:
 
 def draw(nodes: dict[str, Any], path: Path) -> None:
     """Groups that each node trained on, by the node that wrote them."""
-    figure = Figure(figsize=(5.2, 4.2), dpi=110, layout="tight")
+    figure = Figure(figsize=(6.8, 3.8), dpi=110, layout="tight")
     axes = figure.subplots()
     names = [f"{node['model']}\nasks {name}" for name, node in nodes.items()]
     counts = [[node["authors"].get(author, 0) for author in nodes] for node in nodes.values()]
-    axes.imshow(counts, cmap="Blues", vmax=2 * max(1, *map(max, counts)))  # no cell so dark that its number is lost
+    axes.imshow(counts, "Blues", aspect="auto", vmax=2 * max(1, *map(max, counts)))  # no cell hides its number
     for y, line in enumerate(counts):
         for x, count in enumerate(line):
             axes.text(x, y, str(count), ha="center", va="center")
-    axes.set(xlabel="groups written by", xticks=range(4), ylabel="trained on by", yticks=range(4), yticklabels=names)
-    axes.set_xticklabels(names, rotation=20)
+    axes.set(xlabel="groups written by", ylabel="trained on by")
+    axes.set(xticks=range(4), xticklabels=names, yticks=range(4), yticklabels=names)
     figure.savefig(path)
 
 
