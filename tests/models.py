@@ -58,7 +58,7 @@ BASE: dict[str, Any] = {
     "bos_token_id": BOS,
     "eos_token_id": EOS,
 }
-_SSM = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1}
+SSM = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1}
 _EXPERTS = {"num_experts": 2, "num_local_experts": 2, "num_experts_per_tok": 1}
 _DELTA = {
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
@@ -77,8 +77,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "OPT": ("OPTConfig", {"ffn_dim": 48, "word_embed_proj_dim": 32, "init_std": 0.25}),
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}),
     "Mamba": ("MambaConfig", {"state_size": 4}),
-    "Falcon-H1": ("FalconH1Config", {**_SSM, "mamba_n_heads": 4, "mamba_d_ssm": 32}),
-    "Granite 4": ("GraniteMoeHybridConfig", {**_SSM, **_EXPERTS, "layer_types": ["mamba", "attention"]}),
+    "Falcon-H1": ("FalconH1Config", {**SSM, "mamba_n_heads": 4, "mamba_d_ssm": 32}),
+    "Granite 4": ("GraniteMoeHybridConfig", {**SSM, **_EXPERTS, "layer_types": ["mamba", "attention"]}),
     "Jamba": ("JambaConfig", {**_EXPERTS, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4}),
     "LFM2": ("Lfm2Config", {"layer_types": ["conv", "full_attention"], "block_multiple_of": 8}),
     "Qwen3.5": ("Qwen3_5TextConfig", _DELTA),

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Qwen2Config
 
 from swarm_node.extensions.vllm.generator import VllmGenerator
 from swarm_node.extensions.vllm.settings import VllmConfig
@@ -21,7 +20,7 @@ from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import EOS, PAD, VOCABULARY, characters, text_group
+from tests.models import characters, text_group, tiny_model
 
 PROMPTS = ["1+1=", "a longer question?", "17 * 3 =", "x"]
 UPDATES, BOUND = 10, 0.02  # nats per token
@@ -30,21 +29,10 @@ UPDATES, BOUND = 10, 0.02  # nats per token
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A folder with four layers whose heads are of a size that vLLM's attention on a CPU has; its head is untied."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        initializer_range=0.1,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-    )
-    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes |= {"num_hidden_layers": 4, "max_position_embeddings": 512}
+    made = tiny_model("Qwen2", tie_word_embeddings=False, initializer_range=0.1, **sizes)
+    made.save_pretrained(tmp_path / "model")
     characters().save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 

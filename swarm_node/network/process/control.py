@@ -87,9 +87,9 @@ def usage() -> dict[str, float]:
         with suppress(psutil.Error):  # it has ended
             used["cpu_seconds"] += sum(process.cpu_times()[:4])  # with those of its children that have ended
             used["memory_bytes"] += process.memory_info().rss
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        used["gpu_bytes"] = float(torch.cuda.memory_reserved())
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # another thread may still be importing torch
+    if cuda is not None and cuda.is_initialized():
+        used["gpu_bytes"] = float(cuda.memory_reserved())
     return used
 
 

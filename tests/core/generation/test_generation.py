@@ -13,7 +13,7 @@ from swarm_node.policy.policy import Packing
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import EOS, FAMILIES, MANY_EOS, RECURRENT, VOCABULARY, plain_log_probs, text_group, tiny_policy
+from tests.models import EOS, MANY_EOS, VOCABULARY, plain_log_probs, text_group, tiny_policy
 
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 
@@ -121,23 +121,6 @@ def test_the_own_decoder_is_not_taken_for_a_model_it_does_not_know(family, overr
     assert choose_decoder(policy, "auto") is not LlamaDecoder
     with pytest.raises(ValueError, match="our decoder does not know"):
         choose_decoder(policy, "native")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_generates_and_trains_by_the_automatic_choice(family) -> None:
-    policy = tiny_policy(family, eos=MANY_EOS)
-    generated = generate(policy, length=10)
-    assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder, length=10))
-    groups = rewarded(generated)
-    assert_log_probs_of(policy, groups, 1e-4)
-    generation = GenerationConfig(max_completion_length=10)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-4, token_budget=200), generation)
-    own, none = ("Llama", "Qwen2", "Qwen3"), ("Gemma2", "Bloom", *RECURRENT)
-    assert family not in RECURRENT or choose_decoder(policy, "auto") is ModelDecoder
-    assert trainer.packing == (None if family in none else Packing.NATIVE if family in own else Packing.BLOCKS)
-    report = trainer.update(groups)
-    assert report.optimizer_steps == 1 and report.ratio_mean == pytest.approx(1.0, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Asking a running node: over a private socket in its home, wherever that is."""
 
 import asyncio
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -56,7 +58,8 @@ def asked(home: Path) -> object:
     return answer
 
 
-def test_a_node_answers_its_user_only(tmp_path: Path) -> None:
+def test_a_node_answers_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # which another thread is importing
     with Answering(tmp_path, {"round": 3, "text": "ü\x1b"}):
         assert asked(tmp_path) == {"round": 3, "text": "ü\x1b"}
         assert control.socket_path(tmp_path).stat().st_mode & 0o777 == 0o600

@@ -14,24 +14,13 @@ from swarm_node.policy.policy import Packing
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.gradients import allowed
-from tests.models import FAMILIES, text_group, tiny_policy
+from tests.models import text_group, tiny_policy
 
 CPU = torch.device("cpu")
 PACKED = [
     new(list(range(5, 25)), [list(range(k, k + 4 + k)) for k in range(1, 5)]),
     new([5, 6, 7, 8], [[9, 10], [9, 11], [11]]),
 ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_model_attends_as_before_once_a_batch_is_done(family) -> None:
-    policy = tiny_policy(family)
-    before, ids = policy.model.config._attn_implementation, torch.tensor([[5, 6, 7, 8]])
-    logits = policy.model(input_ids=ids).logits
-    policy.packing  # noqa: B018  tries every way
-    assert policy.model.config._attn_implementation == before
-    assert torch.equal(policy.model(input_ids=ids).logits, logits)
 
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:

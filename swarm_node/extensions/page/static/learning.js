@@ -120,7 +120,7 @@ export class Learning {
     const recent = state.recent.series;
     const now = (key) => average(recent[key] ?? [], WINDOW).at(-1);
     const before = (recent.reward ?? []).length > 2 * WINDOW ? average(recent.reward, WINDOW).at(-1 - WINDOW) : null;
-    const change = before === null ? "" : `${now("reward") >= before ? "▲" : "▼"} ${number(Math.abs(now("reward") - before))} in ${WINDOW} rounds`;
+    const change = before === null || now("reward") === null ? "" : `${now("reward") >= before ? "▲" : "▼"} ${number(Math.abs(now("reward") - before))} in ${WINDOW} rounds`;
     const tiles = [
       tile("Reward", number(now("reward")), change || `mean of ${WINDOW} rounds`),
       tile("Round", "round" in last ? last.round.toLocaleString() : "–", `${seconds(now("round_seconds"))} each`),
