@@ -14,8 +14,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.files import read_plain
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
-from swarm_node.settings import LearningConfig, NodeConfig
-from swarm_node.settings.model import NO_TEMPLATE
+from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
 from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"

@@ -3,6 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
+import mmap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -65,6 +66,7 @@ class Policy:
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
+    base: mmap.mmap | None = None  # where a frozen base is mapped from a file
     frame: Frame = Frame()
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
@@ -156,6 +158,11 @@ class Policy:
     def _autocast(self) -> torch.autocast:
         kind, wanted = self.device.type, self.autocast_dtype
         return torch.autocast(kind, dtype=wanted or torch.bfloat16, enabled=wanted is not None)
+
+    def let_go(self) -> None:
+        """Holds no page of a mapped base, which has been copied, until it is read again."""
+        if self.base is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.base.madvise(mmap.MADV_DONTNEED)
 
     def casts_held(self) -> AbstractContextManager[Any]:
         """Weights that autocast casts inside are cast once, not at each `forward`."""

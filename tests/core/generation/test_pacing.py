@@ -1,9 +1,14 @@
 """The recipe's habits in generation: a bound on what is decoded at once, and completions that are broken off."""
 
+from mmap import mmap
+
+import pytest
 import torch
 
+from swarm_node.generation import generator
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import SLACK, Astray, Pace
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
 from tests.models import MANY_EOS, tiny_policy
@@ -18,20 +23,25 @@ def generate(policy, **options) -> list[GeneratedGroup]:
     return generated  # type: ignore[return-value]
 
 
-def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
+@pytest.mark.parametrize("bound", [{"concurrent_tokens": 250}, {"base": mmap(-1, 1)}], ids=["tokens", "shared base"])
+def test_a_bound_on_what_is_decoded_at_once_changes_no_text(monkeypatch, bound) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     whole = generate(policy)
     batches = []
     decode = BatchGenerator._decode
 
     def counted(self, prompts, *rest):
-        batches.append(len(prompts))
+        batches.append((len(prompts), self._kept))
         return decode(self, prompts, *rest)
 
     monkeypatch.setattr(BatchGenerator, "_decode", counted)
-    policy.concurrent_tokens = 250
+    monkeypatch.setattr(generator, "PROMPTS", 2)
+    for name, value in bound.items():
+        setattr(policy, name, value)
     parts = generate(policy)
-    assert len(batches) > 1 and sum(batches) == len(PROMPTS)
+    sizes, (new, *decoders) = zip(*batches, strict=True)
+    assert sum(sizes) == len(PROMPTS) and new is None and {type(each) for each in decoders} == {LlamaDecoder}
+    assert len(set(decoders)) == 1  # one copy of the weights for all
     assert [g.completions for g in parts] == [g.completions for g in whole]
 
 
