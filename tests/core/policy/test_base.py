@@ -62,15 +62,10 @@ def test_two_nodes_that_start_together_hold_one_base(file) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_base_is_not_held_beside_a_copy_of_it(file) -> None:
-    policy = load()
-    assert held(file) >= file.stat().st_size
+    policy, held = load(), lambda: sum(x.rss for x in psutil.Process().memory_maps() if x.path == str(file))
+    assert held() >= file.stat().st_size
     LlamaDecoder(policy)
-    assert held(file) == 0
-
-
-def held(file: Path) -> int:
-    """Bytes of it that this process has mapped."""
-    return sum(one.rss for one in psutil.Process().memory_maps() if one.path == str(file))
+    assert held() == 0
 
 
 def test_tokens_and_gradients_are_those_of_a_base_of_its_own(file, tmp_path) -> None:
