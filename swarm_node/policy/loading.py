@@ -195,17 +195,16 @@ def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
     """Takes the weights that nobody trains, in float32, from a file beside the folder of a known model, which has them
     in bfloat16: all nodes of a machine map it, and hold one copy. One process writes it first, where it is missing or
     has other weights, bit for bit. The mapped memory; where that fails the model keeps its own, and a line says so."""
-    weights, file = list(model.parameters()), place.with_name(f"{place.name}.float32")
+    weights, file, memory = list(model.parameters()), place.with_name(f"{place.name}.float32"), None
     try:
         if (memory := _taken(weights, file)) is None:
             with named.alone(place):
                 if (memory := _taken(weights, file)) is None:  # another process may have written it meanwhile
                     write_bytes(file, (weight.detach().numpy().data for weight in weights))
                     memory = _taken(weights, file)
-        return memory
     except OSError as error:
         named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
-        return None
+    return memory
 
 
 def _taken(weights: list[nn.Parameter], file: Path) -> mmap.mmap | None:

@@ -1,5 +1,6 @@
 """The recipe's habits in generation: a bound on what is decoded at once, and completions that are broken off."""
 
+from itertools import accumulate
 from mmap import mmap
 
 import pytest
@@ -57,13 +58,9 @@ def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
             assert one.ids[: len(other.ids)] == other.ids  # the same text, up to where it was broken off
-            mean, low = 0.0, None
-            for place, log_prob in enumerate(one.log_probs):
-                mean = 0.992 * mean + 0.008 * log_prob
-                if mean < -0.1:
-                    low = place
-                    break
-            assert len(other.ids) == (len(one.ids) if low is None else low + 1)
+            means = accumulate(one.log_probs, lambda mean, new: 0.992 * mean + 0.008 * new, initial=0.0)
+            low = next((tokens for tokens, mean in enumerate(means) if mean < -0.1), len(one.ids))
+            assert len(other.ids) == low
             if len(other.ids) < len(one.ids):
                 shorter += 1
                 assert not completion.ended

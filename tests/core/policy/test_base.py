@@ -20,10 +20,7 @@ from tests.gradients import gradients
 from tests.models import characters, tiny_model, weights_of
 
 NAME = "smollm2-135m"
-LOADS = """from tests.core.policy.test_base import load
-policy = load()
-input("loaded\\n")
-"""
+LOADS = "from tests.core.policy.test_base import load; policy = load(); input('loaded\\n')"
 
 
 @pytest.fixture
