@@ -101,8 +101,7 @@ class Policy:
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
             return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
-        turns = [{"role": "system", "content": system}] if system else []
-        turns.append({"role": "user", "content": text})
+        turns = [{"role": "system", "content": system}] * bool(system) + [{"role": "user", "content": text}]
         ids = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **arguments)
         return list(ids)
 
