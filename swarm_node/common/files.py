@@ -9,7 +9,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -104,7 +104,7 @@ def pretty(value: Any, indent: str = "") -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0o666) -> None:
     """Writes a file beside `path` and renames it, so that a reader or a power cut sees the old file or the new one. The
     umask takes from `mode`.
 
@@ -114,7 +114,7 @@ def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
     try:
         part.unlink(missing_ok=True)  # of a process that had this number and was killed; or a link somebody put there
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

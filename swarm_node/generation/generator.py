@@ -28,6 +28,8 @@ from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
+PROMPTS = 32  # whose keys and values are held at once where a base is shared to save memory
+
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
@@ -98,7 +100,7 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        return self._behind(prompts, group_size, stream)
+        return copy(self)._behind(prompts, group_size, stream)  # the decoder with its weights goes with the copy
 
     def turns(self) -> Turns:
         """See interfaces.Generator. One decoder takes all turns, and so knows the contexts of the turn before."""
@@ -117,9 +119,9 @@ class BatchGenerator:
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
-        done = 0
+        done, most = 0, len(fits) if self._policy.base is None else PROMPTS
         while done < len(fits):
-            rest = [encoded[i] for i in fits[done:]]
+            rest = [encoded[i] for i in fits[done : done + most]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
@@ -137,6 +139,7 @@ class BatchGenerator:
         try:
             return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
         except OutOfMemory:
+            self._kept = None  # with what it holds
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
@@ -164,8 +167,8 @@ class BatchGenerator:
         drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
-        made, row = self._kept or self._decoder_type(policy), to_device(active.flatten(), policy.device)
-        self._kept = made if self._keeps else None
+        made = self._kept = self._kept or self._decoder_type(policy)  # which has a copy of the weights
+        row = to_device(active.flatten(), policy.device)
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made

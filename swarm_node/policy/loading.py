@@ -6,7 +6,6 @@ folder can be wrong but not dangerous.
 
 import json
 import mmap
-import os
 import warnings
 from functools import partial
 from importlib.util import find_spec
@@ -21,14 +20,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.files import write_bytes
 from swarm_node.policy import named, soundness
 from swarm_node.policy.device import attempt, keep_nothing_back
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tried import Tried
-from swarm_node.settings import EvaluationConfig, LearningConfig, ModelConfig
-from swarm_node.settings.model import NO_TEMPLATE
+from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
 
 
 def configured_policy(
@@ -99,15 +98,14 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
-    if frozen and isinstance(source, Path) and source.parent == named.cache():
-        _share_base(model, source)
+    base = _share_base(model, Path(source)) if frozen and Path(source).parent == named.cache() else None
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = named.commit_of(source, revision) if isinstance(source, str) else ""
-    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit)
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
@@ -193,27 +191,28 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
         raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
 
 
-def _share_base(model: nn.Module, place: Path) -> None:
+def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
     """Takes the weights that nobody trains, in float32, from a file beside the folder of a known model, which has them
     in bfloat16: all nodes of a machine map it, and hold one copy. One process writes it first, where it is missing or
-    has other weights, bit for bit. Where that fails the model keeps its own, and a line says so."""
-    weights, file = list(model.parameters()), place.with_name(f"{place.name}.float32")
+    has other weights, bit for bit. The mapped memory; where that fails the model keeps its own, and a line says so."""
+    weights, file, memory = list(model.parameters()), place.with_name(f"{place.name}.float32"), None
     try:
-        if not _taken(weights, file):
+        if (memory := _taken(weights, file)) is None:
             with named.alone(place):
-                if not _taken(weights, file):  # another process may have written it meanwhile
-                    _write(weights, file)
-                    _taken(weights, file)
+                if (memory := _taken(weights, file)) is None:  # another process may have written it meanwhile
+                    write_bytes(file, (weight.detach().numpy().data for weight in weights))
+                    memory = _taken(weights, file)
     except OSError as error:
         named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
+    return memory
 
 
-def _taken(weights: list[nn.Parameter], file: Path) -> bool:
-    """Whether the file has all weights. Those that it has are taken from it, as mapped memory. A change to one of them
-    would be this process's own, in a page that is copied for it."""
+def _taken(weights: list[nn.Parameter], file: Path) -> mmap.mmap | None:
+    """The file as mapped memory, None where it lacks weights. Those that it has are taken from it. A change to one of
+    them would be this process's own, in a page that is copied for it, until `Policy.let_go`."""
     sizes = [weight.numel() for weight in weights]
     if not file.exists() or file.stat().st_size != 4 * sum(sizes):
-        return False
+        return None
     with file.open("rb") as opened:
         memory = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
     whole = True
@@ -222,16 +221,4 @@ def _taken(weights: list[nn.Parameter], file: Path) -> bool:
         if same := torch.equal(weight.detach().view(torch.int32), mapped.view(torch.int32)):
             weight.data = mapped
         whole &= same
-    return whole
-
-
-def _write(weights: list[nn.Parameter], file: Path) -> None:
-    """The file appears whole, or not at all."""
-    part = file.with_name(f".{file.name}.part")
-    try:
-        with part.open("wb") as opened:
-            for weight in weights:
-                opened.write(weight.detach().numpy().data)
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
+    return memory if whole else None

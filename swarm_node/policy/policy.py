@@ -3,6 +3,7 @@
 Any Hugging Face causal LM. `loading.py` makes one.
 """
 
+import mmap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -66,6 +67,7 @@ class Policy:
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again on the way back instead of kept
     concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
+    base: mmap.mmap | None = None  # where a frozen base is mapped from a file
     frame: Frame = Frame()
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
     tried: Tried = field(default_factory=Tried)  # what works for this model here
@@ -100,8 +102,7 @@ class Policy:
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
             return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
-        turns = [{"role": "system", "content": system}] if system else []
-        turns.append({"role": "user", "content": text})
+        turns = [{"role": "system", "content": system}] * bool(system) + [{"role": "user", "content": text}]
         ids = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **arguments)
         return list(ids)
 
@@ -158,6 +159,11 @@ class Policy:
         kind, wanted = self.device.type, self.autocast_dtype
         again = self.checkpointing and torch.is_grad_enabled()  # no cast of a weight outlives its block then
         return torch.autocast(kind, wanted or torch.bfloat16, enabled=wanted is not None, cache_enabled=not again)
+
+    def let_go(self) -> None:
+        """Holds no page of a mapped base, which has been copied, until it is read again."""
+        if self.base is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.base.madvise(mmap.MADV_DONTNEED)
 
     def casts_held(self) -> AbstractContextManager[Any]:
         """Weights that autocast casts inside are cast once, not at each `forward`."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, create_model
 
 from swarm_node.common import plugins
+from swarm_node.settings.model import NO_TEMPLATE as NO_TEMPLATE
 from swarm_node.settings.model import EnvironmentConfig as EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig as GenerationConfig
 from swarm_node.settings.model import ModelConfig as ModelConfig

@@ -88,13 +88,14 @@ class GrpoTrainer:
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
-        self._adapters = policy.device.type == "cpu" and not all(p.requires_grad for p in policy.model.parameters())
+        self._trim = trim if policy.device.type == "cpu" and hasattr(policy.model, "disable_adapter") else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         totals, trained = Totals(), list[TokenGroup]()
+        self._trim()  # what generation left
         try:
             trained = self._tokenised(groups, totals)
             if trained:
@@ -105,8 +106,7 @@ class GrpoTrainer:
         except NothingFits:
             totals.skip("out of device memory")
         self.updating = False
-        if self._adapters:  # trained where memory is short
-            trim()
+        self._trim()  # adapters are trained where memory is short
         self.policy.version += 1  # also without a step: a version is a batch consumed
         if not totals.steps:
             return StepReport(halvings=totals.halvings, skipped=totals.skipped)

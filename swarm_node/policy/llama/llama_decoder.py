@@ -101,7 +101,10 @@ class LlamaDecoder:
         self._embedding = self._cast(model.model.embed_tokens.weight)
         self._final_norm = self._cast(model.model.norm.weight)
         self._head = self._output(model)
-        self._layers = [self._fuse(layer) for layer in model.model.layers]
+        self._layers: list[Layer] = []
+        for layer in model.model.layers:
+            self._layers.append(self._fuse(layer))
+            policy.let_go()  # now: at the end, all of the base would have stood beside all of its copy
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
         self._cos = self._sin = torch.empty(0)  # of the new tokens, [prompts, group, max_new, head_dim]

@@ -1,5 +1,9 @@
 """The recipe's habits in generation: a bound on what is decoded at once, and completions that are broken off."""
 
+from itertools import accumulate
+from mmap import mmap
+
+import pytest
 import torch
 
 from swarm_node.generation.generator import BatchGenerator
@@ -18,20 +22,24 @@ def generate(policy, **options) -> list[GeneratedGroup]:
     return generated  # type: ignore[return-value]
 
 
-def test_the_bound_on_tokens_changes_no_text(monkeypatch) -> None:
+@pytest.mark.parametrize(("bound", "value"), [("concurrent_tokens", 250), ("base", mmap(-1, 1))])
+def test_a_bound_on_what_is_decoded_at_once_changes_no_text(monkeypatch, bound, value) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     whole = generate(policy)
     batches = []
     decode = BatchGenerator._decode
 
     def counted(self, prompts, *rest):
-        batches.append(len(prompts))
+        batches.append((len(prompts), self._kept))
         return decode(self, prompts, *rest)
 
     monkeypatch.setattr(BatchGenerator, "_decode", counted)
-    policy.concurrent_tokens = 250
+    monkeypatch.setattr("swarm_node.generation.generator.PROMPTS", 2)
+    setattr(policy, bound, value)
     parts = generate(policy)
-    assert len(batches) > 1 and sum(batches) == len(PROMPTS)
+    sizes, (_, *decoders) = zip(*batches, strict=True)
+    assert len(sizes) > 1 and sum(sizes) == len(PROMPTS)
+    assert None not in decoders and len(set(decoders)) == 1  # one copy of the weights for all
     assert [g.completions for g in parts] == [g.completions for g in whole]
 
 
@@ -50,13 +58,9 @@ def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
             assert one.ids[: len(other.ids)] == other.ids  # the same text, up to where it was broken off
-            mean, low = 0.0, None
-            for place, log_prob in enumerate(one.log_probs):
-                mean = 0.992 * mean + 0.008 * log_prob
-                if mean < -0.1:
-                    low = place
-                    break
-            assert len(other.ids) == (len(one.ids) if low is None else low + 1)
+            means = accumulate(one.log_probs, lambda mean, new: 0.992 * mean + 0.008 * new, initial=0.0)
+            low = next((tokens for tokens, mean in enumerate(means) if mean < -0.1), len(one.ids))
+            assert len(other.ids) == low
             if len(other.ids) < len(one.ids):
                 shorter += 1
                 assert not completion.ended

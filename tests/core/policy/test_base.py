@@ -12,6 +12,7 @@ import torch
 
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy import named
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, ModelConfig
@@ -19,10 +20,7 @@ from tests.gradients import gradients
 from tests.models import characters, tiny_model, weights_of
 
 NAME = "smollm2-135m"
-LOADS = """from tests.core.policy.test_base import load
-policy = load()
-input("loaded\\n")
-"""
+LOADS = "from tests.core.policy.test_base import load; policy = load(); input('loaded\\n')"
 
 
 @pytest.fixture
@@ -59,6 +57,14 @@ def test_two_nodes_that_start_together_hold_one_base(file) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == [f".{NAME}.lock", NAME, file.name]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_base_is_not_held_beside_a_copy_of_it(file) -> None:
+    policy, held = load(), lambda: sum(x.rss for x in psutil.Process().memory_maps() if x.path == str(file))
+    assert held() >= file.stat().st_size
+    LlamaDecoder(policy)
+    assert held() == 0
+
+
 def test_tokens_and_gradients_are_those_of_a_base_of_its_own(file, tmp_path) -> None:
     own = file.with_name(NAME).rename(tmp_path / "own")
     file.with_name(NAME).symlink_to(own)  # as where the hub's cache has it
@@ -87,7 +93,7 @@ def test_where_there_is_no_room_each_node_has_its_own_and_says_so(file, monkeypa
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("swarm_node.policy.loading.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     assert any(bool(weight.any()) for weight in weights_of(load().model))
     assert "No space left" in capsys.readouterr().err
     assert not file.exists() and not list(file.parent.glob("*.part"))

@@ -9,18 +9,12 @@ from torch import Tensor
 
 from swarm_node.policy import recompute
 from swarm_node.policy.batch import build_rows
-from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.gradients import PACKED, TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
 from tests.models import LESSON, tiny_policy, with_lora
 
-
-def plain(policy: Policy) -> Policy:
-    return policy
-
-
-KINDS = {"plain": plain, "LoRA": with_lora}
+KINDS = {"plain": lambda policy: policy, "LoRA": with_lora}
 
 
 @pytest.fixture
