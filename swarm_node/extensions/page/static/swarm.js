@@ -9,7 +9,7 @@ export class Swarm {
   constructor(run) {
     this.run = run;
     this.tiles = make("dl", { class: "tiles" });
-    this.invite = make("section", { class: "card", hidden: true });
+    this.invite = make("section", { class: "card", hidden: true, style: { marginBottom: "16px" } });
     this.picture = make("div", {});
     this.legend = make("ul", { class: "legend" });
     this.peers = make("div", { class: "card" });
@@ -46,7 +46,7 @@ export class Swarm {
     this.invite.hidden = !code;
     const row = (label, text) => {
       const line = make("code", { style: { overflowWrap: "anywhere" } }, text);
-      const copy = make("button", { type: "button", class: "plain", onclick: () => copied(copy, line) }, "Copy");
+      const copy = make("button", { type: "button", onclick: () => copied(copy, line) }, "Copy");
       return make("p", {}, label, line, " ", copy);
     };
     replace(this.invite, make("h3", {}, "Invite others"), row("On another computer: ", `swarm-node join ${code}`),
