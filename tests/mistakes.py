@@ -49,9 +49,6 @@ class Answer:
     err: str
 
 
-Try = Callable[[Mistake], Answer]
-
-
 def listed(name: str) -> list[Mistake]:
     """The mistakes in the list of this name."""
     found, inside = list[Mistake](), True
@@ -99,7 +96,7 @@ def started(mistake: Mistake) -> Answer:
     return Answer(ended.returncode, ended.stdout, ended.stderr)
 
 
-def faults(mistakes: list[Mistake], attempt: Try, folder: Path) -> list[str]:
+def faults(mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder: Path) -> list[str]:
     """Tries each in a new copy of the files, and says which were not answered rightly, and how they were."""
     found = []
     for number, mistake in enumerate(mistakes):
