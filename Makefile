@@ -111,7 +111,7 @@ drill:  ## what a stranger can do with a release, in a new folder: DRILL=FOLDER
 TORCH = torch
 oldest newest: .venvs/release/installed  ## the fast tests with the lowest or the highest versions of what we need
 	.venvs/release/bin/uv venv --quiet --clear --python $(PYTHON) .venvs/$@
-	.venvs/release/bin/uv pip install --quiet --python .venvs/$@ --editable . '$(TORCH)' 'pytest>=8.4' 'pytest-timeout>=2.4' 'pytest-xdist>=3.8' 'hypothesis>=6.130' \
+	.venvs/release/bin/uv pip install --quiet --python .venvs/$@ --editable '.[gym,gguf,trl]' '$(TORCH)' 'pytest>=8.4' 'pytest-timeout>=2.4' 'pytest-xdist>=3.8' 'hypothesis>=6.130' \
 		--resolution $(if $(filter oldest,$@),lowest-direct,highest)
 	.venvs/release/bin/uv pip list --python .venvs/$@ | grep -iE '^(torch|transformers|peft|pydantic|cryptography|starlette) '
 	.venvs/$@/bin/python -m pytest -n 2 -p no:cacheprovider -m "not slow and not network and not gpu and not long" \

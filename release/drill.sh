@@ -63,6 +63,7 @@ if ! docker info >/dev/null 2>&1; then
 elif ! docker image inspect "$base" >/dev/null 2>&1 && ! docker pull -q "$base" >/dev/null 2>&1; then
     echo "skipped: its base image cannot be had here (BASE=IMAGE names another)"
 else
+    for wheel in "${PIP_FIND_LINKS:-none}"/torch-*.whl; do [ ! -f "$wheel" ] || cp "$wheel" source/docker/wheels; done
     quietly docker build -q --build-arg BASE="$base" -t "$name:$tag" source
     source/docker/check.sh "$name:$tag"
 fi

@@ -11,13 +11,14 @@ So the hub is asked here first, without that library.
 
 import fcntl
 import os
+import re
 import shutil
 import sys
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache as once
 from http.client import HTTPException
@@ -210,7 +211,7 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
 
 def is_hub_name(name: str) -> bool:
     """Whether it does not look like a folder."""
-    return not (name.startswith((".", "/", "~")) or name.count("/") > 1)
+    return re.fullmatch(r"[A-Za-z0-9_-][\w.-]*(/[\w.-]+)?", name, re.ASCII) is not None
 
 
 @once
@@ -251,9 +252,8 @@ def _problem(url: str) -> str:
 
     def ask() -> None:
         try:
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=SECONDS).close()  # noqa: S310
-            found[0] = ""
-        except urllib.error.HTTPError:
+            with suppress(urllib.error.HTTPError):  # that is an answer, too
+                urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=SECONDS).close()  # noqa: S310
             found[0] = ""
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)

@@ -29,13 +29,12 @@ from swarm_node.scoring.contract import Asked, BrokenFrame, Reader, Replay, Turn
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
-KEPT_VARIABLES = ("LD_LIBRARY_PATH",)  # where the interpreter itself was linked against it
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "MPLCONFIGDIR")  # where Python was linked against it; matplotlib's list of fonts
 SET_VARIABLES = {
     "PYTHONHASHSEED": "0",  # some questions follow the order of sets
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # All memory from glibc, in huge pages where the kernel has them: forking the scoring process then takes half the
-    # time.
+    # All memory from glibc, in huge pages where there are such: to fork the scoring process then takes half the time.
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
@@ -176,11 +175,11 @@ class ScoringClient:
         assert self._socket is not None and self._reader is not None
         self._socket.settimeout(self.start_limit)
         try:
-            hello = self._reader.read()
-        except (TimeoutError, BrokenFrame):
-            hello = None
+            hello, cause = self._reader.read(), None
+        except (TimeoutError, BrokenFrame) as error:
+            hello, cause = None, error
         if not isinstance(hello, dict):
-            raise ScoringUnavailable(f"the scoring process does not start: {self._last_words()}")
+            raise ScoringUnavailable(f"the scoring process does not start: {self._last_words(cause)}") from cause
         if hello.get("version") != self._version:
             self._stop()
             raise ScoringUnavailable(
@@ -189,12 +188,13 @@ class ScoringClient:
             )
         self._greeted = True
 
-    def _last_words(self) -> str:
+    def _last_words(self, cause: Exception | None) -> str:
         assert self._process is not None and self._process.stderr is not None
         self._process.kill()
         lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
         self._stop()
-        return lines[-1][:300] if lines else f"nothing received within {self.start_limit:.0f} s"
+        late = isinstance(cause, TimeoutError) or not lines  # of a late one the last line is a warning of some library
+        return f"nothing received within {self.start_limit:.0f} s" if late else lines[-1][:300]
 
     def _cause_of_death(self) -> str:
         assert self._process is not None

@@ -219,8 +219,12 @@ def test_the_scoring_process_knows_nothing_of_the_node_and_hashes_as_all_do(
     assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
 
 
-def test_a_scoring_process_that_cannot_start_says_why_in_one_line() -> None:
+def test_a_scoring_process_that_cannot_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
         ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
     with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):
         ScoringClient(HOSTILE, "2", 1.0, 512).ask([prompt("x")])
+    monkeypatch.setattr(ScoringClient, "start_limit", 1e-6)
+    with pytest.raises(ScoringUnavailable, match="nothing received within 0 s") as caught:
+        ScoringClient(HOSTILE, VERSION, 1.0, 512).ask([prompt("x")])
+    assert isinstance(caught.value.__cause__, TimeoutError)  # exit code 75: a machine that does too much may do less

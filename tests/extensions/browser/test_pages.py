@@ -158,7 +158,8 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
         seen.tab.get_by_role("button", name="Resume").click()
         seen.tab.locator("#pill:text-is('healthy')").wait_for()
         seen.section("Swarm")
-        seen.tab.get_by_text("swarm-node join ").wait_for()
+        for words in ("swarm-node join ", "/ip4/127.0.0.1/"):
+            seen.tab.locator("p", has_text=words).get_by_role("button", name="Copy").wait_for()
         seen.section("Rollouts")
         seen.tab.get_by_text("gcd/tiny").locator("visible=true").first.wait_for()
         seen.section("Health")

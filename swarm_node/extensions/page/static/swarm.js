@@ -9,7 +9,7 @@ export class Swarm {
   constructor(run) {
     this.run = run;
     this.tiles = make("dl", { class: "tiles" });
-    this.invite = make("section", { class: "card", hidden: true });
+    this.invite = make("section", { class: "card", hidden: true, style: { marginBottom: "16px" } });
     this.picture = make("div", {});
     this.legend = make("ul", { class: "legend" });
     this.peers = make("div", { class: "card" });
@@ -34,19 +34,23 @@ export class Swarm {
       tile("Given", number(counters["groups served"] ?? 0), "groups served to peers"),
     ];
     this.tiles.replaceChildren(...(this.run.status.role === "bootstrap" ? [tiles[0], tiles[1], tile("Announcements", number(counters["announcements received"] ?? 0), "new ones so far")] : tiles));
-    this.invitation(this.run.status.invitation);
+    this.invitation(this.run.status.invitation, network.addresses?.[0]);
     this.paint(peers);
     this.list(peers);
   }
 
-  // Drawn only when the code changes: nobody's selection is lost.
-  invitation(code) {
-    if (code === this.code) return;
-    this.code = code;
+  // Drawn only when one of them changes: nobody's selection is lost.
+  invitation(code, address) {
+    if (code === this.code && address === this.address) return;
+    Object.assign(this, { code, address });
     this.invite.hidden = !code;
-    const line = make("code", { style: { overflowWrap: "anywhere" } }, `swarm-node join ${code}`);
-    const copy = make("button", { type: "button", class: "plain", onclick: () => copied(copy, line) }, "Copy");
-    replace(this.invite, make("h3", {}, "Invite others"), make("p", {}, "On another computer: ", line, " ", copy));
+    const row = (label, text) => {
+      const line = make("code", { style: { overflowWrap: "anywhere" } }, text);
+      const copy = make("button", { type: "button", onclick: () => copied(copy, line) }, "Copy");
+      return make("p", {}, label, line, " ", copy);
+    };
+    replace(this.invite, make("h3", {}, "Invite others"), row("On another computer: ", `swarm-node join ${code}`),
+      address ? row("This node's address: ", address) : null);
   }
 
   paint(peers) {
