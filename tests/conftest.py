@@ -24,7 +24,6 @@ if ROOT not in sys.path:
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-pytest.register_assert_rewrite("tests.mistakes")  # says which are answered wrongly
 pytest_plugins = ["tests.going_on", "tests.skips"]
 LONGEST = (  # files of half a minute and more, the longest first
     "extensions/hub/test_hub.py", "network/test_process.py", "network/test_nodes.py", "network/test_shares.py",

@@ -117,17 +117,17 @@ class Trials:
         return [mistake for mistake in listed(self.name) if mistake.inside]
 
     def test_every_fifth_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
-        assert faults(self.inside()[::5], called, tmp_path) == []
+        assert not (wrong := faults(self.inside()[::5], called, tmp_path)), wrong
 
     @pytest.mark.slow
     def test_every_other_mistake_of_the_list_is_answered_in_one_line(self, tmp_path: Path) -> None:
         others = [mistake for number, mistake in enumerate(self.inside()) if number % 5]
-        assert faults(others, called, tmp_path) == []
+        assert not (wrong := faults(others, called, tmp_path)), wrong
 
     @pytest.mark.long
     @pytest.mark.timeout(7200)
     def test_every_mistake_is_answered_in_one_line_as_a_user_types_it(self, tmp_path: Path) -> None:
-        assert faults(listed(self.name), started, tmp_path) == []
+        assert not (wrong := faults(listed(self.name), started, tmp_path)), wrong
 
 
 def fault(mistake: Mistake, answer: Answer) -> str:

@@ -17,10 +17,10 @@ from swarm_node.extensions.fp8.quantise import ALIGNED, BLOCK, E4M3, Quantised
 GROUP = tl.constexpr(BLOCK)
 BAND = tl.constexpr(8)  # rows of tiles that are worked on side by side: what they read is still in the cache
 
-# Rows, columns, warps and stages of a tile, by the rows there are at most: the fastest of eight on an H200. Fixed, as
-# writing meets new numbers of rows all the time and could not wait for trials of each.
+# Rows, columns, warps and stages of a tile, by the rows there are at most: the fastest of eight on an H200 for which no
+# card spills registers. Fixed: writing meets new numbers of rows all the time and could not wait for trials of each.
 TILES = {16: (16, 64, 4, 4), 64: (64, 64, 4, 5)}
-LARGE = (128, 64, 4, 4)
+LARGE = (64, 128, 4, 3)
 
 
 @triton.jit
