@@ -39,8 +39,10 @@ def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
         return {"status": f"needs {line[0]}", "result": ""}
     try:
         done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False, cwd=command.ROOT, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return {"status": "out of time", "result": ""}
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode(errors="replace").strip()
+        print(said, flush=True)
+        return {"status": "out of time", "result": said.rpartition("\n")[2]}
     print(done.stdout, flush=True)
     last = (done.stdout.strip().splitlines() or [""])[-1]
     result = json.loads(last) if last.startswith("{") else last
