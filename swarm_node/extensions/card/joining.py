@@ -4,6 +4,7 @@ The first card of a network is trusted, aloud. From then on its signers alone sa
 on. A node may do less than its card says, and nothing else.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
     section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
     source = section.source.get_secret_value()
     _, card = load_cards(file)
+    if isinstance(card, Refusal) and not os.access(file, os.R_OK):
+        raise UserError(f"{file} cannot be read; make it writable for user {os.getuid()}, or choose another --home")
     if isinstance(card, Refusal):
         raise UserError(f"{file}: {card}; remove it, and join again by --card")
     peers, network = list[str](), section.network or (network_of(card) if card else "")

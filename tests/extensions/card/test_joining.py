@@ -141,12 +141,14 @@ def test_a_node_is_narrower_than_its_card_and_never_wider(tmp_path: Path) -> Non
     assert Tried(tmp_path / "d", "--card", small, "--swarm", "mine").config.swarm.startswith("friends.")
 
 
-def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(tmp_path: Path) -> None:
+def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(tmp_path: Path, monkeypatch) -> None:
     home = having(tmp_path / "home", CHAIN)
     assert "no card of network" in refused(home, "--card-network", "a" * 26)
     assert "no card of network" in refused(tmp_path / "new", "--card-network", NETWORK)
     (home / "swarm.card").write_bytes(b"{}")
     assert str(Refusal.MALFORMED) in refused(home) and "remove it" in refused(home)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # a home of somebody else; for root there is none
+    assert f"make it writable for user {os.getuid()}" in refused(home)
 
 
 def test_a_card_that_ended_in_the_home_goes_on_and_says_so(tmp_path: Path) -> None:
