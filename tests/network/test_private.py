@@ -62,7 +62,7 @@ def exchange(number: int, known: Sequence[bytes] = (FIRST,)) -> Exchange:
 ANN = identity(1)
 BLAMED = (Refusal.FORGED, Refusal.NOT_OWN, Refusal.MALFORMED)
 REFUSED: list[tuple[Refusal, bytes]] = [
-    (Refusal.FORGED, proof(ANN, CODE)[:-1] + b"\0"),
+    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),  # one in 16 ends with 0
     (Refusal.FORGED, proof(ANN, CODE, of="a" * 26)),  # of another swarm with the same key
     (Refusal.UNKNOWN, proof(ANN, CODE, first=OTHER)),  # of another swarm
     (Refusal.NOT_OWN, proof(identity(2), CODE)),  # as it was overheard
