@@ -191,9 +191,7 @@ class Policy:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
         for). Where [T, V] would be large it is never held."""
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
-        way = (
-            self.packing
-        )  # where it is to be tried first, that leaves no casts of weights in the cache of what follows
+        way = self.packing  # tried, if it has to be, before autocast keeps casts of weights
         frozen = head is not None and not head.weight.requires_grad
         if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features, frozen=frozen):
             with self._autocast():

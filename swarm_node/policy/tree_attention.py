@@ -6,7 +6,7 @@ Attention works level by level, because that takes two tensors a level, and no m
 
 The segments of each level attend to a copy of the keys above them and to their own, in one call of torch's
 scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own keys, without the copy, nor
-torch's FlexAttention with a block mask (on an H200) was faster.
+torch's FlexAttention with a block mask (one size on an H200) was faster.
 Another kernel, `alike`, is for writing: the model's usual attention in the type that training has it in.
 
 What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
