@@ -17,6 +17,7 @@ import contextlib
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from lab.studies import objectives, runner
 from lab.studies.rates import Sweep, sweep
 from lab.studies.runner import Run
 from lab.studies.statistics import Comparison, compare, compared_line, holm, interval
+from swarm_node.common.children import usable_cores
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 
 SWEEP_SEEDS = (1000, 1001)
@@ -204,11 +206,16 @@ def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
         figure = "final_local" if name.endswith(OWN) else "area"
         return fmean(runner.row(each, runner.needed(each, options.runs))[figure] for each in asked)
 
-    found = {}
-    for name in [*names, *specialists(setting)]:
+    def swept(name: str) -> Sweep | None:
         with contextlib.suppress(runner.NotDone):
-            found[name] = sweep(setting.rates, partial(measured, name))
-    return found
+            return sweep(setting.rates, partial(measured, name))
+        return None
+
+    found = dict[str, Sweep | None]()
+    for several in (names, specialists(setting)):  # the second look at runs of the first
+        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:  # a wider sweep goes on beside others
+            found |= zip(several, pool.map(swept, several), strict=True)
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison]:

@@ -4,8 +4,9 @@
     python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
     python -m lab.studies.samplers --hostile        # 25 % hostile nodes and the default defence
     python -m lab.studies.samplers --quick          # its shape
+    python -m lab.studies.samplers --setting smollm2-135m    # a real model
 
-The swarm is that of `lab.studies.equal_price rare`: specialists, examined in all tasks. A lone specialist has two
+The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone specialist has two
 rates: the best one for its own tasks, and the best one for others'; what shares has one, for both. Rates are bracketed
 on two seeds. Selection on eight others claims nothing: it picks at most two candidates. These are run again
 on seeds that nobody has seen, and only there they are tested: exactly, in pairs, corrected by Holm's rule.
@@ -31,8 +32,9 @@ from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.settings import DefenceConfig
 
 ALONE, BASE = "alone", "uniform"
-BRACKET, SEEDS, FRESH = range(5200, 5202), range(5000, 5008), range(5100, 5116)  # fixed before the first run
-RATES = (1.5e-4, 3e-4)  # and what lies beyond the better one
+BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run
+FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
+RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and what lies beyond the better one
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
 QUESTIONS = 24  # of a task, held out; asked once, at the end
@@ -77,15 +79,23 @@ CANDIDATES: Mapping[str, Candidate] = {
 
 
 def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
-    made, setting = CANDIDATES[name], SETTINGS["rare"]
+    made, setting = CANDIDATES[name], SETTINGS[options.setting]
     settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": setting.rounds, **setting.options}
     settings |= {"evaluate_every": setting.rounds, "evaluate_questions": QUESTIONS, "evaluate_samples": 2}
     if options.quick:
         settings |= {"rounds": 2, "evaluate_every": 2, "evaluate_questions": 1, "evaluate_samples": 1}
-    settings |= made.options
+    for section, differing in made.options.items():
+        settings[section] = {**settings.get(section, {}), **differing}
     if options.hostile:
         settings |= {"attack": AttackConfig(kind="stealth", share=0.25), "defence": DefenceConfig()}
-    return runner.make(told(name, options), made.arm, seed, rate, **settings)
+    return runner.make(told(name, options), sized(made.arm, options.setting), seed, rate, **settings)
+
+
+def sized(arm: str, setting: str) -> str:
+    """The arm with as many groups as this swarm has: 8/4 becomes 2/1 where a node asks two questions a round."""
+    local, external = map(int, arm.split("/"))
+    asked = SETTINGS[setting].options.get("round", {}).get("questions", 8)
+    return f"{local * asked // 8}/{external * asked // 8}"
 
 
 def told(name: str, options: argparse.Namespace) -> str:
@@ -97,7 +107,8 @@ class Study:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.file = command.out(options) / ("never_hurts_hostile.csv" if options.hostile else "never_hurts.csv")
+        stem = "never_hurts" if options.setting == "rare" else f"never_hurts_{options.setting}"
+        self.file = command.out(options) / f"{stem}{'_hostile' if options.hostile else ''}.csv"
         self.runs: list[Run] = []
         self.rows: Rows = []
 
@@ -118,14 +129,17 @@ class Study:
 
     def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
         """By candidate and figure. A candidate has one, for that figure which it is further from; alone has two."""
-        found, base = dict[tuple[str, str], float](), dict[str, float]()
+        found, base, given = dict[tuple[str, str], float](), dict[str, float](), RATES[self.options.setting]
+        self.ask(
+            [run(self.options, name, seed, rate) for rate in given for name in [ALONE, *names] for seed in BRACKET]
+        )
         with suppress(runner.NotDone):
             for figure in WANTED:
-                swept = sweep(RATES, partial(self.mean, ALONE, figure=figure))
+                swept = sweep(given, partial(self.mean, ALONE, figure=figure))
                 found[ALONE, figure], base[figure] = swept.best, swept.values[swept.best]
         for name in names if len(base) == len(WANTED) else ():
             with suppress(runner.NotDone):
-                best = sweep(RATES, partial(self.nearest, name, base)).best
+                best = sweep(given, partial(self.nearest, name, base)).best
                 found |= {(name, figure): best for figure in WANTED}
         return found
 
@@ -177,9 +191,12 @@ def main() -> None:
     parser = command.parser("lab.studies.samplers", __doc__)
     runner.add_options(parser)
     parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
+    parser.add_argument("--setting", choices=FRESH, default="rare", help="the swarm (rare)")
     parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
     options = parser.parse_args()
     names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name != ALONE]
+    if options.setting != "rare":
+        names = [name for name in names if sized(CANDIDATES[name].arm, options.setting)[-1] != "0"]
     study = Study(options)
     rates = study.rates(names)
     names = [name for name in names if (name, "final_local") in rates]
@@ -187,7 +204,7 @@ def main() -> None:
     show("selection: nothing is claimed from it", selected)
     best, confirmed = picked(selected), dict[str, list[Comparison]]()
     if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
-        confirmed = study.compared([BASE, *best], FRESH, rates)
+        confirmed = study.compared([BASE, *best], FRESH[options.setting], rates)
         show(f"confirmation of {', '.join(best)} on fresh seeds", confirmed)
     found = [[*key, rate] for key, rate in rates.items()]
     content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
