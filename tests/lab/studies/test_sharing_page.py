@@ -36,17 +36,20 @@ def test_the_table_of_arms_is_what_the_runs_earned(arm):
             assert f", {gain:.2f}x" in cell or f", {gain:.1f}x" in cell, f"{starter} {arm}: {cell}"
 
 
-def test_the_tables_of_equal_price_are_those_of_their_runs():
-    content = json.loads((RESULTS / "sharing" / "equal_price_rare.json").read_text())["comparisons"]
+@pytest.mark.parametrize(
+    ("model", "heading"), [("rare", "## Against the strongest"), ("smollm2-135m", "## At equal price, on a real model")]
+)
+def test_the_tables_of_equal_price_are_those_of_their_runs(model, heading):
+    content = json.loads((RESULTS / "sharing" / f"equal_price_{model}.json").read_text())["comparisons"]
+    section = PAGE.partition(heading)[2].partition("\n## ")[0]
     lines = re.findall(
-        r"^\| (.+) \| (.+ : .+), all tasks \| ([\d.]+) \| ([\d.]+) \| ([\d.]+)x \|", PAGE, flags=re.MULTILINE
+        r"^\| (.+) \| (.+ : .+), all tasks \| ([\d.]+) \| ([\d.]+) \| ([\d.]+)x \| ([\d.-]+) \|", section, re.MULTILINE
     )
-    assert len(lines) > 10
-    for axis, name, lone, sharing, ratio in lines:
+    assert len(lines) > 7
+    for axis, name, *told in lines:
         (each,) = [each for each in content[axis] if each["name"] == f"{name}, all tasks"]
-        assert (lone, sharing, ratio) == tuple(
-            f"{each[key]:.{n}f}" for key, n in (("base", 3), ("mean", 3), ("ratio", 2))
-        )
+        ends = "-".join(f"{end:.2f}" for end in each["ratio_interval"])
+        assert told == [f"{each['base']:.3f}", f"{each['mean']:.3f}", f"{each['ratio']:.2f}", ends]
 
 
 def test_the_table_of_samplers_is_that_of_its_runs():
