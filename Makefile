@@ -26,6 +26,7 @@ $(READY): pyproject.toml $(LOCK)
 	sh docker/locked.sh $(BIN) $(LOCK)
 	-@$(BIN)/pip uninstall --disable-pip-version-check --quiet --yes swarm-node 2>/dev/null  # as it was called before
 	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
+	-@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 	-@$(GET_MODEL) || echo "no pre-trained model for now; a network and 'make model' get it"
 	@touch $@
 

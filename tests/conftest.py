@@ -34,7 +34,7 @@ LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_own_task.py", "lab/benchmarks/test_benchmarks.py",
 )  # fmt: skip
 
-settings.register_profile("suite", deadline=None)  # a deadline would test how busy the machine is
+settings.register_profile("suite", deadline=None, max_examples=50)  # a deadline would test how busy the machine is
 settings.load_profile("suite")
 
 

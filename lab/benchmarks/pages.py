@@ -226,7 +226,7 @@ SUBSTITUTIONS: Sequence[Replacement] = (
     (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
 )
 SHORTER: Sequence[Replacement] = (
-    (r"(--(?:max-)?rounds )(\d+)", at_most(4), "rounds"),
+    (r"(--(?:max-)?rounds |max_rounds=)(\d+)", at_most(4), "rounds"),
     (r"(--seeds )(\d+)", at_most(1), "seeds"),
     (r"(--nodes )(\d+)", at_most(3), "nodes"),
     (r"(--arms \S+ \S+)(?: \d+/\d+)+", lambda _, found: found[1], "arms"),

@@ -149,8 +149,7 @@ class Keeper:
         one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         extra[MEASURED] = self._measured.model_dump()
-        failed = self._write(LAST, done, extra, KEPT, STATES)
-        if failed:
+        if failed := self._write(LAST, done, extra, KEPT, STATES):
             trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
             self._telemetry.emit(Warned(trouble))
         else:

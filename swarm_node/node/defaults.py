@@ -70,8 +70,7 @@ def model_of(folder: Path) -> Mapping[str, Any]:
 
 def newest(folder: Path, remedy: str) -> Path:
     """The newest checkpoint in this folder. UserError, which names the remedy, where there is none."""
-    found = sorted(path.parent for path in folder.expanduser().glob("[0-9]*/state.json"))
-    if not found:
+    if not (found := sorted(path.parent for path in folder.expanduser().glob("[0-9]*/state.json"))):
         raise UserError(f"{folder} holds no checkpoint yet: {remedy}")
     return found[-1]
 
@@ -81,8 +80,7 @@ def suited(config: C, base: object = "") -> C:
     none."""
     if named.is_starter(base or config.model.name):
         return config
-    first = first_tasks(config)
-    if first:
+    if first := first_tasks(config):
         config = _filled(with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}})
     continued = all(kind.continued for kind, _ in by_kind(config))
     if first and not continued:

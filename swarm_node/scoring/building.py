@@ -39,8 +39,7 @@ class Builder:
 
     def build(self, address: Address) -> Item | Episode | str:
         """The question, or why there is none. Made of names of ours and a number: no text of a peer."""
-        item = self._kept.use(address)
-        if item is not None:
+        if (item := self._kept.use(address)) is not None:
             return item
         budget = contract.QUESTION_BUDGET
         built, seconds = self._timed(address, LENIENCE * budget)

@@ -228,8 +228,7 @@ class ForkServer:
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
-        verdicts = self._reader.read()
-        if verdicts is None:
+        if (verdicts := self._reader.read()) is None:
             raise OSError("the fork server is gone")
         return cast(list[Verdict], verdicts)
 
@@ -245,8 +244,7 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
         if not spares:  # then several at once: what this process writes between two forks is copied, page by page
             while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
                 spares.append(Child(sandbox, time_limit, read_work))
-        tasks = reader.read()
-        if tasks is None:
+        if (tasks := reader.read()) is None:
             return
         allow_cpu(CHILD_ITEMS)
         verdicts: list[Verdict] = []

@@ -63,8 +63,7 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
         yield sample_of(group, advantages, local=False, why="" if group.from_others else NO_BETTER)
     refused = {(each.author, each.question): each.reason for each in selection.refused}
     for group in selection.considered:  # the others of them are trained on, now or later
-        why = refused.get((group.author, group.question), "" if group.informative else "uninformative")
-        if why:
+        if why := refused.get((group.author, group.question), "" if group.informative else "uninformative"):
             yield sample_of(group, advantages, local=False, why=why)
 
 

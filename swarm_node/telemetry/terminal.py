@@ -66,8 +66,7 @@ class PlainNode(Sink):
         self._console = console
 
     def take(self, event: Event) -> None:
-        line = plain_line(event)
-        if line:
+        if line := plain_line(event):
             say(self._console, line)
 
     def note(self, text: str) -> None:
@@ -180,8 +179,7 @@ class LiveNode:
             case Validated():
                 pass  # the tasks show it
             case _:
-                line = plain_line(event)
-                if line:
+                if line := plain_line(event):
                     say(self._console, line)
 
     def note(self, text: str) -> None:

@@ -83,20 +83,20 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     tmp_path,
 ) -> None:
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
-    node = start(tmp_path, *flags, "--max-rounds", "12")
+    node = start(tmp_path, *flags, "--max-rounds", "8")
     read_until(node, "round 1 ")
     (generator,) = processes_under(os.getpid(), "swarm_node.node.generator")
     for scoring in processes_under(generator.pid, "swarm_node.scoring.server"):
         with suppress(psutil.NoSuchProcess):  # one of its children
             scoring.kill()
-    read_until(node, "checkpoint after 4 ")
+    read_until(node, "checkpoint after 3 ")
     node.send_signal(signal.SIGKILL)
     node.communicate(timeout=ENDS_SECONDS)
     until(lambda: ended(generator), what="the end of the generator")
-    code, output = resumed(tmp_path, *flags, "--max-rounds", "12")
+    code, output = resumed(tmp_path, *flags, "--max-rounds", "8")
     assert code == 0 and "resumed after" in output, output
-    assert sorted(curve(tmp_path)) == list(range(12))
+    assert sorted(curve(tmp_path)) == list(range(8))
     for report in reports(tmp_path):
         assert report["rollouts"] == 4 * 8, "no group was lost with the scoring process"
         assert 0 <= (report["step"]["staleness"] or 0.0) <= 2
-    assert all_checkpoints(tmp_path / "checkpoints")[-1].name == "00000012"
+    assert all_checkpoints(tmp_path / "checkpoints")[-1].name == "00000008"

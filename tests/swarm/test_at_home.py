@@ -40,7 +40,7 @@ def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_
             nodes.append(started("run", *flags, loaded=True, stdout=subprocess.DEVNULL))
             until(lambda home=home: (home / "addresses").exists(), 300.0, "an address")
             peers = [(homes[0] / "addresses").read_text().splitlines()[0]]
-        until(lambda: all(len(shares(home)) >= 20 for home in homes), 600.0, "twenty rounds of each")
+        until(lambda: all(len(shares(home)) >= 10 for home in homes), 600.0, "ten rounds of each")
         until(lambda: all(ask(home)["healthy"] for home in homes), what="healthy nodes")
         answers = [ask(home) for home in homes]
     finally:

@@ -397,6 +397,10 @@ def test_all_groups_asked_for_come_in_order_and_within_the_limit_of_a_reply() ->
     keys = [key_of(group) for group in reversed(groups[1:])]
     reply = exchange.answer(caller(9), wire.PULL, wire.encode_pull(TAG, [*keys, bytes(32)]), 1.0)
     assert wire.decode_groups(reply, 8) == [*reversed(groups[1:]), b""]
+    large = [bytes([number]) * limits.MAX_MESSAGE_BYTES for number in range(8)]
+    exchange.publish(large, Round(1), 0, 2.0)
+    reply = exchange.answer(caller(9), wire.PULL, wire.encode_pull(TAG, list(map(key_of, large))), 3.0)
+    assert wire.decode_groups(reply, 8) == [*large[:7], b""]
 
 
 def test_an_upload_over_the_limit_is_refused() -> None:

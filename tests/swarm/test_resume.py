@@ -18,7 +18,7 @@ from tests.commands import ENDS_SECONDS, read_until, started
 
 def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
     """Where torch is loaded already, unless `how` says something else."""
-    options = ["--threads", "1", "--checkpoint.every", "4", "--round.questions", "4", "--training.num-iterations", "2"]
+    options = ["--threads", "1", "--checkpoint.every", "3", "--round.questions", "4", "--training.num-iterations", "2"]
     model = () if "--model.name" in flags else ("--model.name", "dense")
     return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
 
@@ -41,9 +41,9 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of ten rounds without a disturbance. Only read."""
+    """The home of seven rounds without a disturbance. Only read."""
     home = tmp_path_factory.mktemp("whole") / "home"
-    code, output = ended(home, "--max-rounds", "10")
+    code, output = ended(home, "--max-rounds", "7")
     assert code == 0, output
     return home
 
@@ -54,13 +54,13 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     os.makedirs(home)
     (home / "identity.key").write_bytes((whole / "identity.key").read_bytes())
     (home / "identity.key").chmod(0o600)
-    killed = start(home, "--max-rounds", "10")
-    read_until(killed, "round 5 ")
+    killed = start(home, "--max-rounds", "7")
+    read_until(killed, "round 3 ")
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=ENDS_SECONDS)
     kept = int(all_checkpoints(home / "checkpoints")[-1].name)
-    assert kept in (4, 8), "it goes on until the signal comes, and must not have ended"
-    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "10")[1] and curve(home) == curve(whole)
+    assert kept in (3, 6), "it goes on until the signal comes, and must not have ended"
+    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "7")[1] and curve(home) == curve(whole)
     last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
     assert last[0].read_bytes() == last[1].read_bytes()
 
@@ -70,16 +70,16 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(whole, tmp_path):
     home = tmp_path / "home"
     shutil.copytree(whole, home, ignore=shutil.ignore_patterns("*.sock"))
     kept = sorted(path.name for path in (home / "checkpoints").iterdir())
-    assert kept[-1] == "00000010"
+    assert kept[-1] == "00000007"
 
     def no_file_over_a_megabyte() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
-    code, output = ended(home, "--max-rounds", "13", loaded=False, preexec_fn=no_file_over_a_megabyte)
+    code, output = ended(home, "--max-rounds", "10", loaded=False, preexec_fn=no_file_over_a_megabyte)
     assert code == 75, output
-    assert "warning: no checkpoint after 12 rounds" in output
+    assert "warning: no checkpoint after 9 rounds" in output
     assert "the last checkpoint could not be written" in output and "Traceback" not in output
-    assert max(curve(home)) == 12 and sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
+    assert max(curve(home)) == 9 and sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ class ReasoningGymKind(EnvironmentKind):
         return ReasoningGym(tasks, settings.scoring, settings.time_limit, Answers.configured(settings))
 
     def answer(self, question: Question) -> str:
-        """Importing the library costs 80 MB and a second, so it is imported when the first attacker asks."""
+        """Importing the library costs 60 MB and a second, so it is imported when the first attacker asks."""
         if place := library():
             sys.path.append(place)
         from swarm_node.environments.reasoning_gym.source import build

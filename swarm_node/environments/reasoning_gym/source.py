@@ -1,4 +1,4 @@
-"""reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 80 MB and a second.
+"""reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 60 MB and a second.
 
 By itself it is not deterministic: two datasets depend on process-wide state (the decimal context, the global random
 stream) that others change. So each question is built from the same state. Completions are scored by scorers of ours.
@@ -9,20 +9,36 @@ its own side (see `addressing.is_held_out_text`).
 
 import decimal
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version as installed
+from types import ModuleType
 from typing import Any
-
-import reasoning_gym
-from reasoning_gym.factory import DATASETS
 
 from protocol.addressing import is_held_out, is_held_out_text
 from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, LIBRARY, VERSION
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 
+PLOTTING = ("matplotlib", "matplotlib.animation", "matplotlib.collections", "matplotlib.pyplot", "mpl_toolkits.mplot3d")
+
+
+def _library() -> Any:
+    """reasoning_gym, without the 30 MB of matplotlib that cellpylib imports for plots: nobody asks for one."""
+    empty = {name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules}
+    for module in empty.values():
+        module.Axes3D = None  # type: ignore[attr-defined]  # which is imported by its name
+    sys.modules.update(empty)
+    import reasoning_gym
+
+    for name in empty:
+        del sys.modules[name]
+    return reasoning_gym
+
+
 version = VERSION
+reasoning_gym = _library()
 DRAWS = 64  # a data set of few texts may have none on one side
 
 
@@ -78,5 +94,5 @@ def _same_state() -> Iterator[None]:
 
 
 assert installed("reasoning-gym") == LIBRARY, "another version of reasoning-gym is installed than the catalogue is of"
-assert set(CATALOGUE) <= set(DATASETS), "the catalogue names a dataset this version of reasoning-gym lacks"
+assert set(CATALOGUE) <= set(reasoning_gym.factory.DATASETS), "the catalogue names a dataset that reasoning-gym lacks"
 assert set(CATALOGUE) <= set(SCORERS), "the catalogue names a dataset without a scorer of ours"

@@ -120,8 +120,7 @@ class Exchange:
         """A call was answered. An empty reply is a refusal."""
         if not reply:
             return self.failed(token, Failure.REFUSED, now)
-        asked = self._knowledge.asked.pop(token, None)
-        if asked is None:  # too late: it was given up
+        if (asked := self._knowledge.asked.pop(token, None)) is None:  # too late: it was given up
             return []
         self._count(asked.protocol, "in", reply)
         actions: list[Action] = []
@@ -138,8 +137,7 @@ class Exchange:
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
         """A call came to nothing."""
-        asked = self._knowledge.asked.pop(token, None)
-        if asked is None:
+        if (asked := self._knowledge.asked.pop(token, None)) is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
         its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # else it may have no card

@@ -61,8 +61,7 @@ class Fetching:
             return []
         actions: list[Action] = []
         while room := MAX_PULLS - len(self._knowledge.busy(wire.PULL)):
-            wants = self._choose(min(room, self._missing), now)
-            if not wants:
+            if not (wants := self._choose(min(room, self._missing), now)):
                 self._look = now + PAUSE
                 break
             for want in wants:

@@ -95,8 +95,7 @@ def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes
 
 
 def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
-    objection = codec.objection(sealed, announcement, knowledge.swarm)
-    if objection:
+    if objection := codec.objection(sealed, announcement, knowledge.swarm):
         knowledge.counters[f"announcement {objection}"] += 1
     return objection is not None
 
@@ -150,10 +149,9 @@ class Gossip:
         """Whatever is due."""
         self._knowledge.view.expire(now)
         local_announcement = self._knowledge.local_announcement
-        if local_announcement.outdated or now - local_announcement.made >= REFRESH:
-            actions = self.announce(now)
-            if actions:
-                return actions
+        stale = local_announcement.outdated or now - local_announcement.made >= REFRESH
+        if stale and (actions := self.announce(now)):
+            return actions
         due = now >= self._next
         if due:
             self._next = now + self._every * self._knowledge.rng.uniform(0.8, 1.2)
@@ -202,8 +200,7 @@ class Gossip:
         if isinstance(hello, Rejected):
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "hello malformed")
             return
-        note = self._knowledge.mismatch(hello)
-        if note:
+        if note := self._knowledge.mismatch(hello):
             self._knowledge.counters["peers of another version or swarm"] += 1
             self._knowledge.contacts.failed(asked.peer, now, INCOMPATIBLE_PAUSE)
         self._knowledge.contacts.learn(asked.peer).note = note

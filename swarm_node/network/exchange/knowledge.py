@@ -131,8 +131,7 @@ class GroupStore:
     def remove(self, keys: Iterable[str]) -> None:
         """Those of the keys that are held."""
         for key in keys:
-            held = self._held.pop(key, None)
-            if held:
+            if held := self._held.pop(key, None):
                 self._bytes -= len(held.envelope)
 
     def expire(self, round: int, now: float) -> None:

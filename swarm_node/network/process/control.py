@@ -53,8 +53,7 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
     async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most
         try:
-            used = await asyncio.to_thread(usage)
-            if used:
+            if used := await asyncio.to_thread(usage):
                 used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
             writer.write(json.dumps({**await answer(), "used": used}).encode())
             await writer.drain()

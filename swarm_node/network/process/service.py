@@ -157,8 +157,7 @@ class NetworkService:
 
     def _choose_port(self) -> int:
         """The configured one, else that of last time, else a free one. UserError for a node that serves."""
-        wanted = self._config.port or self._port
-        if wanted:
+        if wanted := self._config.port or self._port:
             try:
                 check_free(listen_addresses(self._config.host, wanted))
                 return wanted

@@ -37,14 +37,12 @@ def from_bytes(data: bytes) -> str:
     out = ""
     while rest:
         code, rest = varint.decode(rest, MAX_NUMBER_BYTES)
-        name = _NAMES.get(code)
-        if name is None:
+        if (name := _NAMES.get(code)) is None:
             raise ValueError(f"multiaddr protocol {code} is not known")
         if name in _FLAGS:
             out += f"/{name}"
             continue
-        size = _SIZES.get(name)
-        if size is None:
+        if (size := _SIZES.get(name)) is None:
             size, rest = varint.decode(rest, MAX_NUMBER_BYTES)
         if len(rest) < size:
             raise ValueError("multiaddr is cut off")
@@ -116,8 +114,7 @@ def _value(name: str, words: Iterator[str]) -> str:
         raise ValueError(f"multiaddr protocol {name[:20]!r} is not supported; known: {', '.join(_CODES)}")
     if name in _FLAGS:
         return ""
-    value = next(words, "")
-    if not value:
+    if not (value := next(words, "")):
         raise ValueError(f"multiaddr protocol {name} lacks its value")
     return value
 

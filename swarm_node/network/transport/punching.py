@@ -280,8 +280,7 @@ class Punching:
                 public.sort(key=lambda each: "/quic-v1" not in each.address)
                 seen = await asyncio.gather(*(self._observed(each.peer) for each in public[:WITNESSES]))
                 listening = [split_peer(each)[0] for each in await self._backend.addresses()]
-                found = our_endpoints([text for text in seen if text], listening)
-                if found:
+                if found := our_endpoints([text for text in seen if text], listening):
                     self._own = (found, _now())
         return found
 

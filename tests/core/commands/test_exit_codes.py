@@ -5,7 +5,6 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -33,17 +32,18 @@ MISTAKES = {
         "swarm-node bootstrap --home b --host 192.0.2.1 --port 4 " + QUIET,
         "no such address",
     ),
-    "a key that others can read": (2, "chmod 644 {home}/identity.key; swarm-node home id --home {home}", "chmod 600"),
+    "a key that others can read": (2, "cp -r {home} h; chmod 644 h/*.key; swarm-node home id --home h", "chmod 600"),
     "a home that is a file": (2, "touch f; swarm-node bootstrap --home f", "f is a file"),
     "a damaged backup": (2, "echo x >x; swarm-node home restore x --home r", "is no whole backup"),
     "a model that is not there": (2, "swarm-node run --model.name ./gone", "does not exist"),
 }
 
 
-@pytest.fixture
-def given(tmp_path: Path) -> Iterator[dict[str, object]]:
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
     """A port and a home that somebody has, and a home that nobody uses."""
-    busy, home = tmp_path / "busy", tmp_path / "home"
+    folder = tmp_path_factory.mktemp("given")
+    busy, home = folder / "busy", folder / "home"
     assert started(Mistake(0, f"swarm-node home id --home {home}", "")).code == 0
     shutil.copytree(home, busy)
     with closing(socket.create_server(("0.0.0.0", 0))) as port, (busy / "lock").open("w") as lock:

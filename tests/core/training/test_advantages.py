@@ -42,12 +42,6 @@ def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -
     assert group.informative == any(group_advantages(rewards))
 
 
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=32).filter(lambda r: len(set(r)) > 1))
-def test_scaled_advantages_have_a_sample_deviation_of_one(rewards) -> None:
-    advantages = group_advantages(rewards)
-    assert sum(a * a for a in advantages) / (len(rewards) - 1) == pytest.approx(1.0, abs=1e-5)
-
-
 def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:
     # mean 1/4, population variance 3/16
     deviation = sqrt(3 / 16) + 1e-6

@@ -57,11 +57,6 @@ def test_cells_have_different_file_names(configure):
     assert len(set(stems)) == len(stems) == 36 and not any("/" in stem for stem in stems)
 
 
-def test_nodes_are_alike_unless_told_otherwise(configure):
-    config = configure()
-    assert node_config(config, 2) == config and node_names(config) == ["0", "1", "2"]
-
-
 def test_models_and_tasks_are_dealt_in_turn(configure):
     config = configure(node_models=("dense,rare",), node_tasks=("gcd/easy, lcm/easy", "gcd/hard"))
     nodes = [node_config(config, node) for node in range(3)]

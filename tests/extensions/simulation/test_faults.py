@@ -10,10 +10,6 @@ def schedule(nodes=3, rounds=10, **faults):
     return Schedule(FaultsConfig(**faults), nodes, rounds)
 
 
-def test_without_faults_everybody_takes_part_in_every_round():
-    assert [schedule().active(number) for number in (0, 9)] == [[0, 1, 2], [0, 1, 2]]
-
-
 @pytest.mark.parametrize(
     ("faults", "node", "rounds"),
     [

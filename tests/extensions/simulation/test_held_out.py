@@ -41,10 +41,6 @@ def test_accuracy_over_local_and_others_tasks(rows):
     assert found.final == pytest.approx((0.4,)) and found.final_ci95[0] == pytest.approx(ci95([0.5, 0.5, 0.2]))
 
 
-def test_nothing_asked_is_nothing_found(rows):
-    assert held_out([Record(Cell(Arm(8, 0), 0), (replace(rows[0], accuracy=()),), 1.0)], [frozenset()] * 3) is None
-
-
 def play(fakes, config):
     cell = Cell(Arm(4, 4), 0)
     own = cell_config(config, cell)

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound, CellStarted
-from swarm_node.extensions.simulation.progress import SimulationTerminal, duration
+from swarm_node.extensions.simulation.progress import SimulationTerminal
 
 
 class Clock:
@@ -36,10 +36,6 @@ def test_time_left_is_that_of_all_cells_at_the_pace_so_far():
     assert terminal.time_left() == "1:30"  # five rounds took 30 s, fifteen are left
     terminal.take(CellFailed("8/0", 0, "boom"))
     assert terminal.time_left() == "0:30"  # nothing of the failed cell is left: 30 s bought half of the work
-
-
-def test_durations_read_like_a_clock():
-    assert [duration(seconds) for seconds in (0, 61.4, 3600)] == ["0:00", "1:01", "1:00:00"]
 
 
 def test_a_cell_has_a_line_per_tenth_and_one_for_each_evaluation():

@@ -26,7 +26,6 @@ from swarm_node.extensions.taskset.environment import (
 from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import EnvironmentConfig, NetworkConfig
 
@@ -161,15 +160,6 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)  # not started: nothing is sent
         network.publish([group], Round(0))
         assert network.rejections() == {ALONE: 1}
-
-
-def test_a_process_that_dies_costs_a_group_and_is_started_again(tmp_path: Path) -> None:
-    dying = f"{REWARD_OF}right(self, trace):\n        import os; os._exit(1)"
-    file = written(tmp_path, "of_ends", task=dying)
-    found = facts(file, tmp_path / "a.json", alone=True)
-    with closing(AloneScoring(tmp_path / "a.json", found.version)) as alone:
-        assert alone.ask([(NAME, TRAIN, 0, 0, ("x",))]) == [Skipped("scoring crashed")]
-        assert alone.restarts == 2 and alone.pid is None  # it is asked once more of a fresh process
 
 
 def test_the_folder_of_a_task_set_that_is_refused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

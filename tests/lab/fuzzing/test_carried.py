@@ -25,18 +25,6 @@ def test_there_are_two_hundred_carriers_of_every_kind() -> None:
     assert len(carriers.carriers()) >= 200 and all(len(texts) >= 18 for texts in carriers.CARRIERS.values())
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_a_slice_of_the_carriers_is_paid_at_no_place_of_any_data_set(part: int) -> None:
-    names, cases = sorted(CATALOGUE)[part::4], 0
-    for turn, name in enumerate(names):
-        texts = dict(list(carriers.carriers().items())[turn % SLICE :: SLICE])
-        tally = carried.sweep(name, texts, configs=1)
-        assert tally.paid == {}, (name, tally.examples)
-        assert tally.cases >= 8 * len(texts), name
-        cases += tally.cases
-    assert cases > 10_000
-
-
 def test_the_sweep_finds_a_scorer_that_takes_the_answer_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LibraryItem, "score", lambda self, text: float(self.entry["answer"] in text))
     tally = carried.sweep("gcd", {"text": "payload"}, configs=1)
@@ -63,7 +51,7 @@ CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
     # and some of those that were paid in part
     "advanced_geometry": lambda answer: answer.replace(".", f".000{LONG}"),
     "decimal_arithmetic": lambda answer: f"{answer}000000000000{LONG}",
-    "palindrome_partitioning": lambda answer: json.dumps(json.loads(answer) * 3),
+    "palindrome_partitioning": lambda answer: json.dumps([*json.loads(answer), json.loads(answer)[0]]),
     "spell_backward": lambda answer: f"{answer}payload",
     "letter_jumble": lambda answer: f"{answer} buy at example.com",
     "polynomial_multiplication": lambda answer: f"0.5 + {answer} - 0.5",
@@ -85,3 +73,15 @@ def test_pages_of_white_space_around_an_answer_are_not_overlooked() -> None:
         said = scorers.answer_of(text)
         assert scorers.score(scorers.SCORERS["gcd"], said, entry) == reward, text
         assert scorers.score(scorers.SCORERS["chain_sum"], said, entry) == reward, text
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_slice_of_the_carriers_is_paid_at_no_place_of_any_data_set(part: int) -> None:
+    names, cases = sorted(CATALOGUE)[part::4], 0
+    for turn, name in enumerate(names):
+        texts = dict(list(carriers.carriers().items())[turn % SLICE :: SLICE])
+        tally = carried.sweep(name, texts, configs=1)
+        assert tally.paid == {}, (name, tally.examples)
+        assert tally.cases >= 8 * len(texts), name
+        cases += tally.cases
+    assert cases > 10_000
