@@ -85,7 +85,8 @@ def begin(config: NodeConfig) -> None:
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
-    console = Console()
+    # Jupyter sets FORCE_COLOR, by which rich would draw its panel into a log.
+    console = Console(force_terminal=None if sys.stdout.isatty() else False)
     config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
