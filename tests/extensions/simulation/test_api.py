@@ -1,6 +1,5 @@
 """The names that the simulation adds to `swarm_node`, and the notebook that shows them."""
 
-import json
 import os
 from pathlib import Path
 
@@ -14,14 +13,13 @@ from tests.commands import python
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
 KERNEL = """
-import ast, asyncio, inspect, json, sys
+import ast, asyncio, json, sys
 
 async def kernel(names):  # as IPython does: each cell apart, in a loop that runs already
     for cell in json.load(open(sys.argv[1]))["cells"]:
         if cell["cell_type"] == "code":
             code = compile("".join(cell["source"]), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-            if inspect.iscoroutine(ended := eval(code, names)):
-                await ended
+            await (eval(code, names) or asyncio.sleep(0))
 
 asyncio.run(kernel({}))
 """
