@@ -83,7 +83,7 @@ def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> 
 def by_uvx(folder: Path, options: Namespace, wanted: Sequence[str]) -> dict[str, list[pages.Done]]:
     """The same, where nothing is installed before and each command is that of the wheel."""
     (folder / "bin").mkdir()
-    (program := folder / "bin" / "swarm-node").write_text(f'#!/bin/sh\nexec {options.uvx} textswarm "$@"\n')
+    (program := folder / "bin" / "swarm-node").write_text(f'#!/bin/sh\nexec {options.uvx.absolute()} textswarm "$@"\n')
     program.chmod(0o755)
     links = [str(build_wheel(folder).parent), *os.environ.get("PIP_FIND_LINKS", "").split()]
     places = {"UV_PYTHON": options.python, "UV_FIND_LINKS": ",".join(links), "UV_CACHE_DIR": str(folder / "cache")}

@@ -79,13 +79,10 @@ def begin(config: NodeConfig) -> None:
     """The whole node of a configuration, in the main thread of a process that does nothing else."""
     interrupts.nothing_to_save()
     os.umask(0o077)  # whatever is written from here on is for this user alone
-    # Before torch is loaded. Its idle threads would spin on cores that other programs, or another node, could use: two
-    # nodes on two cores take a tenth of the time for a round without.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
-    console = Console()
+    console = Console(force_terminal=None if sys.stdout.isatty() else False)  # no panel in a log by FORCE_COLOR
     config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:

@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,12 @@ def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
         return "unhealthy"
     if training and training.get("resting"):
         return "resting"
-    begun = training is None or {"round", "published"} & training.keys()
-    return "healthy" if begun else "starting"
+    return "healthy" if begun(training) else "starting"
+
+
+def begun(training: Mapping[str, Any] | None) -> bool:
+    """Whether a round has ended since the start; a bootstrap node has none."""
+    return training is None or bool({"round", "published"} & training.keys())
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
@@ -92,9 +96,9 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)
-        if not network.get("running"):
+        if not network.get("running") and begun(training):  # before, the network starts, too
             found.append("the network process is down and will be started again; training goes on")
-        elif not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
+        elif network.get("running") and not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
             found.append("the network does not listen: see what the node prints")
     return found
 
@@ -104,7 +108,7 @@ def stalled(training: Mapping[str, Any]) -> str:
     since = training["seconds_since"]
     if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
         return f"training stands still: no round has ended for {since:.0f} s"
-    if not {"round", "published"} & training.keys() and since > START_SECONDS:
+    if not begun(training) and since > START_SECONDS:
         return f"no round has ended yet, {since:.0f} s after the start"
     return ""
 
@@ -209,31 +213,25 @@ def peers_command(argv: list[str]) -> None:
 
 def pause(argv: list[str]) -> None:
     """Tells the node of a home to rest, whether it runs or starts later."""
-    home = _home(argv, "swarm-node pause")
-    try:
-        open_to_write(home / PAUSE_FILE).close()
-    except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}; name the folder of a node with --home") from error
-    print("it rests after this round" if in_use(home) else "no node runs there now; the next one will rest")
+    _tell(argv, "pause", lambda file: open_to_write(file).close(), "it rests after this round", "rest")
 
 
 def resume(argv: list[str]) -> None:
     """Tells the node of a home to go on."""
-    home = _home(argv, "swarm-node resume")
+    _tell(argv, "resume", Path.unlink, "it goes on", "work")
+
+
+def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, later: str) -> None:
+    home = from_command_line(AskConfig, argv, f"swarm-node {command}", flags_only=True).home.expanduser()
+    if not home.is_dir():
+        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     try:
-        (home / PAUSE_FILE).unlink()
+        act(home / PAUSE_FILE)
     except FileNotFoundError as error:
         raise UserError(f"home {home} is not paused") from error
     except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}") from error
-    print("it goes on" if in_use(home) else "no node runs there now; the next one will work")
-
-
-def _home(argv: list[str], program: str) -> Path:
-    home = from_command_line(AskConfig, argv, program, flags_only=True).home.expanduser()
-    if not home.is_dir():
-        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
-    return home
+        raise UserError(f"home {home}: {error.strerror}; name the folder of a node with --home") from error
+    print(now if in_use(home) else f"no node runs there now; the next one will {later}")
 
 
 STATUS = Command(StatusConfig, PAGE, status_command)

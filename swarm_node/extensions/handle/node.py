@@ -28,7 +28,7 @@ class RunningNode:
             self._log, self._events = self.home / "output.log", self.home / "events.jsonl"
         self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes, of earlier starts
         command = [sys.executable, "-c", "from swarm_node.extensions.handle.node import _child; _child()"]
-        self._process, self._line = children.start(command, self._log, os.environ)
+        self._process, self._line = children.start(command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ})
         values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
         self._line.sendall(f"{values}\n".encode())
 

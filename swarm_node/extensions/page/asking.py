@@ -85,8 +85,4 @@ def route(home: Path) -> Route:
 
 def with_pause(ask: Ask) -> Ask:
     """The node's answer, and whether it was told to rest: a round that goes on ends first."""
-
-    def asked(home: Path) -> dict[str, Any]:
-        return ask(home) | {"paused": (home / PAUSE_FILE).exists()}
-
-    return asked
+    return lambda home: ask(home) | {"paused": (home / PAUSE_FILE).exists()}

@@ -130,6 +130,7 @@ class NodeWatch:
         self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
         self._learned: dict[str, Any] = {}  # by the newest validation
+        self._facts: dict[str, str] = {}  # of the newest start: model, device, ...
         self._tasks: dict[str, None] = {}
         self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
@@ -161,6 +162,7 @@ class NodeWatch:
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
             "learned": self._learned,
+            "facts": self._facts,
             "tasks": list(self._tasks),
             "phases": list(PHASES),
             "lines": list(self._lines),
@@ -184,7 +186,9 @@ class NodeWatch:
                 checked.whole(record["round"])
                 self.totals["checkpoints"] += 1
             case "RunStarted":
+                self._facts = checked.table(record.get("facts", {}), checked.text, checked.REASONS)
                 self.totals["starts"] += 1
+                self.news.add({"facts": self._facts})
             case "Notice" | "Warned" | "RunFinished" as event:
                 time, text = checked.line(record)
                 line = {"time": time, "level": LEVELS[event], "text": text}

@@ -31,7 +31,7 @@ Stops on Ctrl-C; the node goes on.
   --open-metrics       /metrics without the token, for Prometheus"""
 
 NICE = 10  # beside a node: whoever looks waits, training does not
-BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING"}  # where no locale is set, Python and macOS set these at every start
+BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}  # set at every start: by Python, macOS, cli.py
 KEPT = {*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")  # options, and none that holds a secret
 OF_A_NODE = ("identity.key", "events.jsonl")  # either is in a home

@@ -30,9 +30,9 @@ def node(**changes: Any) -> dict[str, Any]:
     return answer if role == "bootstrap" else {**answer, "training": training}
 
 
-def started(seconds: float, **about: Any) -> dict[str, Any]:
+def started(seconds: float, running: bool = True, **about: Any) -> dict[str, Any]:
     """What a node answers before its first round has ended."""
-    return node() | {"training": {"seconds_since": seconds, "received": 0, "rejected": {}, **about}}
+    return node(running=running) | {"training": {"seconds_since": seconds, "received": 0, "rejected": {}, **about}}
 
 
 def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_a_health_check_fails_for_what_keeps_a_node_from_training_and_names_it(
         (node(), "healthy", "healthy: yes"),
         (node(seconds_since=999.0), "unhealthy", "healthy: no"),
         (node(resting="on battery", running=False), "resting", "resting: on battery"),
-        (started(12.0), "starting", "starting: no round has ended yet, 12 s after the start"),
+        (started(12.0, running=False), "starting", "starting: no round has ended yet, 12 s after the start"),
         (started(601.0), "unhealthy", "healthy: no"),
         (started(601.0, published=0), "healthy", "healthy: yes"),  # a contributor has no rounds
         (node(role="bootstrap"), "healthy", "healthy: yes"),

@@ -113,9 +113,8 @@ def test_a_node_is_read_from_its_home() -> None:
     read_all(watched)
     state = watched.state()
     assert state["whole"]["rounds"] == list(range(45))
-    assert {"reward", "task:gcd/easy", "phase:score", "phase:train", "tokens_per_second"} <= state["whole"][
-        "series"
-    ].keys()
+    series = {"reward", "task:gcd/easy", "phase:score", "phase:train", "tokens_per_second"}
+    assert series <= state["whole"]["series"].keys()
     assert state["tasks"] == ["count_bits/easy", "gcd/easy"]
     assert watched.totals["rounds"] == 45
     assert state["validations"]["rounds"]

@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import httpx
@@ -40,11 +40,9 @@ def raw(port: int, data: bytes, seconds: float = PATIENCE) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(data)
         said = bytearray()
-        try:
+        with suppress(OSError):
             while chunk := connection.recv(65536):
                 said += chunk
-        except OSError:
-            pass
         return bytes(said)
 
 
@@ -134,8 +132,7 @@ def test_other_sites_get_nothing_even_with_the_cookie(page: Served) -> None:
     assert page.get("/api/state", origin=page.base).status_code == 200
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         headers = {"authorization": f"Bearer {page.token}"}
-        reply = page.ask(method, "/api/state", headers=headers)
-        assert reply.status_code == 405, method
+        assert page.ask(method, "/api/state", headers=headers).status_code == 405, method
 
 
 def test_its_own_page_alone_tells_the_node_to_rest_to_go_on_and_to_ask(home: Path, page: Served) -> None:
@@ -172,10 +169,8 @@ def test_no_path_leads_out_of_what_ships(page: Served) -> None:
 
 
 def test_headers_that_are_too_large_are_refused(page: Served) -> None:
-    said = raw(
-        page.port,
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + b"x" * 4 * HEADER_BYTES + b"\r\n\r\n",
-    )
+    lines = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + b"x" * 4 * HEADER_BYTES
+    said = raw(page.port, lines + b"\r\n\r\n")
     assert said == b"" or {b"400", b"431"} & {*said.splitlines()[0].split()}
     assert page.get("/api/state").status_code == 200
 
@@ -263,14 +258,11 @@ def test_a_taken_port_is_told_and_a_folder_of_no_node_gets_no_token(tmp_path: Pa
     assert not any(tmp_path.iterdir())
 
 
-SECRETS = ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT")
-
-
 def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_line(
     tmp_path: Path, serve, monkeypatch
 ) -> None:
     """Nor does the folder in which it was started give it code. It starts where no locale is set, as in a container."""
-    for name in SECRETS:
+    for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT"):
         monkeypatch.setenv(name, f"secret-of-{name}")
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)

@@ -1,6 +1,6 @@
 """The names that the simulation adds to `swarm_node`, and the notebook that shows them."""
 
-import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,17 @@ from tests.commands import python
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "examples" / "notebook" / "swarm.ipynb"
+KERNEL = """
+import ast, asyncio, json, sys
+
+async def kernel(names):  # as IPython does: each cell apart, in a loop that runs already
+    for cell in json.load(open(sys.argv[1]))["cells"]:
+        if cell["cell_type"] == "code":
+            code = compile("".join(cell["source"]), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            await (eval(code, names) or asyncio.sleep(0))
+
+asyncio.run(kernel({}))
+"""
 
 
 def test_the_names_are_those_of_the_package_stand_on_the_page_and_load_no_torch() -> None:
@@ -29,9 +40,9 @@ def test_what_is_no_report_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    cells = json.loads(NOTEBOOK.read_text())["cells"]
-    script = tmp_path / "notebook.py"
-    script.write_text("\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
-    done = python(script, cwd=tmp_path)
+    as_in_a_kernel = {**os.environ, "FORCE_COLOR": "1", "TMPDIR": str(tmp_path)}
+    done = python("-c", KERNEL, NOTEBOOK, cwd=tmp_path, env=as_in_a_kernel)
     assert done.returncode == 0, done.stderr
-    assert "4 groups published" in done.stdout
+    assert "4 groups published" in done.stdout and "ended: round " in done.stdout
+    (log,) = tmp_path.glob("*/node/output.log")
+    assert "round 1 " in log.read_text() and "\x1b" not in log.read_text()  # lines, and no panel

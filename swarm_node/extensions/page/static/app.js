@@ -1,5 +1,5 @@
 // The page of a run: fetches what there is, follows what comes, and shows one section at a time.
-import { make, replace, get, short, number, keepTokenOut } from "./tools.js";
+import { make, replace, get, short, number, visible, keepTokenOut } from "./tools.js";
 import { friendly } from "./names.js";
 import { theme } from "./charts.js";
 import { Learning } from "./learning.js";
@@ -12,6 +12,7 @@ const SECTIONS = {
   bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health] },
 };
 const RECENT = 512, MOST = 3000; // rounds; with more points than that, fetch the whole run anew
+const GONE = "page is gone, trying again";
 const run = { state: null, status: {}, samples: 0 };
 let kind = null, name = null, section = null, source = null, late = null;
 
@@ -19,7 +20,7 @@ async function begin() {
   try {
     run.state = await get("api/state");
   } catch (error) {
-    say(error.message === "401" ? "no token" : "page is gone", "bad");
+    say(error.message === "401" ? "no token" : GONE, "bad");
     setTimeout(begin, 3000);
     return;
   }
@@ -73,7 +74,7 @@ function listen() {
   });
   source.addEventListener("samples", (event) => { run.samples = JSON.parse(event.data).number; later("samples"); });
   source.addEventListener("anew", () => { source.close(); begin(); });
-  source.onerror = () => { say("page is gone", "bad"); source.close(); setTimeout(begin, 3000); };
+  source.onerror = () => { say(GONE, "bad"); source.close(); setTimeout(begin, 3000); };
   source.onopen = () => headline();
 }
 
@@ -97,6 +98,7 @@ function take(piece) {
   if (piece.machine) push(state.machine, ...piece.machine);
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
   if (piece.learned) state.learned = piece.learned;
+  if (piece.facts) state.facts = piece.facts;
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
 }
 
@@ -111,15 +113,17 @@ function push(columns, round, figures, most = Infinity) {
 
 function headline() {
   const peer = run.status.peer_id ?? run.state?.last?.peer_id ?? "";
-  subtitle(`${run.status.role ?? "node"} ${peer && friendly(peer)} ${short(peer)}`);
+  const who = peer && friendly(peer);
+  subtitle([`${run.status.role ?? "node"} ${who} ${short(peer)}`, run.state?.facts?.model].filter(Boolean).join(", "));
   if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "asking the node", "");
   else if (["starting", "resting"].includes(run.status.state)) say(run.status.state, "");
   else if (run.status.healthy) say("healthy", "good");
   else if (!run.status.role) say("not running", "warn");
   else say(`${number(run.status.problems.length)} problem${run.status.problems.length === 1 ? "" : "s"}`, "bad");
+  document.title = `${document.getElementById("pill").textContent}: ${who || "swarm-node"}`; // tells tabs apart
 }
 
-function subtitle(text) { replace(document.getElementById("subtitle"), document.createTextNode(text)); }
+function subtitle(text) { replace(document.getElementById("subtitle"), document.createTextNode(visible(text))); }
 
 function say(text, level) {
   const pill = document.getElementById("pill");

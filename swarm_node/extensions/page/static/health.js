@@ -8,6 +8,7 @@ export class Health {
     this.problems = make("div", {});
     this.tiles = make("dl", { class: "tiles" });
     this.traffic = make("section", { class: "card" });
+    this.started = make("section", { class: "card" });
     this.lines = make("ul", { class: "lines" });
     const chart = (title, note, options) => new Chart({ title, note, unit: HOURS, height: 150, empty: "measured every ten seconds while the node runs and this page is open", ...options });
     this.charts = {
@@ -16,7 +17,7 @@ export class Health {
       gpu: chart("GPU", "of the time, all GPUs of this machine", { format: percent }),
       gpu_memory: chart("GPU memory", "in use, all GPUs of this machine", { format: bytes }),
     };
-    this.element = make("div", {}, this.problems, this.tiles, make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element)), make("h2", {}, "Network"), this.traffic,
+    this.element = make("div", {}, this.problems, this.tiles, make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element)), make("h2", {}, "Network"), this.traffic, make("h2", {}, "What runs here"), this.started,
       make("h2", {}, "What it said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines));
   }
 
@@ -25,6 +26,8 @@ export class Health {
     const { state, status } = this.run;
     replace(this.problems, (status.problems ?? []).map((each) => make("p", { class: "note" }, each)));
     this.node(state, status);
+    const known = Object.entries(state.facts ?? {});
+    replace(this.started, known.length ? facts(known) : make("p", { class: "empty" }, "not started yet"));
     const { rounds, series } = state.machine ?? { rounds: [], series: {} };
     for (const [name, chart] of Object.entries(this.charts)) {
       chart.element.hidden = name.startsWith("gpu") && !series[name];

@@ -11,6 +11,7 @@ export class Learning {
     this.run = run;
     this.range = "whole";
     this.axis = "round";
+    this.window = WINDOW;
     this.answers = new Answers(run);
     this.tiles = make("dl", { class: "tiles" });
     this.learned = make("div", { class: "learned", hidden: true });
@@ -34,11 +35,14 @@ export class Learning {
     this.buttons[0].key = "whole"; this.buttons[1].key = "recent";
     this.axes = [["round", "By round"], [HOURS, "By hour"]].map(([key, text]) => Object.assign(
       make("button", { type: "button", "aria-pressed": String(key === this.axis), onclick: () => this.along(key) }, text), { key }));
+    this.smooth = make("select", { onchange: () => { this.window = Number(this.smooth.value); this.show("state"); } },
+      [1, 5, WINDOW, 100].map((points) => make("option", { value: points, selected: points === WINDOW }, points)));
     this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
     this.element = make("div", {},
       this.answers.element, this.tiles, this.learned,
       make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
         make("div", { class: "switch", role: "group", "aria-label": "What charts run along" }, this.axes),
+        make("label", {}, "Points averaged", this.smooth),
         make("span", { class: "quiet" }, "Drag along a chart to look closer, double-click to go back.")),
       this.grid);
   }
@@ -73,7 +77,7 @@ export class Learning {
     const x = this.across(columns), s = columns.series;
     const none = x.map(() => null);
     const of = (key) => s[key] ?? none;
-    const smooth = (key) => average(of(key), WINDOW);
+    const smooth = (key) => average(of(key), this.window);
     const each = columns.width > 1 ? `each point is the mean of ${columns.width} rounds` : "every round";
     const { charts } = this;
     charts.reward.show(x, [
@@ -81,7 +85,7 @@ export class Learning {
       { name: "local", values: smooth("reward"), colour: 0, width: 2.5 },
       { name: "external", values: smooth("external_reward"), colour: 1, width: 2, gaps: true },
       { name: "validation", values: this.validation(columns.rounds), colour: 2, points: true },
-    ], `moving average of ${WINDOW} points; ${each}`);
+    ], `moving average of ${this.window} points; ${each}`);
     charts.tasks.show(x, state.tasks.slice(0, MOST_TASKS).map((task, i) => ({ name: task, values: smooth(`task:${task}`), colour: i, width: 1.6 })),
       state.tasks.length > MOST_TASKS ? `moving average; ${MOST_TASKS} of ${state.tasks.length} tasks` : undefined);
     charts.groups.show(x, [

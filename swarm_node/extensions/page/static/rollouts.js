@@ -8,6 +8,7 @@ export class Rollouts {
     this.samples = [];
     this.seen = -1;
     this.held = false;
+    this.find = make("input", { type: "search", size: "14", oninput: () => this.list() });
     this.task = make("select", { onchange: () => this.list() });
     this.peer = make("select", { onchange: () => this.list() });
     const choice = (names) => make("select", { onchange: () => this.list() }, names.map((each) => make("option", {}, each)));
@@ -18,7 +19,7 @@ export class Rollouts {
     this.count = make("span", { class: "quiet", role: "status" });
     this.groups = make("div", {});
     this.element = make("div", {},
-      make("div", { class: "bar" }, make("label", {}, "Task", this.task), make("label", {}, "Author", this.peer), make("label", {}, "Kind", this.fate), make("label", {}, "Reward", this.reward), make("label", {}, "First", this.order),
+      make("div", { class: "bar" }, make("label", {}, "Task", this.task), make("label", {}, "Author", this.peer), make("label", {}, "Kind", this.fate), make("label", {}, "Reward", this.reward), make("label", {}, "First", this.order), make("label", {}, "Find", this.find),
         make("span", { class: "spacer" }), this.count, this.hold),
       this.groups);
   }
@@ -57,11 +58,13 @@ export class Rollouts {
     const fate = { all: true, local: sample.local, external: !sample.local, "trained on": sample.trained, "left out": !sample.trained }[this.fate.value];
     const rewards = rewardsOf(sample), full = rewards.map((reward) => reward >= 1);
     const reward = { all: true, "right and wrong": full.includes(true) && full.includes(false), "all right": full.length && !full.includes(false), "none right": !full.includes(true) }[this.reward.value];
-    return fate && reward && ["all", String(sample.task)].includes(this.task.value) && ["all", String(sample.author)].includes(this.peer.value);
+    const sought = this.find.value.trim().toLowerCase();
+    return (!sought || written(sample).toLowerCase().includes(sought)) && fate && reward && ["all", String(sample.task)].includes(this.task.value) && ["all", String(sample.author)].includes(this.peer.value);
   }
 }
 
 const rewardsOf = (sample) => (Array.isArray(sample.completions) ? sample.completions : []).map((each) => Number(each.reward));
+const written = (sample) => [sample.prompt, ...(sample.completions ?? []).flatMap((each) => [each.text, ...(each.turns ?? []).map((one) => one.text)])].join("\n");
 const mean = (sample) => { const all = rewardsOf(sample); return all.length ? all.reduce((sum, each) => sum + each, 0) / all.length : 0; };
 const key = (sample) => `${sample.time} ${sample.author} ${sample.task}`;
 

@@ -36,7 +36,7 @@ export class Swarm {
     this.tiles.replaceChildren(...(this.run.status.role === "bootstrap" ? [tiles[0], tiles[1], tile("Announcements", number(counters["announcements received"] ?? 0), "new ones so far")] : tiles));
     this.invitation(this.run.status.invitation, network.addresses?.[0]);
     this.paint(peers);
-    this.list(peers);
+    this.list([...peers].sort((a, b) => gave(b) - gave(a)));
   }
 
   // Drawn only when one of them changes: nobody's selection is lost.
@@ -94,6 +94,9 @@ export class Swarm {
     replace(this.peers, table("Peers", columns, rows));
   }
 }
+
+// Those first whose groups were trained on most, else who sent most.
+const gave = ({ came }) => 1e6 * (came.trained ?? 0) + (came.scored ?? 0);
 
 function tint(peer) {
   if (peer.state !== "ok") return colour(7);
