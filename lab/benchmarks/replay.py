@@ -1,7 +1,7 @@
 """What it costs to play episodes of peers again, how soon a hanging one ends, how large a group is on the wire, and
 whether honest episodes go the same way in another process with another hash seed.
 
-    python -m lab.benchmarks.replay --json
+    python -m lab.benchmarks.replay --json [--pythons python3.12 python3.13]    # each with what scoring needs
 
 CPU time is that of the process that scores and of the child that it forks for a group of 8 episodes, building the
 question included; of an episode it is an eighth of that. Nothing is kept: every group has a question of its own.
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -34,7 +35,7 @@ from swarm_node.settings import EnvironmentConfig, LearningConfig
 OURS = ("bisect/easy", "wordle/hard", "calculator/hard")
 SOURCES = {**dict.fromkeys(OURS, "source"), "second_try.gcd/easy": "gym"}
 TURNS, CHARS = 6, 40
-HASH_SEEDS = 4
+HASH_SEEDS = 2  # of each Python
 
 
 def costs(task: str, groups: int) -> dict[str, float]:
@@ -67,35 +68,38 @@ def wire_bytes() -> int:
     return len(codec.seal(group, author, "public"))
 
 
-def diverged(task: str, episodes: int) -> tuple[int, int]:
-    """How many honest episodes were played here and in other processes, and how many went otherwise there."""
+def diverged(task: str, episodes: int, pythons: Sequence[str]) -> tuple[int, int]:
+    """How many honest episodes were played here, and how many went otherwise where they were played again: by each of
+    these Pythons, in processes of other hash seeds."""
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
     config, there = LearningConfig(environment=settings), list[Mixture]()
     with ExitStack() as stack:
         here = stack.enter_context(closing(build_environment(config, prepare=True)))
-        for seed in range(1, HASH_SEEDS + 1):
-            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)):
+        for seed, python in enumerate(pythons * HASH_SEEDS, 1):
+            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)), mock.patch.object(sys, "executable", python):
                 there.append(stack.enter_context(closing(build_environment(config, prepare=True))))
         count, wrong, now = 0, 0, 0
         while count < episodes:
             now += 1
             questions = here.sample(PeerId("author"), Round(now), 8)
             asked = [(question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions]
-            for one, other in zip(here.play(asked), there[now % HASH_SEEDS].play(asked), strict=True):
+            for one, *others in zip(*(each.play(asked) for each in (here, *there)), strict=True):
                 ours = one if isinstance(one, tuple) else ()
-                theirs = other if isinstance(other, tuple) else (other,) * len(ours)
                 count += sum(isinstance(each, Played) for each in ours)
-                wrong += sum(each != again for each, again in zip(ours, theirs, strict=True))
+                theirs = [other if isinstance(other, tuple) else (other,) * len(ours) for other in others]
+                wrong += sum(each != again for each, *rest in zip(ours, *theirs, strict=True) for again in rest)
     return count, wrong
 
 
 def main() -> None:
     parser = command.parser("lab.benchmarks.replay", __doc__)
     command.add_quick(parser)
+    parser.add_argument("--pythons", nargs="*", default=[], help="others that play honest episodes again")
     options = parser.parse_args()
     groups, episodes = (40, 200) if options.quick else (2000, 20_000)
+    pythons = [sys.executable, *options.pythons]
     replay = {task: costs(task, groups) for task in SOURCES}
-    honest = {task: diverged(task, episodes // len(SOURCES) + 1) for task in SOURCES}
+    honest = {task: diverged(task, episodes // len(SOURCES) + 1, pythons) for task in SOURCES}
     played, wrong = (sum(found) for found in zip(*honest.values(), strict=True))
     ends, size = hanging(), wire_bytes()
     rows = [[task, *(f"{value:.2f}" for value in each.values())] for task, each in replay.items()]
