@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -68,7 +67,7 @@ def wire_bytes() -> int:
     return len(codec.seal(group, author, "public"))
 
 
-def diverged(task: str, episodes: int, pythons: Sequence[str]) -> tuple[int, int]:
+def diverged(task: str, episodes: int, pythons: list[str]) -> tuple[int, int]:
     """How many honest episodes were played here, and how many went otherwise where they were played again: by each of
     these Pythons, in processes of other hash seeds."""
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")

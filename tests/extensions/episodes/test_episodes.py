@@ -85,7 +85,7 @@ def test_a_guessed_word_is_compared_letter_by_letter_until_it_is_found() -> None
     assert len(set(WORDS)) == len(WORDS) and all(re.fullmatch("[a-z]{5}", word) for word in WORDS)
     with closing(KIND.start(["wordle/easy"], GRADED)) as environment:
         (question,) = environment.sample(PeerId("x"), Round(0), 1)
-        word = begin("wordle", "easy", question.seed, question.index).word
+        word = begin("wordle", "easy", question.seed, question.index).answer
         other = next(each for each in WORDS if compared(each, word) == "-----")
         episodes = [said(other, "no", f" {word.upper()}\n"), said(other, "{}", *[other] * 4)]
         missed = ["-----", "error: no tool calculate, but none", *["-----"] * 3], True, 0.0
