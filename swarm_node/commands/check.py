@@ -3,6 +3,7 @@
 import re
 import shutil
 import textwrap
+from contextlib import closing
 from typing import Any
 
 from swarm_node.commands.command import Command
@@ -56,7 +57,7 @@ def command(argv: list[str]) -> None:
     if config.memory:
         from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
 
-        print("\n".join(plan_for(config, config.memory).lines()))
+        print("\n".join(plan_for(config, config.memory, _turns(config)).lines()))
         return
     for line in examine(config):
         print(line)
@@ -64,15 +65,14 @@ def command(argv: list[str]) -> None:
 
 def examine(config: NodeConfig) -> list[str]:
     """What this configuration means on this machine, one line each. UserError if a node could not start."""
-    from swarm_node.environments.registry import build_environment, tasks_of
+    from swarm_node.environments.registry import tasks_of
     from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch
     from swarm_node.node.learner import build_trainer
     from swarm_node.policy.loading import configured_policy
     from swarm_node.policy.memory_plan import plan_here
 
-    build_environment(config).close()
     policy = configured_policy(config)
-    plan = plan_here(config, policy, config.limits)
+    plan = plan_here(config, policy, config.limits, _turns(config))
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())
@@ -88,6 +88,14 @@ def examine(config: NodeConfig) -> list[str]:
         sandbox.describe(sandbox.layers()),
         *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]
+
+
+def _turns(config: NodeConfig) -> int:
+    """Of a question, at most. UserError for an environment that cannot be started."""
+    from swarm_node.environments.registry import build_environment
+
+    with closing(build_environment(config)) as environment:
+        return environment.catalogue.most_turns
 
 
 def _wrapped(text: str, indent: str) -> str:

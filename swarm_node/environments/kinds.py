@@ -68,6 +68,11 @@ class EnvironmentKind(Protocol):
         return ()
 
     @property
+    def usual(self) -> bool:
+        """Whether these are the tasks where a configuration names no environment either."""
+        return False
+
+    @property
     def first_tasks(self) -> Sequence[str]:
         """What a pre-trained model learns first where a configuration names no task, in this order."""
         return ()

@@ -4,6 +4,7 @@ Bytes per token were counted, by tracing what autograd keeps of blocks of Llama'
 compares the figures with traces of whole models and with measured peaks. Other families are taken for the same.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ MIB, GIB = 2**20, 2**30
 CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
 CPU_ADAPTERS = 256  # the same, of adapters on a CPU, which are trained where memory is short
 C = TypeVar("C", bound=LearningConfig)
-PROMPT = 256  # tokens that a prompt is taken for
+PROMPT, HEARD = 256, 64  # tokens that a prompt is taken for, and what an environment says to a turn
 USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
 # Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
@@ -43,6 +44,7 @@ class Shape:
     parameters: int  # all but adapters
     tied: bool  # the output head is the embedding
     adapters: int = 0  # parameters
+    context: int = sys.maxsize  # tokens, at most
 
     @property
     def embeddings(self) -> int:
@@ -126,20 +128,24 @@ def amount(size: float) -> str:
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
-def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
-    """The first choice that fits, in the order in which they cost least time; the last one where none does."""
+def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float, turns: int = 1) -> Plan:
+    """The first choice that fits, in the order in which they cost least time; the last one where none does. `turns` of
+    a question, at most."""
     made = None
     for choice in _choices(how, config):
-        made = with_choice(shape, how, config, choice, room)
-        made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
+        made = with_choice(shape, how, config, choice, room, turns)
+        made = made if made.fits else _fewer_at_a_time(made, shape, how, config, turns)
         if made.fits:
             return made
     assert made is not None
     return made
 
 
-def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
-    """The same for one choice."""
+def with_choice(
+    shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float, turns: int = 1
+) -> Plan:
+    """The same for one choice. A row of several turns is a micro-batch, however long it is."""
+    tokens = length(shape, config, turns)
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
     held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
@@ -151,11 +157,16 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
         weights,
         trained * STATE_BYTES[choice.optimizer],
         trained * how.trained,
-        micro_batch(shape, how, lora, choice.budget, choice.checkpointing),
-        generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),
+        micro_batch(shape, how, lora, max(choice.budget, (turns > 1) * tokens), choice.checkpointing),
+        generation(shape, how, lora, _completions(config, choice, tokens), tokens),
         PROCESS[how.device],
         room,
     )
+
+
+def length(shape: Shape, config: LearningConfig, turns: int) -> int:
+    """Tokens of a completion of so many turns, with its prompt and what it heard."""
+    return min(shape.context, PROMPT + turns * config.generation.max_completion_length + (turns - 1) * HEARD)
 
 
 def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
@@ -199,11 +210,10 @@ def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
                 yield Choice(optimizer, again, budget)
 
 
-def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
+def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig, turns: int) -> Plan:
     """The plan with as many tokens decoded at a time as there is room for, if it is generation that is too much."""
-    tokens = PROMPT + config.generation.max_completion_length
-    group = config.generation.num_generations
-    whole = _completions(config, made.choice)
+    tokens, group = length(shape, config, turns), config.generation.num_generations
+    whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
         size = generation(shape, how, config.model.lora_rank > 0, whole, tokens)
@@ -211,10 +221,9 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     return made
 
 
-def _completions(config: LearningConfig, choice: Choice) -> int:
+def _completions(config: LearningConfig, choice: Choice, tokens: int) -> int:
     """Decoded at the same time."""
     whole = config.round.questions * config.generation.num_generations
-    tokens = PROMPT + config.generation.max_completion_length
     if not choice.concurrent:
         return whole
     return min(whole, max(config.generation.num_generations, choice.concurrent // tokens))
@@ -246,4 +255,5 @@ def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
         parameters=parameters,
         tied=bool(getattr(config, "tie_word_embeddings", False)),
         adapters=adapters,
+        context=getattr(config, "max_position_embeddings", None) or sys.maxsize,
     )
