@@ -13,13 +13,12 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, closing
-from pathlib import Path
 from random import Random
 from statistics import fmean, quantiles
 from unittest import mock
 
 from lab.benchmarks import command
-from lab.benchmarks.replayed import GROUP, TIME_LIMIT, turns_of
+from lab.benchmarks.replayed import GROUP, HANG, HANGING, TIME_LIMIT, turns_of
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
@@ -48,10 +47,10 @@ def costs(task: str, groups: int) -> dict[str, float]:
 
 def hanging() -> float:
     """Seconds until a group with an episode that hangs is skipped."""
-    with closing(ScoringClient(str(Path(__file__).with_name("replayed.py")), "hanging", TIME_LIMIT)) as client:
-        client.ask([("any", "any", 1, 0, None)])  # it has started
+    with closing(ScoringClient(HANGING, "1", TIME_LIMIT)) as client:
+        client.ask([("bisect", "tiny", 1, 0, None)])  # it has started
         began = time.perf_counter()
-        (reply,) = client.ask([("any", "any", 1, 0, ((contract.Turn(""),),))])
+        (reply,) = client.ask([("bisect", "tiny", 1, 0, ((contract.Turn(HANG),),))])
         assert getattr(reply, "reason", "") == contract.TIMEOUT, reply
         return time.perf_counter() - began
 
