@@ -7,7 +7,6 @@ turns. Beside rounds a second: CPU seconds of a round, those of scoring processe
 """
 
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from statistics import fmean
 
@@ -20,22 +19,19 @@ from protocol.messages import Episode, PeerId, RolloutGroup, Round, Turn
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
 from swarm_node.extensions.episodes.source import begin
+from swarm_node.network.in_memory import Alone
 from swarm_node.node.learner import build_node, scoring_ahead
 from swarm_node.rollouts.groups import ExternalGroup
-from swarm_node.rollouts.interfaces import Network
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 HONEST, HOSTILE = 8, 16  # authors
 
 
-class Crowd(Network):
+class Crowd(Alone):
     """All that others do."""
 
     def __init__(self, environment: Mixture) -> None:
         self._environment, self.attack, self.hung = environment, False, 0
-
-    def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
-        pass
 
     def collect(self, now: Round) -> list[ExternalGroup]:
         honest = [self._group(f"honest {k}", now, hangs=False) for k in range(HONEST)]
@@ -43,9 +39,6 @@ class Crowd(Network):
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         self.hung += fault != ""
-
-    def rejections(self) -> Mapping[str, int]:
-        return {}
 
     def _group(self, author: str, now: Round, *, hangs: bool) -> ExternalGroup:
         (question,) = self._environment.sample(PeerId(author), now, 1)

@@ -52,10 +52,10 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         policy.packing is Packing.NATIVE,
     )
     try:
-        shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
+        shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)
     except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
         return None
-    return plans.plan(shape, how, config, room, turns)
+    return plans.plan(shape, how, config, room)
 
 
 def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
@@ -84,8 +84,8 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
     )
     total, linear = _counted(found.to_json_string())
     adapted = (inputs + outputs for inputs, outputs in linear)
-    shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted))
-    return plans.plan(shape, how, config, room, turns)
+    shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted), turns)
+    return plans.plan(shape, how, config, room)
 
 
 @lru_cache(maxsize=8)

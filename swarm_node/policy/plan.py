@@ -33,7 +33,7 @@ NF4_BYTES = 0.53  # of a weight: half a byte, and its share of scales
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What memory depends on, of a model and its adapters."""
+    """What memory depends on, of a model, its adapters and its questions."""
 
     layers: int
     hidden: int
@@ -44,7 +44,8 @@ class Shape:
     parameters: int  # all but adapters
     tied: bool  # the output head is the embedding
     adapters: int = 0  # parameters
-    context: int = sys.maxsize  # tokens, at most
+    turns: int = 1  # of a question, at most
+    context: int = sys.maxsize  # tokens
 
     @property
     def embeddings(self) -> int:
@@ -128,24 +129,21 @@ def amount(size: float) -> str:
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 
 
-def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float, turns: int = 1) -> Plan:
-    """The first choice that fits, in the order in which they cost least time; the last one where none does. `turns` of
-    a question, at most."""
+def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
+    """The first choice that fits, in the order in which they cost least time; the last one where none does."""
     made = None
     for choice in _choices(how, config):
-        made = with_choice(shape, how, config, choice, room, turns)
-        made = made if made.fits else _fewer_at_a_time(made, shape, how, config, turns)
+        made = with_choice(shape, how, config, choice, room)
+        made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
         if made.fits:
             return made
     assert made is not None
     return made
 
 
-def with_choice(
-    shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float, turns: int = 1
-) -> Plan:
+def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
     """The same for one choice. A row of several turns is a micro-batch, however long it is."""
-    tokens = length(shape, config, turns)
+    tokens = length(shape, config)
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
     held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
@@ -157,16 +155,17 @@ def with_choice(
         weights,
         trained * STATE_BYTES[choice.optimizer],
         trained * how.trained,
-        micro_batch(shape, how, lora, max(choice.budget, (turns > 1) * tokens), choice.checkpointing),
+        micro_batch(shape, how, lora, max(choice.budget, (shape.turns > 1) * tokens), choice.checkpointing),
         generation(shape, how, lora, _completions(config, choice, tokens), tokens),
         PROCESS[how.device],
         room,
     )
 
 
-def length(shape: Shape, config: LearningConfig, turns: int) -> int:
-    """Tokens of a completion of so many turns, with its prompt and what it heard."""
-    return min(shape.context, PROMPT + turns * config.generation.max_completion_length + (turns - 1) * HEARD)
+def length(shape: Shape, config: LearningConfig) -> int:
+    """Tokens of a completion in all its turns, with its prompt and what it heard."""
+    written = shape.turns * config.generation.max_completion_length
+    return min(shape.context, PROMPT + written + (shape.turns - 1) * HEARD)
 
 
 def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
@@ -210,9 +209,9 @@ def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
                 yield Choice(optimizer, again, budget)
 
 
-def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig, turns: int) -> Plan:
+def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
     """The plan with as many tokens decoded at a time as there is room for, if it is generation that is too much."""
-    tokens, group = length(shape, config, turns), config.generation.num_generations
+    tokens, group = length(shape, config), config.generation.num_generations
     whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
@@ -241,7 +240,7 @@ def applied(config: C, made: Plan) -> C:
     return config.model_copy(update={"training": training})
 
 
-def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
+def shape_of(config: Any, parameters: int, adapters: int = 0, turns: int = 1) -> Shape:
     """Of a transformers configuration, whatever names it has for these."""
     heads = config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -255,5 +254,6 @@ def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
         parameters=parameters,
         tied=bool(getattr(config, "tie_word_embeddings", False)),
         adapters=adapters,
+        turns=turns,
         context=getattr(config, "max_position_embeddings", None) or sys.maxsize,
     )

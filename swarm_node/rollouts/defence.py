@@ -156,7 +156,7 @@ def better(group: ScoredGroup) -> list[int]:
 
 def longest(local: Sequence[ScoredGroup]) -> float:
     """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM` more."""
-    lengths = sorted(map(len, _texts(local)))
+    lengths = sorted(len(text) for group in local for turns in _turns(group) for text in turns)
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
@@ -182,10 +182,6 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
         prompt_ids=local.prompt_ids,
         observations=local.observations + added.observations,
     )
-
-
-def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    return [text for group in groups for turns in _turns(group) for text in turns]
 
 
 def _whole(groups: Sequence[ScoredGroup]) -> list[str]:

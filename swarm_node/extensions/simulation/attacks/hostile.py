@@ -85,20 +85,18 @@ class Hostile:
         if self._config.attack.kind == "forge":
             return forged(size, answer, rng)
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
-        plain = poisoned(answer, size, payload, rng)
-        if self._environment.turns(question) > 1:
-            tries = [payload.right(wrong(answer, rng)) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
-            for calls in ((), (Call(name="calculate", arguments="{}"),)):  # which of them ends an episode differs
-                turns = [
-                    (Turn(calls=calls, text=text), Turn(calls=(), text=answer if k % 2 == 0 else wrong(answer, rng)))
-                    for k, text in enumerate(tries)
-                ]
-                (plays,) = self._environment.play([(question, turns)])
-                played = [each for each in plays if isinstance(each, Played)] if isinstance(plays, tuple) else []
-                if len(played) == size:
-                    pairs = zip(played, turns, strict=True)
-                    return tuple(Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs)
-        return plain
+        # A wrong try is such a turn or, where a text ends an episode, a text beside a call.
+        for calls in ((), (Call(name="calculate", arguments="{}"),))[: 2 * (self._environment.turns(question) > 1)]:
+            turns = [
+                (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
+                for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
+            ]
+            (plays,) = self._environment.play([(question, turns)])
+            played = [each for each in plays if isinstance(each, Played)] if isinstance(plays, tuple) else []
+            if len(played) == len(turns):
+                pairs = zip(played, turns, strict=True)
+                return tuple(Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs)
+        return poisoned(answer, size, payload, rng)
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
         """Garbage, and valid messages changed in every way that admission checks."""
