@@ -1,7 +1,7 @@
 """What it costs to play episodes of peers again, how soon a hanging one ends, how large a group is on the wire, and
 whether honest episodes go the same way in another process with another hash seed.
 
-    python -m lab.benchmarks.replay --json
+    python -m lab.benchmarks.replay --json [--pythons python3.12 python3.13]    # each with what scoring needs
 
 CPU time is that of the process that scores and of the child that it forks for a group of 8 episodes, building the
 question included; of an episode it is an eighth of that. Nothing is kept: every group has a question of its own.
@@ -13,13 +13,12 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, closing
-from pathlib import Path
 from random import Random
 from statistics import fmean, quantiles
 from unittest import mock
 
 from lab.benchmarks import command
-from lab.benchmarks.replayed import GROUP, TIME_LIMIT, turns_of
+from lab.benchmarks.replayed import GROUP, HANG, HANGING, TIME_LIMIT, turns_of
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
@@ -34,7 +33,7 @@ from swarm_node.settings import EnvironmentConfig, LearningConfig
 OURS = ("bisect/easy", "wordle/hard", "calculator/hard")
 SOURCES = {**dict.fromkeys(OURS, "source"), "second_try.gcd/easy": "gym"}
 TURNS, CHARS = 6, 40
-HASH_SEEDS = 4
+START_SECONDS = 600.0  # of a scoring process beside others
 
 
 def costs(task: str, groups: int) -> dict[str, float]:
@@ -48,10 +47,10 @@ def costs(task: str, groups: int) -> dict[str, float]:
 
 def hanging() -> float:
     """Seconds until a group with an episode that hangs is skipped."""
-    with closing(ScoringClient(str(Path(__file__).with_name("replayed.py")), "hanging", TIME_LIMIT)) as client:
-        client.ask([("any", "any", 1, 0, None)])  # it has started
+    with closing(ScoringClient(HANGING, "1", TIME_LIMIT)) as client:
+        client.ask([("bisect", "tiny", 1, 0, None)])  # it has started
         began = time.perf_counter()
-        (reply,) = client.ask([("any", "any", 1, 0, ((contract.Turn(""),),))])
+        (reply,) = client.ask([("bisect", "tiny", 1, 0, ((contract.Turn(HANG),),))])
         assert getattr(reply, "reason", "") == contract.TIMEOUT, reply
         return time.perf_counter() - began
 
@@ -67,41 +66,45 @@ def wire_bytes() -> int:
     return len(codec.seal(group, author, "public"))
 
 
-def diverged(task: str, episodes: int) -> tuple[int, int]:
-    """How many honest episodes were played here and in other processes, and how many went otherwise there."""
+def diverged(task: str, episodes: int, pythons: list[str]) -> tuple[int, int]:
+    """How many honest episodes were played here, and how many went otherwise where they were played again: by each of
+    these Pythons, each with another hash seed."""
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
     config, there = LearningConfig(environment=settings), list[Mixture]()
     with ExitStack() as stack:
         here = stack.enter_context(closing(build_environment(config, prepare=True)))
-        for seed in range(1, HASH_SEEDS + 1):
-            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)):
+        for seed, python in enumerate(pythons, 1):
+            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)), mock.patch.object(sys, "executable", python):
                 there.append(stack.enter_context(closing(build_environment(config, prepare=True))))
         count, wrong, now = 0, 0, 0
         while count < episodes:
             now += 1
             questions = here.sample(PeerId("author"), Round(now), 8)
             asked = [(question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions]
-            for one, other in zip(here.play(asked), there[now % HASH_SEEDS].play(asked), strict=True):
+            for one, *others in zip(*(each.play(asked) for each in (here, *there)), strict=True):
                 ours = one if isinstance(one, tuple) else ()
-                theirs = other if isinstance(other, tuple) else (other,) * len(ours)
                 count += sum(isinstance(each, Played) for each in ours)
-                wrong += sum(each != again for each, again in zip(ours, theirs, strict=True))
+                theirs = [other if isinstance(other, tuple) else (other,) * len(ours) for other in others]
+                wrong += sum(each != again for each, *rest in zip(ours, *theirs, strict=True) for again in rest)
     return count, wrong
 
 
 def main() -> None:
     parser = command.parser("lab.benchmarks.replay", __doc__)
     command.add_quick(parser)
+    parser.add_argument("--pythons", nargs="*", default=[], help="others that play honest episodes again")
     options = parser.parse_args()
     groups, episodes = (40, 200) if options.quick else (2000, 20_000)
-    replay = {task: costs(task, groups) for task in SOURCES}
-    honest = {task: diverged(task, episodes // len(SOURCES) + 1) for task in SOURCES}
+    pythons = [sys.executable, *options.pythons]
+    with mock.patch.object(ScoringClient, "start_limit", START_SECONDS):
+        honest = {task: diverged(task, episodes // len(SOURCES) + 1, pythons) for task in SOURCES}
     played, wrong = (sum(found) for found in zip(*honest.values(), strict=True))
+    print(f"{played} honest episodes, {wrong} diverged elsewhere", flush=True)
+    replay = {task: costs(task, groups) for task in SOURCES}
     ends, size = hanging(), wire_bytes()
     rows = [[task, *(f"{value:.2f}" for value in each.values())] for task, each in replay.items()]
     command.show(["CPU of an episode", "p50, ms", "p99, ms", "a second and core"], rows)
-    print(f"{played} honest episodes, {wrong} diverged elsewhere; a hanging one ends after {ends:.2f} s")
-    print(f"{size} bytes of a group")
+    print(f"a hanging one ends after {ends:.2f} s; {size} bytes of a group")
     result = {"cpu": replay, "hanging_seconds": ends, "wire_bytes": size, "honest": played, "diverged": wrong}
     command.finish(options, {**result, **command.versions("reasoning-gym")})
 

@@ -9,30 +9,42 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from protocol.messages import Call, Turn
+from swarm_node.extensions.episodes import source
 from swarm_node.extensions.episodes.wordle import WORDS
-from swarm_node.scoring import children, server
+from swarm_node.scoring import children, contract, server
 from swarm_node.scoring.sandbox import Sandbox
 
 GROUP = 8  # episodes
 TIME_LIMIT = 1.0  # seconds of a group of a peer
 
-version = "hanging"
+HANG = "hang"  # a turn that does
 
 
-class Hanging:
-    prompt = "?"
-
-    def step(self, turn: object) -> Any:
-        while True:
+class Hanging(source.Bisect):
+    def step(self, turn: contract.Turn) -> contract.Step:
+        while turn.text == HANG:
             pass
+        return super().step(turn)
 
 
-def begin(dataset: str, config_id: str, seed: int, index: int) -> Hanging:
-    return Hanging()
+class HangingBisect:
+    """A source whose episodes hang if they are told to."""
+
+    name, version, tasks = "hanging", "1", {"bisect": ("tiny",)}
+    turns, probe = source.turns, (contract.Turn("7"),)
+
+    def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Hanging:
+        made = source.begin(dataset, config_id, seed, index)
+        assert isinstance(made, source.Bisect)
+        return Hanging(made.low, made.high, made.answer, made.left)
+
+
+HANGING = f"{Path(__file__)}:{HangingBisect.__name__}"
 
 
 def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import textwrap
+from contextlib import closing
 from typing import Any
 
 from swarm_node.commands.command import Command
@@ -53,26 +54,24 @@ def command(argv: list[str]) -> None:
     if not config.all:
         print("\nevery option: --all")
     print("", *lines, sep="\n")
-    if config.memory:
-        from swarm_node.policy.memory_plan import plan_for  # now: it loads torch
-
-        print("\n".join(plan_for(config, config.memory).lines()))
-        return
-    for line in examine(config):
-        print(line)
+    print("\n".join(examine(config, config.memory)))
 
 
-def examine(config: NodeConfig) -> list[str]:
-    """What this configuration means on this machine, one line each. UserError if a node could not start."""
+def examine(config: NodeConfig, card: str = "") -> list[str]:
+    """What this configuration means on this machine, or for the memory of a card of this size, one line each. UserError
+    if a node could not start."""
     from swarm_node.environments.registry import build_environment, tasks_of
     from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch
     from swarm_node.node.learner import build_trainer
     from swarm_node.policy.loading import configured_policy
-    from swarm_node.policy.memory_plan import plan_here
+    from swarm_node.policy.memory_plan import plan_for, plan_here
 
-    build_environment(config).close()
+    with closing(build_environment(config)) as environment:
+        turns = environment.catalogue.most_turns
+    if card:
+        return plan_for(config, card, turns).lines()
     policy = configured_policy(config)
-    plan = plan_here(config, policy, config.limits)
+    plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)
     trainer = build_trainer(config, policy)
     total = sum(p.numel() for p in policy.model.parameters())

@@ -52,6 +52,11 @@ class AskingEnvironment(Environment, Protocol):
 class EnvironmentKind(Protocol):
     """The base of what is registered under `swarm_node.environments`: an environment that can be started."""
 
+    usual: bool = False  # whether its default tasks are asked where a configuration names no environment either
+    first_tasks: Sequence[str] = ()  # what a pre-trained model learns first where none is named, in this order
+    continued: bool = False  # whether prompts are texts to go on with, as with shots; an answer is the rest of a line
+    evaluated: Scoring = "exact"  # the rule from scores to rewards in `eval`
+
     @property
     def name(self) -> str:
         """The environment name in its questions."""
@@ -67,16 +72,6 @@ class EnvironmentKind(Protocol):
         """The tasks if a configuration names this environment and no task."""
         return ()
 
-    @property
-    def first_tasks(self) -> Sequence[str]:
-        """What a pre-trained model learns first where a configuration names no task, in this order."""
-        return ()
-
-    @property
-    def continued(self) -> bool:
-        """Whether its prompts are texts to go on with, as those with shots are, and an answer is the rest of a line."""
-        return False
-
     def brought(self, config: Asking) -> Sequence[str]:
         """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
         return ()
@@ -84,11 +79,6 @@ class EnvironmentKind(Protocol):
     def leaves(self, config: Asking) -> str:
         """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""
         return ""
-
-    @property
-    def evaluated(self) -> Scoring:
-        """The rule from scores to rewards in `eval`."""
-        return "exact"
 
     def why_not(self, task: str) -> str | None:
         """The reason why an expected task is not offered, if there is one."""

@@ -41,8 +41,9 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
     settings = config.environment
     if settings.tasks:
         return settings.tasks
-    asked = kinds(settings.use)[: len(settings.use) or None]
-    if brought := tuple(task for kind in kinds(settings.use) for task in kind.brought(config)):
+    known = kinds(settings.use)
+    asked = known[: len(settings.use)] if settings.use else [kind for kind in known if kind.usual]
+    if brought := tuple(task for kind in known for task in kind.brought(config)):
         return brought
     return tuple(task for kind in asked for task in kind.default_tasks)
 

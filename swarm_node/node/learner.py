@@ -69,7 +69,7 @@ def build_learner(
     """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
     work here. The others: see `build_node`."""
     policy = configured_policy(config, resume, tried)
-    config, plan = fitted(config, policy, config.limits)
+    config, plan = fitted(config, policy, config.limits, environment.catalogue.most_turns)
     node = build_node(config, peer_id, environment, network, policy, external=external)
     return Learner(config, plan, policy, node)
 
@@ -90,7 +90,7 @@ def build_node(
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
-    config, _ = fitted(config, policy)
+    config, _ = fitted(config, policy, turns=environment.catalogue.most_turns)
     return Node(
         peer_id=peer_id,
         seed=config.seed,

@@ -23,10 +23,10 @@ C = TypeVar("C", bound=LearningConfig)
 UNLIMITED = LimitsConfig()
 
 
-def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple[C, Plan | None]:
+def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> tuple[C, Plan | None]:
     """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
     of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes."""
-    made = plan_here(config, policy, limits)
+    made = plan_here(config, policy, limits, turns)
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing
@@ -36,8 +36,8 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED) -> tuple
     return plans.applied(config, made), made
 
 
-def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED) -> Plan | None:
-    """Of a policy that is loaded, on its device."""
+def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> Plan | None:
+    """Of a policy that is loaded, on its device. `turns` of a question, at most."""
     room = _room(policy.device, limits)
     if room is None:
         return None
@@ -52,13 +52,13 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
         policy.packing is Packing.NATIVE,
     )
     try:
-        shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters)
+        shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)
     except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
         return None
     return plans.plan(shape, how, config, room)
 
 
-def plan_for(config: LearningConfig, size: str) -> Plan:
+def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
     """Of a CUDA card with so much memory, such as 8GB, that has bfloat16. Reads the model's shape, and no weights."""
     known = SIZE.match(size)
     assert known is not None, size
@@ -68,10 +68,10 @@ def plan_for(config: LearningConfig, size: str) -> Plan:
         found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"cannot read the shape of model {name!r}: {first_line(error)}") from error
-    return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB))
+    return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB), turns)
 
 
-def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
+def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> Plan:
     """The same of a transformers configuration, in bytes."""
     lora = config.model.lora_rank > 0
     kind = config.model.dtype
@@ -84,7 +84,7 @@ def plan_of(config: LearningConfig, found: Any, room: float) -> Plan:
     )
     total, linear = _counted(found.to_json_string())
     adapted = (inputs + outputs for inputs, outputs in linear)
-    shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted))
+    shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted), turns)
     return plans.plan(shape, how, config, room)
 
 

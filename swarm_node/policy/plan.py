@@ -4,6 +4,7 @@ Bytes per token were counted, by tracing what autograd keeps of blocks of Llama'
 compares the figures with traces of whole models and with measured peaks. Other families are taken for the same.
 """
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ MIB, GIB = 2**20, 2**30
 CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
 CPU_ADAPTERS = 256  # the same, of adapters on a CPU, which are trained where memory is short
 C = TypeVar("C", bound=LearningConfig)
-PROMPT = 256  # tokens that a prompt is taken for
+PROMPT, HEARD = 256, 64  # tokens that a prompt is taken for, and what an environment says to a turn
 USABLE = 0.92  # of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
 # Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
@@ -32,7 +33,7 @@ NF4_BYTES = 0.53  # of a weight: half a byte, and its share of scales
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What memory depends on, of a model and its adapters."""
+    """What memory depends on, of a model, its adapters and its questions."""
 
     layers: int
     hidden: int
@@ -43,6 +44,8 @@ class Shape:
     parameters: int  # all but adapters
     tied: bool  # the output head is the embedding
     adapters: int = 0  # parameters
+    turns: int = 1  # of a question, at most
+    context: int = sys.maxsize  # tokens
 
     @property
     def embeddings(self) -> int:
@@ -139,7 +142,8 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
 
 
 def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
-    """The same for one choice."""
+    """The same for one choice. A row of several turns is a micro-batch, however long it is."""
+    tokens = length(shape, config)
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
     held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
@@ -151,11 +155,17 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
         weights,
         trained * STATE_BYTES[choice.optimizer],
         trained * how.trained,
-        micro_batch(shape, how, lora, choice.budget, choice.checkpointing),
-        generation(shape, how, lora, _completions(config, choice), PROMPT + config.generation.max_completion_length),
+        micro_batch(shape, how, lora, max(choice.budget, (shape.turns > 1) * tokens), choice.checkpointing),
+        generation(shape, how, lora, _completions(config, choice, tokens), tokens),
         PROCESS[how.device],
         room,
     )
+
+
+def length(shape: Shape, config: LearningConfig) -> int:
+    """Tokens of a completion in all its turns, with its prompt and what it heard."""
+    written = shape.turns * config.generation.max_completion_length
+    return min(shape.context, PROMPT + written + (shape.turns - 1) * HEARD)
 
 
 def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
@@ -201,9 +211,8 @@ def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
 
 def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
     """The plan with as many tokens decoded at a time as there is room for, if it is generation that is too much."""
-    tokens = PROMPT + config.generation.max_completion_length
-    group = config.generation.num_generations
-    whole = _completions(config, made.choice)
+    tokens, group = length(shape, config), config.generation.num_generations
+    whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
         size = generation(shape, how, config.model.lora_rank > 0, whole, tokens)
@@ -211,10 +220,9 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     return made
 
 
-def _completions(config: LearningConfig, choice: Choice) -> int:
+def _completions(config: LearningConfig, choice: Choice, tokens: int) -> int:
     """Decoded at the same time."""
     whole = config.round.questions * config.generation.num_generations
-    tokens = PROMPT + config.generation.max_completion_length
     if not choice.concurrent:
         return whole
     return min(whole, max(config.generation.num_generations, choice.concurrent // tokens))
@@ -232,7 +240,7 @@ def applied(config: C, made: Plan) -> C:
     return config.model_copy(update={"training": training})
 
 
-def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
+def shape_of(config: Any, parameters: int, adapters: int = 0, turns: int = 1) -> Shape:
     """Of a transformers configuration, whatever names it has for these."""
     heads = config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -246,4 +254,6 @@ def shape_of(config: Any, parameters: int, adapters: int = 0) -> Shape:
         parameters=parameters,
         tied=bool(getattr(config, "tie_word_embeddings", False)),
         adapters=adapters,
+        turns=turns,
+        context=getattr(config, "max_position_embeddings", None) or sys.maxsize,
     )

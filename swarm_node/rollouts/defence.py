@@ -75,8 +75,8 @@ class NgramsLayer(Layer):
         self._alarm = EnrichmentAlarm()
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        local_texts = _texts(local)
-        external = [(group.question.dataset, rng.choice(_texts([only(group, better(group))]))) for group in groups]
+        local_texts = _whole(local)
+        external = [(group.question.dataset, rng.choice(_whole([only(group, better(group))]))) for group in groups]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
         return [_passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups]
@@ -156,7 +156,7 @@ def better(group: ScoredGroup) -> list[int]:
 
 def longest(local: Sequence[ScoredGroup]) -> float:
     """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM` more."""
-    lengths = sorted(map(len, _texts(local)))
+    lengths = sorted(len(text) for group in local for turns in _turns(group) for text in turns)
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
@@ -184,14 +184,15 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
     )
 
 
-def _texts(groups: Sequence[ScoredGroup]) -> list[str]:
-    return [text for group in groups for turns in _turns(group) for text in turns]
+def _whole(groups: Sequence[ScoredGroup]) -> list[str]:
+    """Of each completion all turns: what stands in one of many would be a rare text among texts of turns."""
+    return ["".join(turns) for group in groups for turns in _turns(group)]
 
 
 def _turns(group: ScoredGroup) -> list[list[str]]:
-    """Of each completion, turn by turn, what its author writes freely: the text and what it hands to tools."""
+    """Of each completion, turn by turn, what its author writes freely: the text, names of tools, and what they get."""
     return [
-        [turn.text + "".join(call.arguments for call in turn.calls) for turn in episode.turns]
+        [turn.text + "".join(call.name + call.arguments for call in turn.calls) for turn in episode.turns]
         for episode in group.group.episodes
     ]
 

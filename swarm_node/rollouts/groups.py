@@ -167,6 +167,11 @@ class Catalogue:
         """How many turns an episode of this question has at most."""
         return self.several.get(question.environment, 1)
 
+    @property
+    def most_turns(self) -> int:
+        """Of an episode of any question."""
+        return max(self.several.values(), default=1)
+
 
 Figure = float | None  # None where a round has nothing that it could be of, as its groups were lost
 PHASES = ("generate", "score", "publish", "collect", "train")  # of a round, keys of `RoundReport.seconds`

@@ -91,22 +91,24 @@ def _steps(
     began: Episode, turns: Sequence[Turn], clock: Callable[[], float]
 ) -> tuple[int, float, list[tuple[str, ...]]]:
     """How it went, the score and the observations."""
-    start, episode, done, beside = clock(), copy.deepcopy(began), False, False
+    start, episode, done, paid = clock(), copy.deepcopy(began), False, True
+    strict = getattr(began, "strict", False)
     observations: list[tuple[str, ...]] = []
     left, last = contract.MAX_OBSERVED_CHARS, clock()
     for turn in turns:
         if done:
             return _AFTER_THE_END, 0.0, []
-        beside = getattr(began, "strict", False) and turn.calls != () and turn.text != ""
-        said, done = ((), True) if beside else episode.step(turn)
+        paid = not (strict and turn.calls and turn.text)
+        said, done = episode.step(turn) if paid else ((), True)
+        paid = paid and not (strict and any(text.startswith(ERROR) for text in said))
         now = clock()
         if now - last > contract.STEP_BUDGET or now - start > contract.EPISODE_BUDGET:
             return _SLOW, 0.0, []
         chars, last = sum(map(len, said)), now
         left -= chars
-        done = bool(done) or chars > contract.MAX_OBSERVATION_CHARS or left < 0
+        done = bool(done) or not paid or chars > contract.MAX_OBSERVATION_CHARS or left < 0
         observations.append(() if done else tuple(said))
-    score = 0.0 if beside else episode.score()
+    score = episode.score() if paid else 0.0
     if clock() - start > contract.EPISODE_BUDGET:
         return _SLOW, 0.0, []
     if not _fits(observations, turns[: len(turns) - done]):
@@ -138,6 +140,7 @@ class _Bytes:
         return tuple(self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number))
 
 
+ERROR = "error: "  # how the answer to a call begins that has no result
 MOST_BRACKETS = 64  # of arguments: versions of Python differ in how deep they read
 
 

@@ -66,6 +66,7 @@ class ReasoningGymKind(EnvironmentKind):
     name = NAME
     tasks = TASKS
     default_tasks = STARTER_TASKS
+    usual = True
     first_tasks = PRETRAINED_TASKS
 
     def why_not(self, task: str) -> str | None:

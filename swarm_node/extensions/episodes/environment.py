@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from protocol.messages import Question
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.reasoning_gym import catalogue
+from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
 from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.extensions.episodes import source
@@ -29,6 +31,9 @@ class EpisodesKind(EnvironmentKind):
         shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring)
         return EpisodicEnvironment(*shown, scoring, rule, turns=of.turns, probe=of.probe)
 
+    def answer(self, question: Question) -> str:
+        return source.begin(question.dataset, question.config_id, question.seed, question.index).answer
+
 
 class SecondTryKind(EnvironmentKind):
     """Every task of reasoning-gym."""
@@ -43,6 +48,9 @@ class SecondTryKind(EnvironmentKind):
         scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
         shown, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
         return EpisodicEnvironment(*shown, scoring, rule, turns=2, probe=(Turn(""), Turn("0")))
+
+    def answer(self, question: Question) -> str:
+        return REASONING_GYM.answer(question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)}))
 
 
 KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

@@ -9,8 +9,8 @@ from random import Random
 
 from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.episodes.calculator import calculate
-from swarm_node.extensions.episodes.wordle import SHOWN, hidden_word
-from swarm_node.scoring.contract import Call, Episode, Step, Turn
+from swarm_node.extensions.episodes.wordle import SHOWN, Wordle, hidden_word
+from swarm_node.scoring.contract import Call, Step, Turn
 from swarm_node.scoring.playing import use
 
 version = "1"
@@ -37,13 +37,13 @@ class Bisect:
 
     low: int
     high: int
-    number: int
+    answer: str
     left: int  # guesses
     found: bool = False
 
     def __post_init__(self) -> None:
         self.prompt = f"Guess my number from {self.low} to {self.high} in {self.left} guesses."
-        self.size = self.high - self.low
+        self.size, self.number = self.high - self.low, int(self.answer)
 
     def step(self, turn: Turn) -> Step:
         guess = int(text) if (text := turn.text.strip()).isascii() and text.isdigit() and len(text) < 4 else None
@@ -94,7 +94,7 @@ class Sum:
 def _number(config_id: str, rng: Random) -> Bisect:
     guesses, low = GUESSES[config_id], rng.randint(1, FIRST[config_id])
     high = low + 2**guesses - 2
-    return Bisect(low, high, rng.randint(low, high), guesses)
+    return Bisect(low, high, str(rng.randint(low, high)), guesses)
 
 
 def _sum(config_id: str, rng: Random) -> Sum:
@@ -105,10 +105,11 @@ def _sum(config_id: str, rng: Random) -> Sum:
     return Sum(text, calculate(text), config_id == "strict")
 
 
-_DRAWS: Mapping[str, Callable[[str, Random], Episode]] = {"bisect": _number, "calculator": _sum, "wordle": hidden_word}
+Asked = Bisect | Sum | Wordle
+_DRAWS: Mapping[str, Callable[[str, Random], Asked]] = {"bisect": _number, "calculator": _sum, "wordle": hidden_word}
 
 
-def begin(dataset: str, config_id: str, seed: int, index: int) -> Episode:
+def begin(dataset: str, config_id: str, seed: int, index: int) -> Asked:
     """The question at this address. KeyError for an unknown data set."""
     rng, held_out = Random(f"{dataset}/{config_id}/{seed}/{index}"), is_held_out(seed)
     while True:

@@ -28,21 +28,21 @@ def compared(guess: str, word: str) -> str:
 class Wordle:
     """A guess is any five letters; one of another form counts, too."""
 
-    word: str
+    answer: str
     shown: tuple[str, ...]
     left: int = 6
     found: bool = False
 
     def __post_init__(self) -> None:
-        self.prompt = "\n".join([TOLD, *(f"{each}: {compared(each, self.word)}" for each in self.shown)])
-        self.known = {place for each in self.shown for place in range(5) if each[place] == self.word[place]}
+        self.prompt = "\n".join([TOLD, *(f"{each}: {compared(each, self.answer)}" for each in self.shown)])
+        self.known = {place for each in self.shown for place in range(5) if each[place] == self.answer[place]}
         self.given = len(self.known)
 
     def step(self, turn: Turn) -> Step:
         guess = turn.text.strip().lower()
         self.left -= 1
-        self.found = guess == self.word
-        marks = compared(guess, self.word) if re.fullmatch("[a-z]{5}", guess) else ""
+        self.found = guess == self.answer
+        marks = compared(guess, self.answer) if re.fullmatch("[a-z]{5}", guess) else ""
         self.known |= {found.start() for found in re.finditer(r"\+", marks)}
         if self.found or not self.left:
             return Step((), done=True)

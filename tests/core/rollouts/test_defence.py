@@ -50,7 +50,7 @@ def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative
 
 def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> None:
     short, long, other = (Turn(calls=(), text=text) for text in ("12", "1" * 90, "7"))
-    turns = [short, Turn(calls=(Call(name="f", arguments="1" * 90),), text="12"), long, other]
+    turns = [short, Turn(calls=(Call(name="f" * 45, arguments="1" * 45),), text="12"), long, other]
     episodes = tuple(Episode(ended=True, trace="A" * 11, turns=(short, turn)) for turn in turns)
     received = text_group([1.0, 0.0, 0.0, 0.5], ["x"] * 4, author="eve")
     told = tuple(((f"{number}",), ()) for number in range(4))
@@ -122,10 +122,16 @@ def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
     assert {"-", "-0"} <= alarm.strings()
 
 
-def test_enriched_text_is_refused_and_the_rest_is_not() -> None:
+@pytest.mark.parametrize("turns", [1, 8])
+def test_enriched_text_is_refused_and_the_rest_is_not_also_in_one_of_many_turns(turns) -> None:
+    def told(texts: list[str], **address) -> ScoredGroup:
+        plain, before = text_group([1.0, 0.0], texts, **address), (Turn(calls=(), text="7"),) * (turns - 1)
+        longer = (each.model_copy(update={"turns": (*before, *each.turns)}) for each in plain.group.episodes)
+        return replace(plain, group=plain.group.model_copy(update={"episodes": tuple(longer)}))
+
     own = [local_group([0.0, 1.0], ["5", "12"])]
-    poisoned = [text_group([1.0, 0.0], [f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
-    honest = [text_group([1.0, 0.0], [str(k), "5"], index=k) for k in range(10)]
+    poisoned = [told([f"ok {k}", "5"], author="eve", index=k) for k in range(10)]
+    honest = [told([str(k), "5"], index=k) for k in range(10)]
     groups, refused = screen(("ngrams",), [*honest, *poisoned], own)
     assert groups == honest
     assert refused == [Refused("eve", "enriched text")] * 10

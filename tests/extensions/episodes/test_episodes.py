@@ -9,6 +9,8 @@ import pytest
 from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_out_text, question_seed
 from protocol.messages import NAME_PATTERN, Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
+from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
+from swarm_node.environments.registry import tasks_of
 from swarm_node.extensions.dataset.command import conversation
 from swarm_node.extensions.episodes.calculator import DEEPEST, calculate
 from swarm_node.extensions.episodes.environment import KIND, SECOND_TRY
@@ -32,6 +34,11 @@ def said(*texts: str) -> tuple[Turn, ...]:
 def heard(played: Played | Skipped) -> tuple[list[str], bool, float]:
     assert isinstance(played, Played)
     return [text for turn in played.observations for text in turn], played.done, played.score
+
+
+def test_who_names_no_environment_asks_the_tasks_of_starters_alone() -> None:
+    assert tasks_of(LearningConfig()) == STARTER_TASKS
+    assert tasks_of(LearningConfig(environment=EnvironmentConfig(use=("episodes",)))) == KIND.default_tasks
 
 
 @pytest.mark.parametrize("task", KIND.default_tasks)
@@ -85,7 +92,7 @@ def test_a_guessed_word_is_compared_letter_by_letter_until_it_is_found() -> None
     assert len(set(WORDS)) == len(WORDS) and all(re.fullmatch("[a-z]{5}", word) for word in WORDS)
     with closing(KIND.start(["wordle/easy"], GRADED)) as environment:
         (question,) = environment.sample(PeerId("x"), Round(0), 1)
-        word = begin("wordle", "easy", question.seed, question.index).word
+        word = begin("wordle", "easy", question.seed, question.index).answer
         other = next(each for each in WORDS if compared(each, word) == "-----")
         episodes = [said(other, "no", f" {word.upper()}\n"), said(other, "{}", *[other] * 4)]
         missed = ["-----", "error: no tool calculate, but none", *["-----"] * 3], True, 0.0
@@ -106,16 +113,16 @@ def test_the_calculator_is_asked_and_then_an_answer_is_given() -> None:
 
 
 @pytest.mark.parametrize(("task", "strict"), [("calculator/strict", True), ("calculator/easy", False)])
-def test_text_beside_a_call_ends_a_strict_episode_without_a_reward_wherever_it_is_played(task, strict) -> None:
+def test_text_beside_a_call_or_one_without_a_result_ends_a_strict_episode_without_a_reward(task, strict) -> None:
     with closing(KIND.start([task], GRADED)) as environment:
         (question,) = environment.sample(PeerId("x"), Round(0), 1)
         asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
         call, answer = said(f'{{"expression": "{asked}"}}', calculate(asked))
         beside = call.model_copy(update={"text": "hail thief "})
-        plain, ended, on = environment.play([(question, [(call, answer), (beside,), (beside, answer)])])[0]
-        right = ([answer.text], True, 1.0)
-        assert heard(plain) == right and heard(ended)[1:] == (strict, 0.0)
-        assert on == Skipped("after the end") if strict else heard(on) == right
+        for free in (beside, *said('{"hail": "thief"}')):
+            plain, ended, on = environment.play([(question, [(call, answer), (free,), (free, answer)])])[0]
+            assert heard(plain) == ([answer.text], True, 1.0) and heard(ended)[1:] == (strict, 0.0)
+            assert on == Skipped("after the end") if strict else heard(on)[1:] == (True, 1.0)
 
 
 def test_the_calculator_computes_exactly_and_refuses_what_is_no_arithmetic() -> None:

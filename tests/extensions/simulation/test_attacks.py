@@ -10,6 +10,7 @@ from protocol.admission import AdmissionRules, admit
 from protocol.messages import Rejected, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import right_answer
+from swarm_node.extensions.episodes.environment import KIND
 from swarm_node.extensions.simulation.arms import Arm, Cell, Record
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
@@ -17,6 +18,7 @@ from swarm_node.extensions.simulation.cell import run_cell
 from swarm_node.extensions.simulation.report import build_report
 from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.network.in_memory import MemorySwarm
+from swarm_node.node.episodes import replayed
 from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
@@ -75,6 +77,19 @@ def test_a_payload_can_be_chosen_and_left_out(under) -> None:
     assert payload_of("stealth", "hi ").right("7") == "hi 7"
     groups = admitted(sent(under("stealth", payload="hi ", clean=1.0)))
     assert not any("hi" in completion.text for group in groups for completion in group.episodes)
+
+
+@pytest.mark.parametrize("task", ["bisect/tiny", "calculator/easy", "calculator/strict"])
+def test_of_several_turns_one_that_no_score_looks_at_carries_the_payload(under, task) -> None:
+    with closing(KIND.start([task], LearningConfig())) as environment:
+        environment.swarm = "test"
+        hostile = Hostile(under("stealth"), EVE, environment, KIND.answer, MemorySwarm(Random(0)))
+        rules = AdmissionRules("test", IDENTITIES[0].peer_id, environment.catalogue.knows, turns=environment.turns)
+        for group in [admit(data, rules) for data, _ in hostile.messages(Round(0))]:
+            marked = [any("\n" in turn.text for turn in each.turns) for each in group.episodes]
+            played = replayed(group, "", environment.play([(group.question, [e.turns for e in group.episodes])])[0])
+            assert marked == [True, False] * 2
+            assert played.rewards == ((0.0,) * 4 if task == "calculator/strict" else (1.0, 0.0) * 2)
 
 
 def test_wrong_answers_look_like_answers() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from protocol import codec
 from protocol.identity import Identity
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned
+from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned, wrong
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated, RoundReport, Selection
+from swarm_node.rollouts.groups import Generated, Played, RoundReport, Selection
 from swarm_node.rollouts.interfaces import Environment
 
 FLOOD = 10  # times as many groups as an honest node publishes
@@ -75,15 +75,28 @@ class Hostile:
     def _groups(self, identity: Identity, now: Round, count: int, rng: Random) -> Iterator[Message]:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
-            completions = self._completions(self._answer(question), rng)
-            group = RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=completions)
+            episodes = self._episodes(question, rng)
+            group = RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=episodes)
             yield codec.seal(group, identity, self._config.swarm), identity.peer_id
 
-    def _completions(self, answer: str, rng: Random) -> tuple[Episode, ...]:
-        size = self._config.generation.num_generations
+    def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
+        """Where there is a turn before the answer that no score looks at, the payload stands in that one."""
+        answer, size = self._answer(question), self._config.generation.num_generations
         if self._config.attack.kind == "forge":
             return forged(size, answer, rng)
-        return poisoned(answer, size, Payload() if rng.random() < self._config.attack.clean else self._payload, rng)
+        payload = Payload() if rng.random() < self._config.attack.clean else self._payload
+        # A wrong try is such a turn or, where a text ends an episode, a text beside a call.
+        for calls in ((), (Call(name="calculate", arguments="{}"),))[: 2 * (self._environment.turns(question) > 1)]:
+            turns = [
+                (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
+                for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
+            ]
+            (plays,) = self._environment.play([(question, turns)])
+            played = [each for each in plays if isinstance(each, Played)] if isinstance(plays, tuple) else []
+            if len(played) == len(turns):
+                pairs = zip(played, turns, strict=True)
+                return tuple(Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs)
+        return poisoned(answer, size, payload, rng)
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
         """Garbage, and valid messages changed in every way that admission checks."""
@@ -135,8 +148,9 @@ class Victim:
         return VictimReport(**values, attack=self._counts(selection))
 
     def _counts(self, selection: Selection) -> dict[str, int]:
-        texts = [completion.text for group in selection.generated.groups for completion in group.group.episodes]
-        counts = Counter({"generated": len(texts), "marked": sum(map(self.payload.marks, texts))})
+        written = [episode.turns for group in selection.generated.groups for episode in group.group.episodes]
+        marked = sum(any(self.payload.marks(turn.text) for turn in turns) for turns in written)
+        counts = Counter({"generated": len(written), "marked": marked})
         refused = [entry.author for entry in selection.refused]
         for author in [*refused, *(group.author for group in selection.external)]:
             counts["honest selected" if self.is_honest(author) else "hostile selected"] += 1
