@@ -78,11 +78,14 @@ def tokenizer(size: str = "") -> Any:
     )
 
 
-def model(size: str) -> Any:
-    """An untrained Qwen2 of this size, or a model of this name, with the same weights at each call."""
-    if size in REAL:
+def model(size: str, layers: int = 0) -> Any:
+    """An untrained Qwen2 of this size, or a model of this name, with the same weights at each call. `layers`: only so
+    many blocks of it."""
+    if config := shapes().get(REAL.get(size, size)):
         torch.manual_seed(0)
-        config = shapes()[REAL[size]]
+        config.num_hidden_layers = layers or config.num_hidden_layers
+        if layers and getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
         return _endless(AutoModelForCausalLM.from_config(config, dtype=torch.float32), config.vocab_size)
     hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
     torch.manual_seed(0)
@@ -118,16 +121,18 @@ def prompts(lengths: Sequence[int]) -> list[str]:
     return [(f"{shared}({number}) " + text)[:length] for number, length in enumerate(lengths)]
 
 
-Rewards = Callable[[Sequence[str]], list[float]]  # of the texts of a group
+def rewards(texts: Sequence[str]) -> list[float]:
+    """They differ within a group, so that nothing is skipped, whatever its texts are."""
+    return [number % 7 / 7 for number in range(len(texts))]
 
 
-def scored(text: str, made: Any, rewards: Rewards) -> ScoredGroup:
+def scored(text: str, made: Any) -> ScoredGroup:
     assert isinstance(made, GeneratedGroup)
     group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=made.completions)
     return ScoredGroup(group, text, tuple(rewards([each.text for each in made.completions])), made.tokens)
 
 
-def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, rewards: Rewards, **more: Any) -> Any:
+def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, **more: Any) -> Any:
     """TRL's GRPOTrainer for this model, tokenizer and work, which keeps, logs and shows nothing. `more`: of its
     configuration."""
     from datasets import Dataset
@@ -269,9 +274,9 @@ def workload(arguments: argparse.Namespace) -> Workload:
     return Workload(sizes, lengths, arguments.new or base.new_tokens, arguments.repetitions or base.repetitions)
 
 
-def limits() -> dict[str, float]:
-    """What one thread can do here: FLOP/s of a plain product in float32, and bytes/s of a plain copy, both ways."""
-    x, large = torch.randn(1024, 1024), torch.empty(2**26)
+def limits(dtype: torch.dtype = torch.float32) -> dict[str, float]:
+    """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s of a plain copy, both ways."""
+    x, large = torch.randn(1024, 1024, dtype=dtype), torch.empty(2**26)
     product, copied = (Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone))
     return {"flops": 2 * 1024**3 / product.median, "bytes": 2 * 4 * 2**26 / copied.median}
 

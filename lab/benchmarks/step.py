@@ -7,16 +7,18 @@ take turns in one process. TRL is set up as fast as it goes: one batch, no gradi
 
 import contextlib
 import io
+import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch.profiler import ProfilerActivity, profile
+from matplotlib.figure import Figure
+from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import PrinterCallback, TrainerCallback
 
 from lab.benchmarks import command, common
@@ -42,11 +44,6 @@ HEADLINE = "default float32"
 REFERENCE = "TRL float32"
 
 
-def rewards(texts: Sequence[str]) -> list[float]:
-    """They differ from text to text, so that every group has a signal and nothing is skipped."""
-    return [sum(map(ord, text)) % 997 / 997 for text in texts]
-
-
 def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
     """A step of this node's generator and trainer on a model of its own."""
     policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
@@ -56,8 +53,10 @@ def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.d
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:
-        generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        report = trainer.update([common.scored(*each, rewards) for each in zip(texts, generated, strict=True)])
+        with record_function("generation"):
+            generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        with record_function("update"):
+            report = trainer.update([common.scored(*each) for each in zip(texts, generated, strict=True)])
         assert (report.optimizer_steps, report.trained_tokens) == (1, load.tokens), report
 
     return step
@@ -86,15 +85,15 @@ class Turns(TrainerCallback):
 
 
 def measure_with_trl(
-    size: str, load: common.Workload, name: str, others: Mapping[str, Work]
+    size: str, load: common.Workload, name: str, others: Mapping[str, Work], how: Mapping[str, Any] = AS_OURS
 ) -> dict[str, common.Spread]:
-    """TRL's step in the precision of `name`, in turn with `others`."""
+    """TRL's step in the precision of `name`, configured so, in turn with `others`."""
     turns, low = Turns(others, name, size, load.repetitions), name.endswith("bfloat16")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()):
             ours = common.model(size), common.tokenizer(size)
-            trainer = common.trl_trainer(*ours, load, folder, turns, rewards, **AS_OURS, bf16=low)
+            trainer = common.trl_trainer(*ours, load, folder, turns, **how, bf16=low)
         trainer.remove_callback(PrinterCallback)
         turns.started = time.process_time()
         trainer.train()
@@ -113,7 +112,8 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def traced(load: common.Workload, file: Path) -> dict[str, Any]:
-    """One step, its second, as a trace that ui.perfetto.dev opens, and a table of its operators."""
+    """One step, its second, as a trace that ui.perfetto.dev opens, a table of its operators, and beside the trace a
+    picture of when the first ones ran."""
     step = our_step(load.sizes[-1], load, "auto", None)
     step()
     with profile(activities=[ProfilerActivity.CPU]) as found:
@@ -123,6 +123,15 @@ def traced(load: common.Workload, file: Path) -> dict[str, Any]:
     total = sum(row.self_cpu_time_total for row in rows)
     share = {row.key: row.self_cpu_time_total / total for row in rows[:20]}
     command.show(["operator", "share"], [[name, f"{part:.1%}"] for name, part in share.items()])
+    figure, events = Figure((9, 4.5), layout="constrained"), json.loads(file.read_text())["traceEvents"]
+    axes, shown = figure.add_subplot(), ["generation", "update", *[name for name in share if "::" in name][:10]]
+    start = min(each["ts"] for each in events if each.get("name") in shown)
+    for number, name in enumerate(shown):
+        spans = [((each["ts"] - start) / 1e6, each["dur"] / 1e6) for each in events if each.get("name") == name]
+        axes.broken_barh(spans, (number - 0.4, 0.8), color="C0" if "::" in name else "C1")
+    labels = [f"{name}  {share[name]:.0%}" if "::" in name else name for name in shown]
+    axes.set(xlabel="seconds", yticks=range(len(shown)), yticklabels=labels, ylim=(len(shown), -1))
+    figure.savefig(file.with_suffix(".png"), dpi=120)
     return {"trace": str(file), "share": share}
 
 

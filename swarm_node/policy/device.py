@@ -115,8 +115,7 @@ def pin(memory: Tensor) -> bool:
     """Lock shared memory into place, so that a GPU reads and writes it by itself. Whether that worked: copies are right
     without, and slower."""
     size = memory.numel() * memory.element_size()
-    done: int = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)  # type: ignore[no-untyped-call]
-    return int(done) == 0
+    return int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)) == 0  # type: ignore[no-untyped-call]
 
 
 def finish(device: torch.device) -> None:

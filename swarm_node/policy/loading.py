@@ -98,7 +98,8 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
-    base = _share_base(model, Path(source)) if frozen and Path(source).parent == named.cache() else None
+    place = named.cache() / Path(source).name  # a small model of the user's own is not worth a file there
+    base = _share_base(model, place) if frozen and (place == Path(source) or model.num_parameters() > 2**27) else None
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
@@ -192,9 +193,9 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
 
 
 def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
-    """Takes the weights that nobody trains, in float32, from a file beside the folder of a known model, which has them
-    in bfloat16: all nodes of a machine map it, and hold one copy. One process writes it first, where it is missing or
-    has other weights, bit for bit. The mapped memory; where that fails the model keeps its own, and a line says so."""
+    """Takes the weights that nobody trains, in float32, from a file in this user's cache: all nodes of a machine map
+    it, hold one copy, and none while generation has its own. One process writes it first, where it is missing or has
+    other weights, bit for bit. The mapped memory; where that fails the model keeps its own, and a line says so."""
     weights, file, memory = list(model.parameters()), place.with_name(f"{place.name}.float32"), None
     try:
         if (memory := _taken(weights, file)) is None:

