@@ -44,6 +44,11 @@ def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[by
     return chain
 
 
+def progress() -> dict[str, Any]:
+    """What a stand-in for the trainer says of itself."""
+    return {"published": 0, "seconds_since": 0.0}
+
+
 def cpu_seconds() -> float:
     """Of the network processes and their daemons; this process, which stands for the trainers, is left out."""
     total = 0.0

@@ -59,7 +59,6 @@ MINUTE = 60.0
 PARTS = ("network process", "p2pd")
 SPARE_BOOTSTRAP = 2  # that are never lost
 OPERATORS, NEWCOMERS = 4, 12  # where all bootstrap nodes are lost at once
-PROGRESS = {"published": 0, "seconds_since": 0.0}  # what a stand-in for the trainer says of itself
 STARTING = threading.Lock()  # one after another, so that each is known from the others
 History = dict[int, list[tuple[float, float]]]  # of a process: seconds and MB
 
@@ -96,7 +95,7 @@ class Node:
         with STARTING:
             before = children()
             mine = self._identity, self.home, self._config, rules
-            self._network = RemoteNetwork(*mine, network.WANTED, lambda: dict(PROGRESS), today=time.time)
+            self._network = RemoteNetwork(*mine, network.WANTED, network.progress, today=time.time)
             self._network.start()
             until(lambda: children() - before, network.START_SECONDS, "a network process")
             self._processes, self.since = children() - before, now
