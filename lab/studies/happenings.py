@@ -2,7 +2,9 @@
 is asked at every moment whether it is time: `look`, with the seconds of the run."""
 
 import math
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,14 +17,14 @@ import psutil
 
 from lab.benchmarks import network
 from lab.studies import guests
-from protocol.card import Signed, network_of, read, swarm_of
+from protocol.card import Signed, read, swarm_of
 from swarm_node.commands import status
 from swarm_node.commands.home import load_identity
 from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
 
 HALVES = (16, 144)  # second number of the addresses of the two sides of the partition
 SIDES = ("45.0.0.0/9", "45.128.0.0/9")
-PORT = 31330
+PORT, INSIDE = 31330, "STUDIES_INSIDE"
 LOOK_SECONDS = 1.0  # between two looks at who has which card
 
 
@@ -39,6 +41,16 @@ class Member(Protocol):
 def address(number: int) -> str:
     """In a /24 of its own, and on a side of the partition by turns."""
     return f"45.{HALVES[number % 2] + number // 2 // 250}.{number // 2 % 250 + 1}.1"
+
+
+def in_namespace(module: str) -> None:
+    """Become this command in a network namespace, where all of 45.0.0.0/8 is here. There is no process between a Ctrl-C
+    and the one that has to end all others."""
+    if INSIDE in os.environ:
+        subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
+        return
+    unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    os.execvpe("unshare", [*unshare, sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, INSIDE: "1"})
 
 
 class Partition:
@@ -61,24 +73,30 @@ class Partition:
 class Bootstrap:
     """Bootstrap nodes of a swarm with cards, of which one after another is killed."""
 
-    def __init__(self, stack: ExitStack, work: Path, count: int, deaths: Sequence[float], cards: int) -> None:
-        """`deaths`: when each dies; those that are left over live. `cards`: how many there will be."""
-        self._running: list[subprocess.Popen[bytes]] = []
+    def __init__(
+        self,
+        stack: ExitStack,
+        work: Path,
+        places: Sequence[tuple[str, Sequence[str]]],
+        deaths: Sequence[float] = (),
+        cards: int = 1,
+    ) -> None:
+        """`places`: address of each, and what a command there begins with. `deaths`: when each dies; those that are
+        left over live. `cards`: how many there will be."""
         self._deaths, self.lost = deaths, 0
-        homes = [work / f"bootstrap{number}" for number in range(count)]
+        homes = [work / f"bootstrap{number}" for number in range(len(places))]
         for home in homes:
             home.mkdir()
-        where = [f"/ip4/{address(400 + number)}/tcp/{PORT}" for number in range(count)]
-        self.addresses = [f"{at}/p2p/{load_identity(home).peer_id}" for at, home in zip(where, homes, strict=True)]
+        named = [(host, load_identity(home).peer_id) for (host, _), home in zip(places, homes, strict=True)]
+        self.addresses = [f"/ip4/{host}/tcp/{PORT}/p2p/{peer}" for host, peer in named]
         self.chain = network.cards(cards, int(time.time()), self.addresses)
         first = read(self.chain[0])
         assert isinstance(first, Signed), first
-        self.network, self.swarm = network_of(first.card), swarm_of(first.card)
-        for number, home in enumerate(homes):
+        self.swarm, self._running = swarm_of(first.card), list[subprocess.Popen[bytes]]()
+        for home, (host, inside) in zip(homes, places, strict=True):
             keep_cards(home / CARDS_FILE, self.chain[:1], time.time())
-            there = ("--home", home, "--host", address(400 + number), "--port", PORT)
-            line = ["-m", "swarm_node.commands.cli", "bootstrap", *there]
-            self._running.append(stack.enter_context(guests.running(line, home)))
+            line = ["swarm_node.commands.cli", "bootstrap", "--home", home, "--host", host, "--port", PORT]
+            self._running.append(stack.enter_context(guests.running(["-m", *line], home, inside=inside)))
         for home in homes:
             guests.address(home)
 

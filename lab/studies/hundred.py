@@ -18,11 +18,6 @@ each minute in which it was there from the minute before on, whether a fresh gro
 """
 
 import argparse
-import os
-import resource
-import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,9 +25,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from statistics import fmean, linear_regression
+from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
@@ -40,7 +35,8 @@ from lab.benchmarks import command, network
 from lab.benchmarks.waiting import until
 from lab.studies.attackers import Attackers, Victim, kinds_of
 from lab.studies.churn import Change, recorded
-from lab.studies.happenings import Bootstrap, Cards, Newcomers, Partition, address, firewall
+from lab.studies.happenings import Bootstrap, Cards, Newcomers, Partition, address, firewall, in_namespace
+from protocol import codec
 from protocol.messages import Round
 from swarm_node.commands.home import load_identity
 from swarm_node.extensions.card.joining import follow_card
@@ -51,16 +47,13 @@ from swarm_node.network.process.messages import Rules
 from swarm_node.settings import NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
-INSIDE = "STUDIES_HUNDRED_INSIDE"
 VICTIM = "45.200.0.1"
-NEEDED = ("unshare", "ip", "iptables")
 FRESH_ROUNDS = 3
 MINUTE = 60.0
 PARTS = ("network process", "p2pd")
 SPARE_BOOTSTRAP = 2  # that are never lost
 OPERATORS, NEWCOMERS = 4, 12  # where all bootstrap nodes are lost at once
 STARTING = threading.Lock()  # one after another, so that each is known from the others
-History = dict[int, list[tuple[float, float]]]  # of a process: seconds and MB
 
 
 class Node:
@@ -76,6 +69,11 @@ class Node:
             keep_cards(self.home / CARDS_FILE, chain, time.time())
         self._network: RemoteNetwork | None = None
         self._processes: frozenset[int] = frozenset()
+        self.want, self.last, self.got = (
+            network.WANTED,
+            set[str](),
+            set[str](),
+        )  # groups: asked for, published, collected
         self.since = self.due = 0.0  # seconds of the run; when its next round is
         self.fresh: Counter[int] = Counter()  # groups by minute of the run
         self.minutes: set[int] = set()  # in which it was there, and in the one before
@@ -95,7 +93,7 @@ class Node:
         with STARTING:
             before = children()
             mine = self._identity, self.home, self._config, rules
-            self._network = RemoteNetwork(*mine, network.WANTED, network.progress, today=time.time)
+            self._network = RemoteNetwork(*mine, self.want, network.progress, today=time.time)
             self._network.start()
             until(lambda: children() - before, network.START_SECONDS, "a network process")
             self._processes, self.since = children() - before, now
@@ -134,7 +132,9 @@ class Node:
         number = self._round = max(number, self._round + 1)
         for each in self._network.collect(Round(number)):
             self.fresh[minute] += number - each.group.round <= FRESH_ROUNDS
+            self.got.add(codec.to_text(each.id))
         own = [network.group(self._swarm, self._identity, number, index) for index in range(network.GROUPS)]
+        self.last = {codec.to_text(codec.content_hash(codec.encode(each))) for each in own}
         self._network.publish(own, Round(number))
 
 
@@ -148,17 +148,9 @@ def children() -> frozenset[int]:
     return frozenset(found)
 
 
-def cpu_seconds() -> float:
-    """Of all that this process started, as far as it can be known: daemons of nodes that were killed are missing."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return network.cpu_seconds() + ended.ru_utime + ended.ru_stime
-
-
 def main() -> None:
     options = parsed()
-    if INSIDE not in os.environ:
-        in_namespace()
-    subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
+    in_namespace("lab.studies.hundred")
     result = run(options)
     show(result)
     command.finish(options, result)
@@ -184,17 +176,7 @@ def parsed() -> argparse.Namespace:
         options.hostile = max(1, options.nodes // 10)
     if options.nodes < 4 or options.minutes < 2:
         parser.error("at least 4 --nodes and 2 --minutes")
-    if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        parser.error(f"install {', '.join(missing)}: the partition needs it")
     return options
-
-
-def in_namespace() -> NoReturn:
-    """Become this command in a network namespace: the partition is made of rules for packets. There is no process
-    between a Ctrl-C and the one that has to end all others."""
-    unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    again = [*unshare, sys.executable, "-m", "lab.studies.hundred", *sys.argv[1:]]
-    os.execvpe(again[0], again, {**os.environ, INSIDE: "1"})
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -203,7 +185,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     changes = recorded(options.trace, options.nodes - hostile, seconds) if options.trace else []
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-hundred-")))
-        bootstrap = operators(stack, work, options)
+        every = [60 * options.lost_every * (1 + number) for number in range(int(options.minutes / options.lost_every))]
+        deaths = [60 * options.lost_at] * OPERATORS if options.lost_at else every
+        count = len(deaths) + (0 if options.lost_at else SPARE_BOOTSTRAP)
+        places = [(address(400 + number), ()) for number in range(count)]
+        bootstrap = Bootstrap(stack, work, places, deaths, 1 + len(options.cards))
         config = NetworkConfig(mdns=False, peers=tuple(bootstrap.addresses))
         if options.quick:
             config = config.model_copy(update={"exchange_seconds": 2.0})
@@ -237,11 +223,11 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         cards = Cards(bootstrap.chain, [60 * minute for minute in options.cards], first)
         times = [lost + (seconds - lost) * (number + 0.5) / (NEWCOMERS + 1) for number in range(NEWCOMERS)]
         newcomers = Newcomers(times if lost else (), first, join)
-        began, used = time.monotonic(), cpu_seconds()
-        happening = (partition, bootstrap, cards, newcomers)
-        samples, histories = lived(nodes, changes, happening, victim, options, began)
-        spent = (cpu_seconds() - used) / (time.monotonic() - began)
-        attackers_spent = attackers.cpu() / (time.monotonic() - began)
+        began, used = time.monotonic(), attackers.cpu_of_others()
+        happening = (partition, bootstrap, cards, newcomers, victim)
+        samples = lived(nodes, changes, happening, options, began)
+        spent = (attackers.cpu_of_others() - used) / (time.monotonic() - began)
+        hostile_spent = attackers.cpu() / (time.monotonic() - began)
         partition.look(float("inf"))
         came, views = newcomers.result(), [control.ask(node.home) or {} for node in nodes if node.there]
     return {
@@ -249,8 +235,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "restarts": sum(view["network"]["processes"] - 1 for view in views),
         "cards": cards.result(),
         "newcomers": came,
-        "memory": memory(samples, histories),
-        "cores": {"all": spent, "hostile": attackers_spent},
+        "cores": {"honest": spent, "hostile": hostile_spent},
         "hostile": attackers.counts(),
         "victim_bytes": victim.bytes,
         "changes": len(changes),
@@ -261,32 +246,18 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def operators(stack: ExitStack, work: Path, options: argparse.Namespace) -> Bootstrap:
-    """Their bootstrap nodes, and when each is lost."""
-    if options.lost_at:
-        deaths = [60 * options.lost_at] * OPERATORS
-    else:
-        deaths = [60 * options.lost_every * (1 + number) for number in range(int(options.minutes / options.lost_every))]
-    count = len(deaths) + (0 if options.lost_at else SPARE_BOOTSTRAP)
-    return Bootstrap(stack, work, count, deaths, 1 + len(options.cards))
-
-
 def lived(
     nodes: Sequence[Node],
     changes: Sequence[Change],
-    happening: Sequence[Partition | Bootstrap | Cards | Newcomers],
-    victim: Victim,
+    happening: Sequence[Partition | Bootstrap | Cards | Newcomers | Victim],
     options: argparse.Namespace,
     began: float,
-) -> tuple[list[dict[str, float]], dict[str, History]]:
-    """All that happens, in its time; samples of memory, and the same of each process by itself."""
-    samples: list[dict[str, float]] = []
-    histories: dict[str, History] = {part: {} for part in PARTS}
-    left = list(changes)
+) -> list[dict[str, float]]:
+    """All that happens, in its time; samples of memory."""
+    samples, left = list[dict[str, float]](), list(changes)
     while (now := time.monotonic() - began) < 60 * options.minutes:
         for each in happening:
             each.look(now)
-        victim.look()
         while left and left[0].second <= now:
             change = left.pop(0)
             node = nodes[change.node]
@@ -299,10 +270,10 @@ def lived(
                 node.round(int(now // options.round_seconds), now, window(options))
                 node.due += options.round_seconds
         if now > 20.0 * len(samples):
-            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes, now, histories)})
+            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes)})
             print("  ".join(f"{name} {value:.0f}" for name, value in samples[-1].items()), flush=True)
         time.sleep(0.05)
-    return samples, histories
+    return samples
 
 
 def all_go(nodes: Sequence[Node]) -> None:
@@ -310,8 +281,8 @@ def all_go(nodes: Sequence[Node]) -> None:
         list(pool.map(lambda node: node.go(killed=False), nodes))
 
 
-def sizes(nodes: Sequence[Node], now: float, histories: dict[str, History]) -> dict[str, float]:
-    """MB of the processes of an honest node, mean. Added to the histories."""
+def sizes(nodes: Sequence[Node]) -> dict[str, float]:
+    """MB of the processes of an honest node, mean."""
     found: dict[str, list[float]] = {part: [] for part in PARTS}
     for node in nodes:
         for pid in node.pids if node.there else ():
@@ -319,23 +290,7 @@ def sizes(nodes: Sequence[Node], now: float, histories: dict[str, History]) -> d
                 process = psutil.Process(pid)
                 for part, each in [(PARTS[0], process), *((PARTS[1], child) for child in process.children())]:
                     found[part].append(each.memory_info().rss / 1e6)
-                    histories[part].setdefault(each.pid, []).append((now, found[part][-1]))
     return {part: fmean(values) if values else 0.0 for part, values in found.items()}
-
-
-def memory(samples: Sequence[dict[str, float]], histories: dict[str, History]) -> dict[str, Any]:
-    """MB at the end and the largest mean; and of the processes that lived through the second half of the run the mean
-    slope in it, MB an hour, None where there are none."""
-    begin, end = samples[len(samples) // 2]["seconds"], samples[-1]["seconds"]
-    found = {}
-    for part in PARTS:
-        lines = [[point for point in line if point[0] >= begin] for line in histories[part].values()]
-        whole = [line for line in lines if len(line) > 1 and line[0][0] == begin and line[-1][0] == end]
-        slopes = [3600 * linear_regression(*zip(*line, strict=True)).slope for line in whole]
-        largest = max(sample[part] for sample in samples)
-        slope = fmean(slopes) if slopes else None
-        found[part] = {"end": samples[-1][part], "largest": largest, "slope": slope, "processes": len(slopes)}
-    return found
 
 
 def window(options: argparse.Namespace) -> float:
@@ -360,23 +315,11 @@ def freshness(nodes: Sequence[Node], partition: Partition, window: float) -> dic
 
 
 def show(result: dict[str, Any]) -> None:
-    lines = []
-    for part, it in result["memory"].items():
-        slope = "none" if it["slope"] is None else f"{it['slope']:+.1f}"
-        lines.append([part, f"{it['end']:.1f}", f"{it['largest']:.1f}", slope, f"{it['processes']}"])
-    columns = ["end", "largest", "slope of the second half, MB an hour", "processes that lived through it"]
-    command.show(["MB of an honest node", *columns], lines)
-    print(
-        f"\n{result['node_minutes']} minutes of honest nodes, {result['without_fresh']} without a fresh group"
-        f" ({result['of_those_in_partition']} of them in the partition), by nodes {result['nodes_without']};"
-        f" {result['fresh_groups_a_minute']:.1f} fresh groups a minute"
-    )
-    print(f"{result['restarts']} restarts; newer cards {result['cards']}; newcomers {result['newcomers']}")
-    print(
-        f"trace: {result['trace']}, {result['changes']} comings and goings; {result['bootstrap_lost']} bootstrap nodes"
-        f" lost; cores {result['cores']['all']:.2f}, of the hostile {result['cores']['hostile']:.2f};"
-        f" bytes at the victim {result['victim_bytes']}; the hostile did {result['hostile']}"
-    )
+    samples = [result["samples"][round(place * (len(result["samples"]) - 1))] for place in (0, 0.25, 0.5, 0.75, 1)]
+    rows = [[part, *(f"{sample[part]:.1f}" for sample in samples)] for part in PARTS]
+    command.show(["MB of an honest node", *(f"after {sample['seconds'] / 60:.0f} min" for sample in samples)], rows)
+    for name in result.keys() - {"samples", "settings"}:
+        print(f"{name}: {result[name]}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,9 @@ packets. A join lasts from the start of a process until something has come from 
 """
 
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -20,17 +18,18 @@ from tempfile import TemporaryDirectory
 from lab.benchmarks import command, network
 from lab.benchmarks.internet.namespaces import Internet, Namespace
 from lab.benchmarks.waiting import until
+from lab.studies import guests
+from lab.studies.happenings import Bootstrap
 from swarm_node.commands import status
 from swarm_node.commands.home import load_identity
 from swarm_node.extensions.card.joining import follow_card
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process import control
-from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
+from swarm_node.network.process.keeper import keep_cards
 from swarm_node.network.process.messages import Rules
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
-PORT = 31330
 BLACKHOLE = ("INPUT", "-i", "eth0", "-j", "DROP")
 
 
@@ -45,36 +44,12 @@ def newcomer(home: Path, source: str) -> None:
 
 
 @contextmanager
-def running(where: Namespace, words: Sequence[object], home: Path, said: str) -> Iterator[float]:
-    """A command there, from when its node says that to who asks; and the seconds until then."""
-    began, log = time.monotonic(), home.with_suffix(".log").open("w")
-    line = [sys.executable, "-m", *map(str, words)]
-    process = where.popen(line, stdout=log, stderr=subprocess.STDOUT, cwd=command.ROOT)
-    try:
+def joined(where: Namespace, home: Path, source: str, said: str = "exchange bytes in") -> Iterator[float]:
+    """A newcomer there, from when it says that of itself, and the seconds until then."""
+    began, line = time.monotonic(), ["-m", "lab.studies.joining", "--newcomer", home, source]
+    with guests.running(line, home, inside=where.inside):
         until(lambda: said in str(control.ask(home)), network.START_SECONDS, f"{said} at {home.name}")
         yield time.monotonic() - began
-    finally:
-        process.terminate()
-        process.wait()
-        log.close()
-
-
-def founded(stack: ExitStack, internet: Internet, work: Path) -> list[Namespace]:
-    """Where the bootstrap nodes are, whose card is the file `card` there."""
-    doors, homes = (
-        [internet.public(f"d{number}") for number in range(4)],
-        [work / f"door{number}" for number in range(4)],
-    )
-    for home in homes:
-        home.mkdir()
-    named = [(door.address, load_identity(home).peer_id) for door, home in zip(doors, homes, strict=True)]
-    chain = network.cards(1, int(time.time()), [f"/ip4/{address}/tcp/{PORT}/p2p/{peer}" for address, peer in named])
-    keep_cards(work / "card", chain, time.time())
-    for door, home in zip(doors, homes, strict=True):
-        keep_cards(home / CARDS_FILE, chain, time.time())
-        line = ("swarm_node.commands.cli", "bootstrap", "--home", home, "--port", PORT)
-        stack.enter_context(running(door, line, home, "/ip4/"))
-    return doors
 
 
 def main() -> None:
@@ -87,13 +62,10 @@ def main() -> None:
         return
     with TemporaryDirectory(prefix="joining-") as folder, Internet() as internet, ExitStack() as stack:
         work, result = Path(folder), dict[str, float]()
-        doors, card = founded(stack, internet, work), str(work / "card")
+        doors, card = [internet.public(f"d{number}") for number in range(4)], str(work / "card")
+        founded = Bootstrap(stack, work, [(door.address, door.inside) for door in doors])
+        keep_cards(Path(card), founded.chain, time.time())
         places = [internet.public("n"), internet.behind_nat("b")]
-
-        def joined(
-            where: Namespace, home: Path, source: str, said: str = "exchange bytes in"
-        ) -> AbstractContextManager[float]:
-            return running(where, ("lab.studies.joining", "--newcomer", home, source), home, said)
 
         stack.enter_context(joined(internet.public("m"), work / "member", card))
         inviter = work / "inviter"
