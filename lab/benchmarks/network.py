@@ -1,6 +1,7 @@
 """Groups as a node publishes them, and the CPU time of its network: what hostile peers and swarms of networks share."""
 
 import os
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -27,18 +28,25 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, episodes=completions)
 
 
-def cards(count: int, issued: int = 0) -> list[bytes]:
-    """Of one network, by two signers, both of whom must sign."""
-    chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([number]) * 32) for number in (1, 2)]
-    ids, when = tuple(sorted(each.peer_id for each in signers)), {"issued": issued, "expires": issued + DAY}
+def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:
+    """Of one network, by two of three signers. Each card replaces one of them: card 4 has none of the first."""
+    chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([1 + number]) * 32) for number in range(count + 2)]
     task = Task(environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11)
-    said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384, **when}
-    said |= {"name": "benchmark", "network": "", "signers": ids, "bootstrap": (f"/ip4/8.8.4.4/tcp/1/p2p/{ids[0]}",)}
+    said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384}
+    said |= {"name": "benchmark", "network": "", "issued": issued, "expires": issued + DAY}
+    said["bootstrap"] = tuple(bootstrap) or (f"/ip4/8.8.4.4/tcp/1/p2p/{signers[0].peer_id}",)
     for number in range(1, count + 1):
-        card = Card(**said, format=1, number=number)
+        ids = tuple(sorted(each.peer_id for each in signers[number - 1 : number + 2]))
+        card = Card(**said, format=1, number=number, signers=ids)
         said["network"] = network_of(card)
-        chain.append(codec.encode(reduce(sign, signers, Signed(card=card, signatures={}))))
+        both = signers[number - 1 : number + 1]  # who stood in the card before, too
+        chain.append(codec.encode(reduce(sign, both, Signed(card=card, signatures={}))))
     return chain
+
+
+def progress() -> dict[str, Any]:
+    """What a stand-in for the trainer says of itself."""
+    return {"published": 0, "seconds_since": 0.0}
 
 
 def cpu_seconds() -> float:

@@ -158,7 +158,7 @@ class Victim:
             each.setblocking(False)
             self._sockets.append(each)
 
-    def look(self) -> None:
+    def look(self, _: float = 0.0) -> None:
         """Count what has come since the last time."""
         for each in self._sockets:
             with suppress(BlockingIOError):

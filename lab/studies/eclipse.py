@@ -2,12 +2,14 @@
 
     python -m lab.studies.eclipse --json
 
-State machines of a node on an event queue, with the swarm of `lab.studies.scale`. Of all addresses (each in a /24 of
-its own) a share is hostile, with four identities each. When the honest have come together, these make new announcements
-all the time, tell every honest node of two a second, and answer whoever asks with as many of each other's as it takes,
-all of them said to be brand-new. Shares are means over the honest nodes.
+State machines of a node on an event queue, with the swarm of `lab.studies.scale`, each in a /24 of its own. When the
+honest have come together, hostile identities, some in each /24, make new announcements all the time, tell every honest
+node of two a second, and answer whoever asks with as many of each other's as it takes, all of them said to be
+brand-new. Shown is which share of the views is honest, mean over the honest nodes. What is done is not done again.
 """
 
+from functools import partial
+from itertools import product
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -20,7 +22,6 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, Round
 from swarm_node.network.backend import Caller
 
-IDENTITIES = 4  # of each hostile address
 PUSHES = 2  # a second, to each honest node
 RENEW = 20.0  # seconds between two announcements of a hostile identity
 FEW = 8  # announcements of honest peers in a view: with fewer a node has hardly anything to choose from
@@ -29,12 +30,14 @@ FEW = 8  # announcements of honest peers in a view: with fewer a node has hardly
 class Party:
     """All hostile peers together."""
 
-    def __init__(self, world: World, addresses: int, rng: Random) -> None:
+    def __init__(self, world: World, identities: int, together: int, rng: Random) -> None:
+        """`together`: identities at one address, in a /24 of its own."""
         self._rng, self._seq = rng, 0
         self._all: list[tuple[Identity, str]] = []
-        for number in range(addresses):
-            address = f"/ip4/{150 + number // 65536}.{number // 256 % 256}.{number % 256}.7/tcp/31330"
-            self._all += [(Identity.from_seed_bytes(rng.randbytes(32)), address) for _ in range(IDENTITIES)]
+        for number in range(identities):
+            network = number // together
+            address = f"/ip4/{150 + network // 65536}.{network // 256 % 256}.{network % 256}.7/tcp/31330"
+            self._all.append((Identity.from_seed_bytes(rng.randbytes(32)), address))
         self.peers = frozenset(identity.peer_id for identity, _ in self._all)
         self.fresh: list[bytes] = []
         for identity, address in self._all:
@@ -65,13 +68,13 @@ class Party:
         return codec.seal(announcement, identity, SWARM)
 
 
-def run(nodes: int, share: float, minutes: int, seed: int) -> dict[str, Any]:
+def run(nodes: int, identities: int, together: int, minutes: int, seed: int) -> dict[str, Any]:
     """One swarm under attack; after every minute what its nodes see."""
     world = World(Random(f"eclipse/{seed}"), LATENCY, LOSS, keep_deliveries=False)
     swarm = Swarm(nodes, seed, world)
     swarm.join_over(nodes, 2 * ROUND)
     world.run(JOINING * ROUND)
-    party = Party(world, round(nodes * share / (1 - share)), Random(f"party/{seed}"))
+    party = Party(world, identities, together, Random(f"party/{seed}"))
 
     def renew() -> None:
         party.renew()
@@ -79,7 +82,7 @@ def run(nodes: int, share: float, minutes: int, seed: int) -> dict[str, Any]:
 
     def push() -> None:
         for exchange in swarm.exchanges(swarm.alive()):
-            for _ in range(PUSHES):
+            for _ in range(PUSHES if identities else 0):
                 caller, request = party.push()
                 exchange.answer(caller, wire.EXCHANGE, request, world.now)
         world.after(1.0, push)
@@ -90,7 +93,7 @@ def run(nodes: int, share: float, minutes: int, seed: int) -> dict[str, Any]:
     for _ in range(minutes):
         world.run(60.0)
         by_minute.append(seen(swarm, party.peers))
-    return {"nodes": nodes, "hostile_addresses": share, "by_minute": by_minute}
+    return {"nodes": nodes, "identities": identities, "together": together, "by_minute": by_minute}
 
 
 def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
@@ -104,20 +107,26 @@ def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
 
 def main() -> None:
     parser = command.parser("lab.studies.eclipse", __doc__)
-    parser.add_argument("--nodes", type=int, default=1000, help="honest ones")
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.01, 0.1, 0.5], help="of the addresses, hostile")
-    parser.add_argument("--minutes", type=int, default=10)
+    parser.add_argument("--nodes", type=int, default=200, help="honest ones")
+    parser.add_argument("--identities", type=int, nargs="+", default=[0, 50, 100, 200, 400, 700, 1000], help="hostile")
+    parser.add_argument("--together", type=int, nargs="+", default=[1, 4, 20], help="hostile ones of a /24")
+    parser.add_argument("--minutes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    command.add_runs(parser)
     options = parser.parse_args()
     results, lines = [], []
-    for share in options.shares:
-        results.append(run(options.nodes, share, options.minutes, options.seed))
+    for together, identities in product(options.together, options.identities):
+        about = (options.nodes, identities, together, options.minutes, options.seed)
+        file = options.runs / f"{'-'.join(map(str, about))}.json"
+        results.append(command.kept(file, partial(run, *about)))
         minutes = results[-1]["by_minute"]
         few = f"{minutes[-1]['nodes_with_few_honest']:.2f}"
-        lines.append([f"{share:g}", *(f"{minute['hostile_in_view']:.2f}" for minute in minutes), few])
-        print(lines[-1], flush=True)
+        line = [f"{together}", f"{identities}", *(f"{1 - minute['hostile_in_view']:.2f}" for minute in minutes), few]
+        lines.append(line)
+        print(line, flush=True)
     header = [f"minute {number + 1}" for number in range(options.minutes)]
-    command.show(["share of addresses", *header, f"nodes with fewer than {FEW} honest, at the end"], lines)
+    few = f"nodes with fewer than {FEW} honest, at the end"
+    command.show(["of a /24", "identities", *header, few], lines)
     command.finish(options, {"swarms": results})
 
 

@@ -23,12 +23,13 @@ READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 
 @contextmanager
 def running(
-    command: Sequence[object], home: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[object], home: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is told to leave at the end. What it prints is in a file beside its home."""
+    """A process that is told to leave at the end. What it prints is in a file beside its home. `inside`: what the
+    command begins with."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with log(home).open("wb") as output:
-        asked = [sys.executable, *map(str, command)]
+        asked = [*inside, sys.executable, *map(str, command)]
         known = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
         process = subprocess.Popen(asked, stdout=output, stderr=subprocess.STDOUT, env=known)
     try:

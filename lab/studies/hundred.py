@@ -2,72 +2,79 @@
 
     python -m lab.studies.hundred --json        # as root, for a network namespace; docs/results/hundred.md
     python -m lab.studies.hundred --quick       # eight processes for two minutes
+    python -m lab.studies.hundred --nodes 50 --minutes 70 --lost-at 10 --trace FILE
+    python -m lab.studies.hundred --nodes 50 --minutes 20 --hostile 0 --cards 4 10.5 14
 
-Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a /24 of its own
-(127.x.y.1); a stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come
-and go by a recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A
-tenth of the processes are hostile (`lab.studies.attackers`). A bootstrap node is killed every ten minutes, and in the
-middle of the run the two halves of the addresses cannot reach each other for a twelfth of it.
+Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a /24 of its own; a
+stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come and go by a
+recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A tenth of the
+processes are hostile (`lab.studies.attackers`). A bootstrap node is killed every ten minutes, and in the middle of the
+run the two halves of the addresses cannot reach each other for a twelfth of it. With --lost-at all bootstrap nodes are
+killed at once instead, nobody is cut off, and newcomers join by codes of members. --cards: minutes at which the first
+node is given a newer card, each with another signer than the one before.
 
 A group is fresh if its author published it in this round or one of the three before. Asked is, of each honest node and
 each minute in which it was there from the minute before on, whether a fresh group came. With --quick a minute is 20 s.
 """
 
 import argparse
-import os
-import resource
-import shutil
-import subprocess
-import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from statistics import fmean, linear_regression
+from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
 from lab.benchmarks import command, network
 from lab.benchmarks.waiting import until
-from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
 from lab.studies.churn import Change, recorded
-from protocol.identity import Identity
+from lab.studies.happenings import Bootstrap, Cards, Newcomers, Partition, address, firewall, in_namespace
+from protocol import codec
 from protocol.messages import Round
+from swarm_node.commands.home import load_identity
+from swarm_node.extensions.card.joining import follow_card
 from swarm_node.network.client import RemoteNetwork
+from swarm_node.network.process import control
+from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
 from swarm_node.network.process.messages import Rules
-from swarm_node.settings import NetworkConfig
+from swarm_node.settings import NetworkConfig, NodeConfig
+from swarm_node.settings.command_line import from_command_line
 
-SWARM = "benchmark"
-INSIDE = "STUDIES_HUNDRED_INSIDE"
-VICTIM = "127.200.0.1"
-HALVES = (16, 144)  # second number of the addresses of the two sides of the partition
-SIDES = ("127.0.0.0/9", "127.128.0.0/9")
-NEEDED = ("unshare", "ip", "iptables")
+VICTIM = "45.200.0.1"
 FRESH_ROUNDS = 3
 MINUTE = 60.0
 PARTS = ("network process", "p2pd")
 SPARE_BOOTSTRAP = 2  # that are never lost
-History = dict[int, list[tuple[float, float]]]  # of a process: seconds and MB
+OPERATORS, NEWCOMERS = 4, 12  # where all bootstrap nodes are lost at once
+STARTING = threading.Lock()  # one after another, so that each is known from the others
 
 
 class Node:
     """An honest node, there or not."""
 
-    def __init__(self, number: int, work: Path, config: NetworkConfig, window: float) -> None:
-        """`window`: seconds of what is called a minute."""
-        self.number, self._window = number, window
-        self._home = work / str(number)
-        self._home.mkdir()
-        self._identity = Identity.create()
+    def __init__(self, number: int, work: Path, swarm: str, config: NetworkConfig, chain: Sequence[bytes]) -> None:
+        """`chain`: of cards that are in its home; none where it is a newcomer."""
+        self.number, self.home, self._swarm = number, work / str(number), swarm
+        self.home.mkdir()
+        self._identity = load_identity(self.home)
         self._config = config.model_copy(update={"host": address(number)})
+        if chain:
+            keep_cards(self.home / CARDS_FILE, chain, time.time())
         self._network: RemoteNetwork | None = None
         self._processes: frozenset[int] = frozenset()
-        self.since = 0.0  # seconds of the run
+        self.want, self.last, self.got = (
+            network.WANTED,
+            set[str](),
+            set[str](),
+        )  # groups: asked for, published, collected
+        self.since = self.due = 0.0  # seconds of the run; when its next round is
         self.fresh: Counter[int] = Counter()  # groups by minute of the run
         self.minutes: set[int] = set()  # in which it was there, and in the one before
         self._round = -1
@@ -82,12 +89,25 @@ class Node:
         return self._processes
 
     def come(self, now: float) -> None:
-        rules = Rules(swarm=SWARM, environments={"benchmark": ("1", {"noise": ("plain",)})})
-        before = children()
-        self._network = RemoteNetwork(self._identity, self._home, self._config, rules, network.WANTED, dict)
-        self._network.start()
-        until(lambda: children() - before, network.START_SECONDS, "a network process")
-        self._processes, self.since = children() - before, now
+        rules = Rules(swarm=self._swarm, environments={"benchmark": ("1", {"noise": ("plain",)})})
+        with STARTING:
+            before = children()
+            mine = self._identity, self.home, self._config, rules
+            self._network = RemoteNetwork(*mine, self.want, network.progress, today=time.time)
+            self._network.start()
+            until(lambda: children() - before, network.START_SECONDS, "a network process")
+            self._processes, self.since = children() - before, now
+
+    def join(self, code: str) -> float:
+        """By a code, as `swarm-node join` does; seconds until something has come from somebody."""
+        began, host = time.monotonic(), ("--network.host", self._config.host, "--network.no-mdns")
+        asked = from_command_line(NodeConfig, ["--home", str(self.home), "--card", code, *host], "swarm-node join")
+        followed = follow_card(asked, lambda _: None, keep=True)
+        assert isinstance(followed, NodeConfig)
+        self._config = followed.network
+        self.come(0.0)
+        until(lambda: "exchange bytes in" in str(control.ask(self.home)), network.START_SECONDS, "an exchange")
+        return time.monotonic() - began
 
     def go(self, killed: bool) -> None:
         """With a goodbye, or as in a power cut."""
@@ -102,17 +122,19 @@ class Node:
         self._network.close()
         self._network = None
 
-    def round(self, number: int, now: float) -> None:
-        """Publish, and collect what has come."""
+    def round(self, number: int, now: float, window: float) -> None:
+        """Publish, and collect what has come. `window`: seconds of what is called a minute."""
         if self._network is None:
             return
-        minute = int(now // self._window)
-        if self.since <= (minute - 1) * self._window:
+        minute = int(now // window)
+        if self.since <= (minute - 1) * window:
             self.minutes.add(minute)
         number = self._round = max(number, self._round + 1)
         for each in self._network.collect(Round(number)):
             self.fresh[minute] += number - each.group.round <= FRESH_ROUNDS
-        own = [network.group(SWARM, self._identity, number, index) for index in range(network.GROUPS)]
+            self.got.add(codec.to_text(each.id))
+        own = [network.group(self._swarm, self._identity, number, index) for index in range(network.GROUPS)]
+        self.last = {codec.to_text(codec.content_hash(codec.encode(each))) for each in own}
         self._network.publish(own, Round(number))
 
 
@@ -126,22 +148,9 @@ def children() -> frozenset[int]:
     return frozenset(found)
 
 
-def address(number: int) -> str:
-    """In a /24 of its own, and on a side of the partition by turns."""
-    return f"127.{HALVES[number % 2] + number // 2 // 250}.{number // 2 % 250 + 1}.1"
-
-
-def cpu_seconds() -> float:
-    """Of all that this process started, as far as it can be known: daemons of nodes that were killed are missing."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return network.cpu_seconds() + ended.ru_utime + ended.ru_stime
-
-
 def main() -> None:
     options = parsed()
-    if INSIDE not in os.environ:
-        in_namespace()
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    in_namespace("lab.studies.hundred")
     result = run(options)
     show(result)
     command.finish(options, result)
@@ -149,10 +158,13 @@ def main() -> None:
 
 def parsed() -> argparse.Namespace:
     parser = command.parser("lab.studies.hundred", __doc__)
-    parser.add_argument("--nodes", type=int, default=100, help="of which a tenth, and at least one, is hostile")
+    parser.add_argument("--nodes", type=int, default=100, help="processes")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--round-seconds", type=float, default=20.0)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="a recorded trace: second,node,there")
+    parser.add_argument("--lost-at", type=float, default=0.0, help="minute at which all bootstrap nodes are lost")
+    parser.add_argument("--cards", type=float, nargs="*", default=[], help="minutes at which there is a newer card")
+    parser.add_argument("--hostile", type=int, help="of the nodes; a tenth, and at least one, if left out")
     parser.add_argument("--lost-every", type=float, default=10.0, help="minutes between two lost bootstrap nodes")
     parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile process")
     command.add_quick(parser)
@@ -160,121 +172,92 @@ def parsed() -> argparse.Namespace:
     if options.quick:
         options.nodes, options.minutes, options.round_seconds = 8, 2.0, 5.0
         options.lost_every = 0.75
+    if options.hostile is None:
+        options.hostile = max(1, options.nodes // 10)
     if options.nodes < 4 or options.minutes < 2:
         parser.error("at least 4 --nodes and 2 --minutes")
-    if missing := [name for name in NEEDED if shutil.which(name) is None]:
-        parser.error(f"install {', '.join(missing)}: the partition needs it")
     return options
-
-
-def in_namespace() -> NoReturn:
-    """Become this command in a network namespace: the partition is made of rules for packets. There is no process
-    between a Ctrl-C and the one that has to end all others."""
-    unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    again = [*unshare, sys.executable, "-m", "lab.studies.hundred", *sys.argv[1:]]
-    os.execvpe(again[0], again, {**os.environ, INSIDE: "1"})
-
-
-class Partition:
-    """Between the halves of the addresses, while it lasts."""
-
-    def __init__(self, begin: float, end: float) -> None:
-        self.begin, self.end = begin, end
-        self.there = False
-
-    def look(self, now: float) -> None:
-        """Begin or end it when it is time."""
-        if self.there == (self.begin <= now < self.end):
-            return
-        self.there = not self.there
-        for source, target in (SIDES, SIDES[::-1]):
-            rule = ["INPUT", "-s", source, "-d", target, "-j", "DROP"]
-            subprocess.run(["iptables", "-A" if self.there else "-D", *rule], check=True)
-
-
-class Bootstrap:
-    """Bootstrap nodes, of which one after another is killed."""
-
-    def __init__(self, stack: ExitStack, work: Path, count: int, every: float) -> None:
-        """`every`: seconds between two losses."""
-        self._running: list[subprocess.Popen[bytes]] = []
-        self.addresses: list[str] = []
-        self._every, self.lost = every, 0
-        for number in range(count + SPARE_BOOTSTRAP):
-            home = work / f"bootstrap{number}"
-            where = ("--home", home, "--host", address(400 + number), "--port", "0", "--swarm", SWARM)
-            line = ["-m", "swarm_node.commands.cli", "bootstrap", *where]
-            self._running.append(stack.enter_context(guests.running(line, home)))
-            self.addresses.append(guests.address(home))
-
-    def look(self, now: float) -> None:
-        if now >= self._every * (self.lost + 1) and self.lost < len(self._running) - SPARE_BOOTSTRAP:
-            family = psutil.Process(self._running[self.lost].pid)
-            for each in [*family.children(recursive=True), family]:
-                with suppress(psutil.Error):
-                    each.kill()
-            self.lost += 1
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """From the first bootstrap node to the end."""
-    seconds, hostile = 60 * options.minutes, max(1, options.nodes // 10)
-    honest = options.nodes - hostile
-    changes = recorded(options.trace, honest, seconds) if options.trace else []
+    seconds, hostile = 60 * options.minutes, options.hostile
+    changes = recorded(options.trace, options.nodes - hostile, seconds) if options.trace else []
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-hundred-")))
-        bootstrap = Bootstrap(stack, work, int(options.minutes / options.lost_every), 60 * options.lost_every)
+        every = [60 * options.lost_every * (1 + number) for number in range(int(options.minutes / options.lost_every))]
+        deaths = [60 * options.lost_at] * OPERATORS if options.lost_at else every
+        count = len(deaths) + (0 if options.lost_at else SPARE_BOOTSTRAP)
+        places = [(address(400 + number), ()) for number in range(count)]
+        bootstrap = Bootstrap(stack, work, places, deaths, 1 + len(options.cards))
         config = NetworkConfig(mdns=False, peers=tuple(bootstrap.addresses))
         if options.quick:
             config = config.model_copy(update={"exchange_seconds": 2.0})
-        nodes = [Node(number, work, config, window(options)) for number in range(honest)]
-        victim = Victim(VICTIM)
+        first = [
+            Node(number, work, bootstrap.swarm, config, bootstrap.chain[:1])
+            for number in range(options.nodes - hostile)
+        ]
+        nodes, victim = [*first], Victim(VICTIM)
         stack.callback(victim.close)
         stack.callback(all_go, nodes)
         for node in nodes:
             node.come(0.0)
+            node.due = options.round_seconds * node.number / len(nodes)
         attackers = stack.enter_context(Attackers(options.hostile_cpu))
         for number in range(hostile):
-            where = ("--host", address(honest + number), "--noise", "--victim", VICTIM)
+            where = ("--host", address(len(nodes) + number), "--noise", "--victim", VICTIM)
             log = work / f"hostile{number}.log"
-            attackers.add(kinds_of(number, hostile), bootstrap.addresses, SWARM, log, *where)
-        partition = Partition(seconds / 2, seconds * 7 / 12)
-        began, used = time.monotonic(), cpu_seconds()
-        samples, histories = lived(nodes, changes, bootstrap, partition, victim, options, began)
-        spent = (cpu_seconds() - used) / (time.monotonic() - began)
-        attackers_spent = attackers.cpu() / (time.monotonic() - began)
+            attackers.add(kinds_of(number, hostile), bootstrap.addresses, bootstrap.swarm, log, *where)
+
+        def join(number: int, code: str) -> tuple[Node, float]:
+            node = Node(options.nodes + number, work, bootstrap.swarm, config, ())
+            if number % 2:
+                firewall(address(node.number))
+            took = node.join(code)
+            node.since = node.due = time.monotonic() - began
+            nodes.append(node)
+            return node, took
+
+        lost = 60 * options.lost_at
+        partition = Partition(seconds / 2, seconds / 2 if lost else seconds * 7 / 12)
+        cards = Cards(bootstrap.chain, [60 * minute for minute in options.cards], first)
+        times = [lost + (seconds - lost) * (number + 0.5) / (NEWCOMERS + 1) for number in range(NEWCOMERS)]
+        newcomers = Newcomers(times if lost else (), first, join)
+        began, used = time.monotonic(), attackers.cpu_of_others()
+        happening = (partition, bootstrap, cards, newcomers, victim)
+        samples = lived(nodes, changes, happening, options, began)
+        spent = (attackers.cpu_of_others() - used) / (time.monotonic() - began)
+        hostile_spent = attackers.cpu() / (time.monotonic() - began)
         partition.look(float("inf"))
+        came, views = newcomers.result(), [control.ask(node.home) or {} for node in nodes if node.there]
     return {
         **freshness(nodes, partition, window(options)),
-        "memory": memory(samples, histories),
-        "cores": {"all": spent, "hostile": attackers_spent},
+        "restarts": sum(view["network"]["processes"] - 1 for view in views),
+        "cards": cards.result(),
+        "newcomers": came,
+        "cores": {"honest": spent, "hostile": hostile_spent},
         "hostile": attackers.counts(),
         "victim_bytes": victim.bytes,
         "changes": len(changes),
         "trace": str(options.trace or "none"),
         "bootstrap_lost": bootstrap.lost,
         "samples": samples,
-        "settings": {"nodes": options.nodes, "minutes": options.minutes, "round_seconds": options.round_seconds},
+        "settings": {name: str(value) for name, value in vars(options).items()},
     }
 
 
 def lived(
     nodes: Sequence[Node],
     changes: Sequence[Change],
-    bootstrap: Bootstrap,
-    partition: Partition,
-    victim: Victim,
+    happening: Sequence[Partition | Bootstrap | Cards | Newcomers | Victim],
     options: argparse.Namespace,
     began: float,
-) -> tuple[list[dict[str, float]], dict[str, History]]:
-    """All that happens, in its time; samples of memory, and the same of each process by itself."""
-    samples: list[dict[str, float]] = []
-    histories: dict[str, History] = {part: {} for part in PARTS}
-    due, left = [options.round_seconds * node.number / len(nodes) for node in nodes], list(changes)
+) -> list[dict[str, float]]:
+    """All that happens, in its time; samples of memory."""
+    samples, left = list[dict[str, float]](), list(changes)
     while (now := time.monotonic() - began) < 60 * options.minutes:
-        partition.look(now)
-        bootstrap.look(now)
-        victim.look()
+        for each in happening:
+            each.look(now)
         while left and left[0].second <= now:
             change = left.pop(0)
             node = nodes[change.node]
@@ -282,15 +265,15 @@ def lived(
                 node.come(now)
             elif not change.there:
                 node.go(killed=len(left) % 2 == 0)
-        for number, node in enumerate(nodes):
-            if due[number] <= now:
-                node.round(int(now // options.round_seconds), now)
-                due[number] += options.round_seconds
+        for node in list(nodes):
+            if node.due <= now:
+                node.round(int(now // options.round_seconds), now, window(options))
+                node.due += options.round_seconds
         if now > 20.0 * len(samples):
-            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes, now, histories)})
+            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes)})
             print("  ".join(f"{name} {value:.0f}" for name, value in samples[-1].items()), flush=True)
         time.sleep(0.05)
-    return samples, histories
+    return samples
 
 
 def all_go(nodes: Sequence[Node]) -> None:
@@ -298,8 +281,8 @@ def all_go(nodes: Sequence[Node]) -> None:
         list(pool.map(lambda node: node.go(killed=False), nodes))
 
 
-def sizes(nodes: Sequence[Node], now: float, histories: dict[str, History]) -> dict[str, float]:
-    """MB of the processes of an honest node, mean. Added to the histories."""
+def sizes(nodes: Sequence[Node]) -> dict[str, float]:
+    """MB of the processes of an honest node, mean."""
     found: dict[str, list[float]] = {part: [] for part in PARTS}
     for node in nodes:
         for pid in node.pids if node.there else ():
@@ -307,23 +290,7 @@ def sizes(nodes: Sequence[Node], now: float, histories: dict[str, History]) -> d
                 process = psutil.Process(pid)
                 for part, each in [(PARTS[0], process), *((PARTS[1], child) for child in process.children())]:
                     found[part].append(each.memory_info().rss / 1e6)
-                    histories[part].setdefault(each.pid, []).append((now, found[part][-1]))
     return {part: fmean(values) if values else 0.0 for part, values in found.items()}
-
-
-def memory(samples: Sequence[dict[str, float]], histories: dict[str, History]) -> dict[str, Any]:
-    """MB at the end and the largest mean; and of the processes that lived through the second half of the run the mean
-    slope in it, MB an hour, None where there are none."""
-    begin, end = samples[len(samples) // 2]["seconds"], samples[-1]["seconds"]
-    found = {}
-    for part in PARTS:
-        lines = [[point for point in line if point[0] >= begin] for line in histories[part].values()]
-        whole = [line for line in lines if len(line) > 1 and line[0][0] == begin and line[-1][0] == end]
-        slopes = [3600 * linear_regression(*zip(*line, strict=True)).slope for line in whole]
-        largest = max(sample[part] for sample in samples)
-        slope = fmean(slopes) if slopes else None
-        found[part] = {"end": samples[-1][part], "largest": largest, "slope": slope, "processes": len(slopes)}
-    return found
 
 
 def window(options: argparse.Namespace) -> float:
@@ -348,22 +315,11 @@ def freshness(nodes: Sequence[Node], partition: Partition, window: float) -> dic
 
 
 def show(result: dict[str, Any]) -> None:
-    lines = []
-    for part, it in result["memory"].items():
-        slope = "none" if it["slope"] is None else f"{it['slope']:+.1f}"
-        lines.append([part, f"{it['end']:.1f}", f"{it['largest']:.1f}", slope, f"{it['processes']}"])
-    columns = ["end", "largest", "slope of the second half, MB an hour", "processes that lived through it"]
-    command.show(["MB of an honest node", *columns], lines)
-    print(
-        f"\n{result['node_minutes']} minutes of honest nodes, {result['without_fresh']} without a fresh group"
-        f" ({result['of_those_in_partition']} of them in the partition), by nodes {result['nodes_without']};"
-        f" {result['fresh_groups_a_minute']:.1f} fresh groups a minute"
-    )
-    print(
-        f"trace: {result['trace']}, {result['changes']} comings and goings; {result['bootstrap_lost']} bootstrap nodes"
-        f" lost; cores {result['cores']['all']:.2f}, of the hostile {result['cores']['hostile']:.2f};"
-        f" bytes at the victim {result['victim_bytes']}; the hostile did {result['hostile']}"
-    )
+    samples = [result["samples"][round(place * (len(result["samples"]) - 1))] for place in (0, 0.25, 0.5, 0.75, 1)]
+    rows = [[part, *(f"{sample[part]:.1f}" for sample in samples)] for part in PARTS]
+    command.show(["MB of an honest node", *(f"after {sample['seconds'] / 60:.0f} min" for sample in samples)], rows)
+    for name in result.keys() - {"samples", "settings"}:
+        print(f"{name}: {result[name]}")
 
 
 if __name__ == "__main__":

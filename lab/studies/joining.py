@@ -1,54 +1,86 @@
-"""Joins by the cards of a peer, and how soon a new card is everywhere: network processes on loopback that do not train.
+"""Joins by the file of a card and by a code, in network namespaces: network processes that do not train.
 
-python -m lab.studies.joining --nodes 12 --joins 30 --json
+    python -m lab.studies.joining --json        # as root; docs/results/founding.md
+
+Four bootstrap nodes, a member, and a member behind a NAT. One newcomer after another, half of them behind NATs, joins
+by the file; by a code of the member behind the NAT; and by the file again, while three bootstrap nodes drop all
+packets. A join lasts from the start of a process until something has come from somebody. Then it is ended.
 """
 
+import signal
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
 
 from lab.benchmarks import command, network
+from lab.benchmarks.internet.namespaces import Internet, Namespace
 from lab.benchmarks.waiting import until
-from protocol.card import network_of, read, swarm_of
-from protocol.identity import Identity
+from lab.studies import guests
+from lab.studies.happenings import Bootstrap
+from swarm_node.commands import status
+from swarm_node.commands.home import load_identity
+from swarm_node.extensions.card.joining import follow_card
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process import control
-from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
+from swarm_node.network.process.keeper import keep_cards
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.trial import ask_for_cards
-from swarm_node.settings import NetworkConfig
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line
+
+BLACKHOLE = ("INPUT", "-i", "eth0", "-j", "DROP")
+
+
+def newcomer(home: Path, source: str) -> None:
+    """As `swarm-node run --card`, without a trainer, until it is ended."""
+    flags = ["--home", str(home), "--card", source, "--network.no-mdns"]
+    config = follow_card(from_command_line(NodeConfig, flags, "swarm-node run"), print, keep=True)
+    assert isinstance(config, NodeConfig)
+    rules = Rules(swarm=config.swarm, environments={})
+    RemoteNetwork(load_identity(home), home, config.network, rules, 0, network.progress, today=time.time).start()
+    signal.pause()
+
+
+@contextmanager
+def joined(where: Namespace, home: Path, source: str, said: str = "exchange bytes in") -> Iterator[float]:
+    """A newcomer there, from when it says that of itself, and the seconds until then."""
+    began, line = time.monotonic(), ["-m", "lab.studies.joining", "--newcomer", home, source]
+    with guests.running(line, home, inside=where.inside):
+        until(lambda: said in str(control.ask(home)), network.START_SECONDS, f"{said} at {home.name}")
+        yield time.monotonic() - began
 
 
 def main() -> None:
     parser = command.parser("lab.studies.joining", __doc__)
-    parser.add_argument("--nodes", type=int, default=12, help="that stay: 170 MB each")
-    parser.add_argument("--joins", type=int, default=30)
+    parser.add_argument("--joins", type=int, default=30, help="of each kind")
+    parser.add_argument("--newcomer", nargs=2, help="home and source of one of them; not for people")
     options = parser.parse_args()
-    chain, took, peers = network.cards(2, int(time.time())), list[float](), tuple[str, ...]()
-    card = read(chain[0]).card  # type: ignore[union-attr]
-    plain, rules = NetworkConfig(host="127.0.0.1", mdns=False), Rules(swarm=swarm_of(card), environments={})
-    with TemporaryDirectory() as work, ExitStack() as stack:
-        homes = [Path(work, str(number)) for number in range(options.nodes + options.joins)]
-        for home in homes:
-            home.mkdir()
-            began, config = time.monotonic(), plain.model_copy(update={"peers": peers})
-            cards = ask_for_cards(plain, peers, network_of(card), bool, lambda _: b"") if peers else chain[:1]
-            keep_cards(home / CARDS_FILE, cards, time.time())
-            node = RemoteNetwork(Identity.create(), home, config, rules, 0, dict, today=time.time)
-            node.start()
-            word = "exchange bytes in" if peers else "/ip4/"
-            until(lambda: word in str(control.ask(home)), network.START_SECONDS, word)  # noqa: B023
-            took.append(time.monotonic() - began)
-            peers = peers or node.addresses[:1]
-            stack.callback(node.close) if len(took) <= options.nodes else node.close()
-        began, stay = time.monotonic(), homes[: options.nodes]
-        keep_cards(stay[-1] / CARDS_FILE, chain, time.time())
-        until(lambda: all(len(load_cards(home / CARDS_FILE)[0]) == 2 for home in stay), network.START_SECONDS, "a card")
-        everywhere = time.monotonic() - began
-    cut = quantiles(took[options.nodes :], n=20)
-    result = {"join p50": cut[9], "join p95": cut[18], "new card everywhere": everywhere}
+    if options.newcomer:
+        newcomer(Path(options.newcomer[0]), options.newcomer[1])
+        return
+    with TemporaryDirectory(prefix="joining-") as folder, Internet() as internet, ExitStack() as stack:
+        work, result = Path(folder), dict[str, float]()
+        doors, card = [internet.public(f"d{number}") for number in range(4)], str(work / "card")
+        founded = Bootstrap(stack, work, [(door.address, door.inside) for door in doors])
+        keep_cards(Path(card), founded.chain, time.time())
+        places = [internet.public("n"), internet.behind_nat("b")]
+
+        stack.enter_context(joined(internet.public("m"), work / "member", card))
+        inviter = work / "inviter"
+        stack.enter_context(joined(internet.behind_nat("c"), inviter, card, "/p2p-circuit/"))
+        code = str(until(lambda: status.ask(inviter).get("invitation"), network.START_SECONDS, "a code"))
+        for kind, source in (("card", card), ("code of a member behind a NAT", code), ("card, 3 of 4 dark", card)):
+            for door in doors[1:] if "dark" in kind else ():
+                door.run("iptables", "-A", *BLACKHOLE)
+            took = list[float]()
+            for number in range(options.joins):
+                with joined(places[number % 2], work / f"{kind[:4]}{len(result)}-{number}", source) as seconds:
+                    took.append(seconds)
+            cut = quantiles(took, n=20)
+            result |= {f"{kind}: p50": cut[9], f"{kind}: p95": cut[18], f"{kind}: most": max(took)}
+            print(kind, *(f"{each:.2f}" for each in took), flush=True)
     command.show(["what", "seconds"], [[name, f"{value:.2f}"] for name, value in result.items()])
     command.finish(options, result)
 

@@ -36,6 +36,6 @@ def test_who_is_gone_makes_room() -> None:
 
 @pytest.mark.slow
 def test_a_tenth_of_the_addresses_does_not_take_the_view_over() -> None:
-    result = run(nodes=40, share=0.1, minutes=3, seed=0)
+    result = run(nodes=40, identities=16, together=4, minutes=3, seed=0)
     assert result["by_minute"][-1]["hostile_in_view"] < 0.5
     assert result["by_minute"][-1]["nodes_with_few_honest"] == 0

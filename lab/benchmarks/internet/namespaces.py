@@ -39,18 +39,19 @@ class Namespace:
     def __init__(self, name: str, address: str, port: str) -> None:
         self.name = name  # as `ip netns` knows it
         self.address = address  # IPv4 of this host
+        self.inside = ("ip", "netns", "exec", name)  # what a command there begins with
         self.port = port  # interface that connects it, or the NAT in front of it, to the bridge
 
     def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         """A process inside. The network is the only thing that differs from outside."""
-        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], text=True, **options)
+        return subprocess.Popen([*self.inside, *command], text=True, **options)
 
     def received(self) -> int:
         """Bytes that came in, headers and all."""
-        return int(_run("ip", "netns", "exec", self.name, "cat", "/sys/class/net/eth0/statistics/rx_bytes"))
+        return int(_run(*self.inside, "cat", "/sys/class/net/eth0/statistics/rx_bytes"))
 
     def run(self, *command: str) -> None:
-        _run("ip", "netns", "exec", self.name, *command)
+        _run(*self.inside, *command)
 
 
 class Internet:

@@ -1,0 +1,175 @@
+"""What happens to a swarm of `lab.studies.hundred`: a partition, bootstrap nodes that die, newer cards, newcomers. Each
+is asked at every moment whether it is time: `look`, with the seconds of the run."""
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import psutil
+
+from lab.benchmarks import network
+from lab.studies import guests
+from protocol.card import Signed, read, swarm_of
+from swarm_node.commands import status
+from swarm_node.commands.home import load_identity
+from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
+
+HALVES = (16, 144)  # second number of the addresses of the two sides of the partition
+SIDES = ("45.0.0.0/9", "45.128.0.0/9")
+PORT, INSIDE = 31330, "STUDIES_INSIDE"
+LOOK_SECONDS = 1.0  # between two looks at who has which card
+
+
+class Member(Protocol):
+    """As far as happenings know it."""
+
+    number: int
+    home: Path
+
+    @property
+    def there(self) -> bool: ...
+
+
+def address(number: int) -> str:
+    """In a /24 of its own, and on a side of the partition by turns."""
+    return f"45.{HALVES[number % 2] + number // 2 // 250}.{number // 2 % 250 + 1}.1"
+
+
+def in_namespace(module: str) -> None:
+    """Become this command in a network namespace, where all of 45.0.0.0/8 is here. There is no process between a Ctrl-C
+    and the one that has to end all others."""
+    if INSIDE in os.environ:
+        subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
+        return
+    unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    os.execvpe("unshare", [*unshare, sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, INSIDE: "1"})
+
+
+class Partition:
+    """Between the halves of the addresses, while it lasts."""
+
+    def __init__(self, begin: float, end: float) -> None:
+        self.begin, self.end = begin, end
+        self.there = False
+
+    def look(self, now: float) -> None:
+        """Begin or end it when it is time."""
+        if self.there == (self.begin <= now < self.end):
+            return
+        self.there = not self.there
+        for source, target in (SIDES, SIDES[::-1]):
+            rule = ["INPUT", "-s", source, "-d", target, "-j", "DROP"]
+            subprocess.run(["iptables", "-A" if self.there else "-D", *rule], check=True)
+
+
+class Bootstrap:
+    """Bootstrap nodes of a swarm with cards, of which one after another is killed."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        work: Path,
+        places: Sequence[tuple[str, Sequence[str]]],
+        deaths: Sequence[float] = (),
+        cards: int = 1,
+    ) -> None:
+        """`places`: address of each, and what a command there begins with. `deaths`: when each dies; those that are
+        left over live. `cards`: how many there will be."""
+        self._deaths, self.lost = deaths, 0
+        homes = [work / f"bootstrap{number}" for number in range(len(places))]
+        for home in homes:
+            home.mkdir()
+        named = [(host, load_identity(home).peer_id) for (host, _), home in zip(places, homes, strict=True)]
+        self.addresses = [f"/ip4/{host}/tcp/{PORT}/p2p/{peer}" for host, peer in named]
+        self.chain = network.cards(cards, int(time.time()), self.addresses)
+        first = read(self.chain[0])
+        assert isinstance(first, Signed), first
+        self.swarm, self._running = swarm_of(first.card), list[subprocess.Popen[bytes]]()
+        for home, (host, inside) in zip(homes, places, strict=True):
+            keep_cards(home / CARDS_FILE, self.chain[:1], time.time())
+            line = ["swarm_node.commands.cli", "bootstrap", "--home", home, "--host", host, "--port", PORT]
+            self._running.append(stack.enter_context(guests.running(["-m", *line], home, inside=inside)))
+        for home in homes:
+            guests.address(home)
+
+    def look(self, now: float) -> None:
+        while self.lost < len(self._deaths) and now >= self._deaths[self.lost]:
+            family = psutil.Process(self._running[self.lost].pid)
+            for each in [*family.children(recursive=True), family]:
+                with suppress(psutil.Error):
+                    each.kill()
+            self.lost += 1
+
+
+class Cards:
+    """Newer cards, each of which its signers give to the first node alone."""
+
+    def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Member]) -> None:
+        self._chain, self._times, self._nodes, self._looked = chain, times, nodes, 0.0
+        self._seen: list[dict[int, float]] = [{} for _ in times]  # of each card: when a node had it
+
+    def look(self, now: float) -> None:
+        if now < self._looked + LOOK_SECONDS:
+            return
+        self._looked = now
+        given = sum(time <= now for time in self._times)
+        if given and len(self._seen[given - 1]) == 0:
+            keep_cards(self._nodes[0].home / CARDS_FILE, self._chain[: given + 1], time.time())
+        for node in self._nodes:
+            number = (node.home / CARDS_FILE).read_bytes().count(b"\n")
+            for seen in self._seen[: number - 1]:
+                seen.setdefault(node.number, now)
+
+    def result(self) -> list[dict[str, Any]]:
+        """Of each card: by whom it was taken, and seconds until 95 % and all of the nodes had it; None: never."""
+        found = []
+        for given, seen in zip(self._times, self._seen, strict=True):
+            took, every = sorted(each - given for each in seen.values()), len(self._nodes)
+            most = {name: math.ceil(share * every) for name, share in (("95 %", 0.95), ("all", 1.0))}
+            late = {name: took[count - 1] if count <= len(took) else None for name, count in most.items()}
+            found.append({"given": given, "followed": len(took), **late})
+        return found
+
+
+class Newcomers:
+    """One after another, by codes that members make, two by each. Half are behind firewalls that let nothing in."""
+
+    def __init__(
+        self, times: Sequence[float], nodes: Sequence[Member], join: Callable[[int, str], tuple[Any, float]]
+    ) -> None:
+        """`join` takes how many came before and a code, and gives the new node and the seconds that it took."""
+        self._times, self._nodes, self._join, self._rng = times, nodes, join, Random(0)
+        self._pool, self._inviter = ThreadPoolExecutor(4), nodes[0]
+        self.coming: list[Future[tuple[Any, float]]] = []
+
+    def look(self, now: float) -> None:
+        number = len(self.coming)
+        if number >= len(self._times) or now < self._times[number]:
+            return
+        if number % 2 == 0 or not self._inviter.there:
+            self._inviter = self._rng.choice([node for node in self._nodes if node.there])
+        self.coming.append(self._pool.submit(self._enter, number, self._inviter.home))
+
+    def _enter(self, number: int, home: Path) -> tuple[Any, float]:
+        return self._join(number, status.ask(home)["invitation"])
+
+    def result(self) -> dict[str, Any]:
+        """Seconds of those that are in, from their start to the first exchange, and why others are not."""
+        self._pool.shutdown()
+        failed = [str(each.exception()) for each in self.coming if each.exception()]
+        seconds = sorted(each.result()[1] for each in self.coming if not each.exception())
+        return {"came": len(self.coming), "in": len(seconds), "seconds": seconds, "failed": failed}
+
+
+def firewall(host: str) -> None:
+    """Connections that this address did not begin are dropped."""
+    rule = ["INPUT", "-d", host, "-m", "conntrack", "--ctstate", "NEW", "-j", "DROP"]
+    subprocess.run(["iptables", "-A", *rule], check=True)
