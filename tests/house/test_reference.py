@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from protocol.identity import Identity
 from swarm_node.commands import cli
 from swarm_node.commands.doctor import verdict
 from swarm_node.commands.table import entries, group, load
 from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.knowledge import PeerView
-from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.runner import BootstrapNode
-from swarm_node.network.process.service import REACHABILITY, NetworkService
-from swarm_node.settings import NetworkConfig, with_sections
+from swarm_node.network.process.service import REACHABILITY
+from swarm_node.settings import with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
 from tests.pages import REFERENCE, rows, script
@@ -106,14 +104,6 @@ def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> 
     assert [field.name for field in fields(PeerView)] == list(rows("status.md", "peers"))
     assert [field.name for field in fields(BootstrapNode)] == list(rows("status.md", "bootstrap_nodes"))
     assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*REACHABILITY, "starting"}
-
-
-def test_a_bootstrap_node_has_the_network_of_the_page() -> None:
-    memory = Memory()
-    arguments = (Identity.create(), "public", NetworkConfig(), memory)
-    service = NetworkService(*arguments, deliver=lambda action: None, say=lambda text, warning: None)
-    of_others = {"enabled", "processes", "confined", "dropped", "resting", "leaving", "sampled_tasks"}
-    assert {"running", *service.view()} == rows("status.md", "network").keys() - of_others
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:

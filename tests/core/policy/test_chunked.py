@@ -61,10 +61,6 @@ def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> No
         assert (got - wanted).norm() <= 2e-2 * wanted.norm()
 
 
-def test_a_chunk_has_one_row_at_least() -> None:
-    assert chunks.chunk_rows(151_936) == 220 and chunks.chunk_rows(10**12) == 1
-
-
 def test_chunks_are_worth_it_for_a_head_whose_gradient_is_large_and_never_for_starters() -> None:
     sizes = [(16_384, 99, 256), (64, 49_152, 576), (1, 151_936, 896), (2048, 151_936, 896)]
     assert [chunks.is_large(*size) for size in sizes] == [False, False, True, True]

@@ -6,7 +6,6 @@ from PIL import Image
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation import cell_pool
-from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.main import simulate
 from swarm_node.extensions.simulation.plot_command import command
 from swarm_node.extensions.simulation.settings import FaultsConfig
@@ -193,13 +192,6 @@ def test_mistakes_are_found_before_anything_is_written(configure, run, changes):
     with pytest.raises(UserError):
         run(config)
     assert not config.out.exists()
-
-
-def test_a_dead_nodes_rounds_are_null_in_the_events(configure, run):
-    config = configure(arms=("8/0",), seeds=1, faults=FaultsConfig(die=("1@2",)))
-    events = list(read_jsonlines(run(config).parent / "events.jsonl"))
-    last = [event for event in events if event["event"] == CellRound.__name__][-1]
-    assert last["nodes"] == 2 and last["node_rewards"][1] is None
 
 
 def test_the_parent_process_imports_no_torch_and_no_matplotlib():

@@ -33,20 +33,6 @@ def test_what_a_kill_left_of_a_line_is_removed_by_the_next_run(tmp_path: Path, l
         assert path.read_bytes() == before + b"next\n"
 
 
-def test_a_line_that_the_disk_takes_a_part_of_is_taken_back(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    lines = Lines(path)
-    disk = lines._file = FillingDisk(lines._file, room=6)
-    lines.append(b"one\n")
-    for _ in range(3):
-        with pytest.raises(OSError, match="No space"):
-            lines.append(b"two\n")
-        assert path.read_bytes() == b"one\n"
-    disk.room = 99
-    lines.append(b"three\n")
-    assert path.read_bytes() == b"one\nthree\n"
-
-
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null"), Path.mkdir])
 def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "rounds.csv")
