@@ -100,7 +100,7 @@ class Facts(BaseModel):
         yield False, f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}"
         for reason, count in self.left_out.items():
             lines = ", ".join(map(str, self.lines[reason])) + (", ..." if count > len(self.lines[reason]) else "")
-            yield False, f"{count} rows left out, {reason}: line {lines}"
+            yield False, f"{count} left out, {reason}: line {lines}"
         if not self.held_out:
             yield True, "no question is held out, so none can show progress: raise --dataset.held-out, or add rows"
 

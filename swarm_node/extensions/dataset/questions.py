@@ -26,8 +26,8 @@ SHOWN_LINES = 5  # of the rows that are left out for a reason
 TRAIN, HELD_OUT = "train", "held_out"
 BRACES = re.compile(r"\{(\w+)\}")  # of a template
 SHARED_WORDS = 8  # a run of so many words that two questions share says that one was made of the other
-PROMPTS = ("prompt", "question", "problem", "messages")  # the first that a file has
-ANSWERS = ("answer", "solution")  # none of them beside messages: the last turn is the answer
+PROMPTS = ("prompt", "question", "problem", "messages", "Prompt", "Question", "Problem")  # the first that a file has
+ANSWERS = ("answer", "solution", "Answer", "Solution")  # none of them beside messages: the last turn is the answer
 MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}  # the form of an answer, and how it is called
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"

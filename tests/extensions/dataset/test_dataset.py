@@ -166,6 +166,7 @@ KNOWN = [
     (SUMS, "question -> answer, number after ####", "1000 + 1?", "One more.\n#### 1,001"),
     ([{"problem": f"{k}?", "solution": b} for k, b in enumerate(BOXES)], "problem -> solution, number in \\boxed{}",
      "7?", BOXES[7]),
+    ([{"Question": f"{k}?", "Answer": f"{k}."} for k in range(60)], "Question -> Answer, exact", "7?", "7."),
     ([{"messages": chat} for chat in CHATS], "messages -> its last turn, exact", "7", "8"),
 ]  # fmt: skip
 
@@ -184,7 +185,7 @@ def test_columns_and_forms_of_answers_are_recognised_and_said(
 def test_rows_without_the_mark_of_most_answers_are_named_by_line(tmp_path: Path) -> None:
     facts = read(write(tmp_path, [*SUMS[:30], {"question": "x", "answer": "no mark"}, {"question": "y"}]))
     assert facts.left_out == {"no answer": 1, "no answer after ####": 1}
-    assert "1 rows left out, no answer after ####: line 31" in dict(facts.notes()).values()
+    assert "1 left out, no answer after ####: line 31" in dict(facts.notes()).values()
     fractions = [{"problem": f"{k}?", "solution": f"\\boxed{{\\frac{{1}}{{{k}}}}}"} for k in range(2, 40)]
     pytest.importorskip("math_verify")
     assert read(write(tmp_path, fractions)).verifier == {"name": "math", "tolerance": 0.0, "form": "boxed"}
