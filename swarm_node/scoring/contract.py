@@ -89,7 +89,7 @@ class Step(NamedTuple):
 class Episode(Protocol):
     """A question of several turns, at its beginning. It is copied (`copy.deepcopy`) before it is played, and played
     again from there for each new turn and by each peer: it draws from the address alone, and asks no clock. If it has a
-    true `strict`, text beside calls ends it with a score of 0: nobody is paid for text that `score` does not see."""
+    true `strict`, text beside calls, or a call that `use` answers with an error, ends it with a score of 0."""
 
     @property
     def prompt(self) -> str:

@@ -156,7 +156,7 @@ def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
             raise ToolError(f"no tool {call.name}, but {', '.join(tools) or 'none'}")
         return str(_bound(tools[call.name], _read(call.arguments))())
     except ToolError as error:
-        return f"error: {error}"
+        return f"{ERROR}{error}"
 
 
 def _read(arguments: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> No
 
 def test_all_turns_of_an_episode_count_as_far_as_the_context_reaches() -> None:
     single, several = (plan_of(full(token_budget=512), shapes()[HALF_B], 80 * GIB, turns) for turns in (1, 6))
-    assert several.micro_batch > 2 * single.micro_batch and several.generation > 1.5 * single.generation
+    assert several.micro_batch > 2 * single.micro_batch and several.generation > 4 * single.generation
     shaped = [plans.shape_of(shapes()[HALF_B], 1, turns=turns) for turns in (1, 2, 6, 10**6)]
     assert [plans.length(each, full()) for each in shaped] == [512, 832, 2112, shaped[0].context]
 
