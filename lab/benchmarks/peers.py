@@ -37,7 +37,7 @@ from swarm_node.settings.secret import SecretUrl
 
 xllamacpp: Any = import_module("xllamacpp")  # which has no types
 PROMPTS, LENGTHS, NEW = 8, (45, 256, 1024), (6, 64, 256)
-SERVED = ("--logprobs-mode", "processed_logprobs", "--max-model-len", "2048")
+SERVED = ("--logprobs-mode", "processed_logprobs", "--max-model-len")
 TYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -61,7 +61,6 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
         done = at.handle_completions({"prompt": prompt, "n": count_of, "logprobs": 1, "cache_prompt": False, **options})
         found: dict[str, Any] = json.loads(done) if isinstance(done, str) else done
         assert [choice["finish_reason"] for choice in found["choices"]] == ["length"] * count_of, found
-        assert found["usage"]["completion_tokens"] == new, found  # it tells of one of them
 
     def work() -> None:
         with ThreadPoolExecutor(len(asked)) as pool:
@@ -74,7 +73,8 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[Work]:
     """By a server of its own, which our generator asks."""
     policy.save(served := folder / f"vllm-{dtype}")
-    at = VllmServer(python, ("--model", str(served), "--dtype", dtype, *SERVED), True, Path("/tmp/peers-vllm.log"))
+    arguments = ("--model", str(served), "--dtype", dtype, *SERVED, str(load.prompt_lengths[0] + load.new_tokens + 8))
+    at = VllmServer(python, arguments, True, Path("/tmp/peers-vllm.log"))
 
     def healthy(url: str) -> bool:
         try:

@@ -129,7 +129,7 @@ def traced(load: common.Workload, file: Path) -> dict[str, Any]:
     for number, name in enumerate(shown):
         spans = [((each["ts"] - start) / 1e6, each["dur"] / 1e6) for each in events if each.get("name") == name]
         axes.broken_barh(spans, (number - 0.4, 0.8), color="C0" if "::" in name else "C1")
-    labels = [f"{name}  {share[name]:.0%}" if "::" in name else name for name in shown]
+    labels = [f"{name.split('::')[1][:32]}  {share[name]:.0%}" if "::" in name else name for name in shown]
     axes.set(xlabel="seconds", yticks=range(len(shown)), yticklabels=labels, ylim=(len(shown), -1))
     figure.savefig(file.with_suffix(".png"), dpi=120)
     return {"trace": str(file), "share": share}
