@@ -1,11 +1,9 @@
-"""Groups as a node publishes them, and the CPU time of its network: what hostile peers and swarms of networks share."""
+"""Groups as a node publishes them: what hostile peers and swarms of networks share."""
 
 import os
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any
-
-import psutil
 
 from protocol import codec
 from protocol.addressing import question_seed
@@ -47,12 +45,3 @@ def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[by
 def progress() -> dict[str, Any]:
     """What a stand-in for the trainer says of itself."""
     return {"published": 0, "seconds_since": 0.0}
-
-
-def cpu_seconds() -> float:
-    """Of the network processes and their daemons; this process, which stands for the trainers, is left out."""
-    total = 0.0
-    for process in psutil.Process().children(recursive=True):
-        times = process.cpu_times()
-        total += times.user + times.system
-    return total

@@ -121,12 +121,11 @@ def main() -> None:
         results.append(command.kept(file, partial(run, *about)))
         minutes = results[-1]["by_minute"]
         few = f"{minutes[-1]['nodes_with_few_honest']:.2f}"
-        line = [f"{together}", f"{identities}", *(f"{1 - minute['hostile_in_view']:.2f}" for minute in minutes), few]
-        lines.append(line)
-        print(line, flush=True)
+        shares = (f"{1 - minute['hostile_in_view']:.2f}" for minute in minutes)
+        lines.append([f"{together}", f"{identities}", *shares, few])
+        print(lines[-1], flush=True)
     header = [f"minute {number + 1}" for number in range(options.minutes)]
-    few = f"nodes with fewer than {FEW} honest, at the end"
-    command.show(["of a /24", "identities", *header, few], lines)
+    command.show(["of a /24", "identities", *header, f"nodes with fewer than {FEW} honest, at the end"], lines)
     command.finish(options, {"swarms": results})
 
 

@@ -1,5 +1,5 @@
-"""What happens to a swarm of `lab.studies.hundred`: a partition, bootstrap nodes that die, newer cards, newcomers. Each
-is asked at every moment whether it is time: `look`, with the seconds of the run."""
+"""What happens to a swarm of `lab.studies.hundred`: bootstrap nodes that die, newer cards, newcomers. Each is
+asked at every moment whether it is time: `look`, with the seconds of the run. Nodes are those of that study."""
 
 import math
 import os
@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -22,25 +22,12 @@ from swarm_node.commands import status
 from swarm_node.commands.home import load_identity
 from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
 
-HALVES = (16, 144)  # second number of the addresses of the two sides of the partition
-SIDES = ("45.0.0.0/9", "45.128.0.0/9")
 PORT, INSIDE = 31330, "STUDIES_INSIDE"
-LOOK_SECONDS = 1.0  # between two looks at who has which card
-
-
-class Member(Protocol):
-    """As far as happenings know it."""
-
-    number: int
-    home: Path
-
-    @property
-    def there(self) -> bool: ...
 
 
 def address(number: int) -> str:
-    """In a /24 of its own, and on a side of the partition by turns."""
-    return f"45.{HALVES[number % 2] + number // 2 // 250}.{number // 2 % 250 + 1}.1"
+    """In a /24 of its own."""
+    return f"45.{16 + number // 250}.{number % 250 + 1}.1"
 
 
 def in_namespace(module: str) -> None:
@@ -53,37 +40,20 @@ def in_namespace(module: str) -> None:
     os.execvpe("unshare", [*unshare, sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, INSIDE: "1"})
 
 
-class Partition:
-    """Between the halves of the addresses, while it lasts."""
-
-    def __init__(self, begin: float, end: float) -> None:
-        self.begin, self.end = begin, end
-        self.there = False
-
-    def look(self, now: float) -> None:
-        """Begin or end it when it is time."""
-        if self.there == (self.begin <= now < self.end):
-            return
-        self.there = not self.there
-        for source, target in (SIDES, SIDES[::-1]):
-            rule = ["INPUT", "-s", source, "-d", target, "-j", "DROP"]
-            subprocess.run(["iptables", "-A" if self.there else "-D", *rule], check=True)
-
-
 class Bootstrap:
-    """Bootstrap nodes of a swarm with cards, of which one after another is killed."""
+    """Bootstrap nodes of a swarm with cards, which are killed all at once."""
 
     def __init__(
         self,
         stack: ExitStack,
         work: Path,
         places: Sequence[tuple[str, Sequence[str]]],
-        deaths: Sequence[float] = (),
+        death: float = math.inf,
         cards: int = 1,
     ) -> None:
-        """`places`: address of each, and what a command there begins with. `deaths`: when each dies; those that are
-        left over live. `cards`: how many there will be."""
-        self._deaths, self.lost = deaths, 0
+        """`places`: address of each, and what a command there begins with. `death`: seconds. `cards`: how many
+        there will be."""
+        self._death = death
         homes = [work / f"bootstrap{number}" for number in range(len(places))]
         for home in homes:
             home.mkdir()
@@ -101,23 +71,22 @@ class Bootstrap:
             guests.address(home)
 
     def look(self, now: float) -> None:
-        while self.lost < len(self._deaths) and now >= self._deaths[self.lost]:
-            family = psutil.Process(self._running[self.lost].pid)
-            for each in [*family.children(recursive=True), family]:
+        while now >= self._death and self._running:
+            root = psutil.Process(self._running.pop().pid)
+            for each in [*root.children(recursive=True), root]:
                 with suppress(psutil.Error):
                     each.kill()
-            self.lost += 1
 
 
 class Cards:
     """Newer cards, each of which its signers give to the first node alone."""
 
-    def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Member]) -> None:
+    def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Any]) -> None:
         self._chain, self._times, self._nodes, self._looked = chain, times, nodes, 0.0
         self._seen: list[dict[int, float]] = [{} for _ in times]  # of each card: when a node had it
 
     def look(self, now: float) -> None:
-        if now < self._looked + LOOK_SECONDS:
+        if now < self._looked + 1.0:
             return
         self._looked = now
         given = sum(time <= now for time in self._times)
@@ -143,7 +112,7 @@ class Newcomers:
     """One after another, by codes that members make, two by each. Half are behind firewalls that let nothing in."""
 
     def __init__(
-        self, times: Sequence[float], nodes: Sequence[Member], join: Callable[[int, str], tuple[Any, float]]
+        self, times: Sequence[float], nodes: Sequence[Any], join: Callable[[int, str], tuple[Any, float]]
     ) -> None:
         """`join` takes how many came before and a code, and gives the new node and the seconds that it took."""
         self._times, self._nodes, self._join, self._rng = times, nodes, join, Random(0)
@@ -171,5 +140,5 @@ class Newcomers:
 
 def firewall(host: str) -> None:
     """Connections that this address did not begin are dropped."""
-    rule = ["INPUT", "-d", host, "-m", "conntrack", "--ctstate", "NEW", "-j", "DROP"]
-    subprocess.run(["iptables", "-A", *rule], check=True)
+    new = ("-m", "conntrack", "--ctstate", "NEW", "-j", "DROP")
+    subprocess.run(["iptables", "-A", "INPUT", "-d", host, *new], check=True)

@@ -1,23 +1,23 @@
 """A hundred real network processes for an hour, a tenth of them hostile: does every honest node go on receiving?
 
     python -m lab.studies.hundred --json        # as root, for a network namespace; docs/results/hundred.md
-    python -m lab.studies.hundred --quick       # eight processes for two minutes
+    python -m lab.studies.hundred --quick       # eight processes for three minutes
     python -m lab.studies.hundred --nodes 50 --minutes 70 --lost-at 10 --trace FILE
-    python -m lab.studies.hundred --nodes 50 --minutes 20 --hostile 0 --cards 4 10.5 14
+    python -m lab.studies.hundred --nodes 50 --minutes 20 --hostile 0 --cards 4 9 14
 
 Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a /24 of its own; a
 stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come and go by a
 recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A tenth of the
-processes are hostile (`lab.studies.attackers`). A bootstrap node is killed every ten minutes, and in the middle of the
-run the two halves of the addresses cannot reach each other for a twelfth of it. With --lost-at all bootstrap nodes are
-killed at once instead, nobody is cut off, and newcomers join by codes of members. --cards: minutes at which the first
-node is given a newer card, each with another signer than the one before.
+processes are hostile (`lab.studies.attackers`). At the minute --lost-at all bootstrap nodes are killed; from then on
+newcomers join by codes of members. At each minute of --cards the first node is given a newer card, and each card has
+another signer than the one before.
 
 A group is fresh if its author published it in this round or one of the three before. Asked is, of each honest node and
-each minute in which it was there from the minute before on, whether a fresh group came. With --quick a minute is 20 s.
+each minute in which it was there from the minute before on, whether a fresh group came.
 """
 
 import argparse
+import math
 import threading
 import time
 from collections import Counter
@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -35,7 +34,7 @@ from lab.benchmarks import command, network
 from lab.benchmarks.waiting import until
 from lab.studies.attackers import Attackers, Victim, kinds_of
 from lab.studies.churn import Change, recorded
-from lab.studies.happenings import Bootstrap, Cards, Newcomers, Partition, address, firewall, in_namespace
+from lab.studies.happenings import Bootstrap, Cards, Newcomers, address, firewall, in_namespace
 from protocol import codec
 from protocol.messages import Round
 from swarm_node.commands.home import load_identity
@@ -48,11 +47,8 @@ from swarm_node.settings import NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
 VICTIM = "45.200.0.1"
-FRESH_ROUNDS = 3
-MINUTE = 60.0
-PARTS = ("network process", "p2pd")
-SPARE_BOOTSTRAP = 2  # that are never lost
-OPERATORS, NEWCOMERS = 4, 12  # where all bootstrap nodes are lost at once
+FRESH_ROUNDS, MINUTE = 3, 60.0
+OPERATORS, NEWCOMERS = 4, 12
 STARTING = threading.Lock()  # one after another, so that each is known from the others
 
 
@@ -122,12 +118,12 @@ class Node:
         self._network.close()
         self._network = None
 
-    def round(self, number: int, now: float, window: float) -> None:
-        """Publish, and collect what has come. `window`: seconds of what is called a minute."""
+    def round(self, number: int, now: float) -> None:
+        """Publish, and collect what has come."""
         if self._network is None:
             return
-        minute = int(now // window)
-        if self.since <= (minute - 1) * window:
+        minute = int(now // MINUTE)
+        if self.since <= (minute - 1) * MINUTE:
             self.minutes.add(minute)
         number = self._round = max(number, self._round + 1)
         for each in self._network.collect(Round(number)):
@@ -152,7 +148,7 @@ def main() -> None:
     options = parsed()
     in_namespace("lab.studies.hundred")
     result = run(options)
-    show(result)
+    command.show(["what", ""], [[name, str(value)] for name, value in result.items()])
     command.finish(options, result)
 
 
@@ -165,38 +161,27 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--lost-at", type=float, default=0.0, help="minute at which all bootstrap nodes are lost")
     parser.add_argument("--cards", type=float, nargs="*", default=[], help="minutes at which there is a newer card")
     parser.add_argument("--hostile", type=int, help="of the nodes; a tenth, and at least one, if left out")
-    parser.add_argument("--lost-every", type=float, default=10.0, help="minutes between two lost bootstrap nodes")
     parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile process")
     command.add_quick(parser)
     options = parser.parse_args()
     if options.quick:
-        options.nodes, options.minutes, options.round_seconds = 8, 2.0, 5.0
-        options.lost_every = 0.75
+        options.nodes, options.minutes, options.round_seconds = 8, 3.0, 5.0
     if options.hostile is None:
         options.hostile = max(1, options.nodes // 10)
-    if options.nodes < 4 or options.minutes < 2:
-        parser.error("at least 4 --nodes and 2 --minutes")
     return options
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """From the first bootstrap node to the end."""
     seconds, hostile = 60 * options.minutes, options.hostile
-    changes = recorded(options.trace, options.nodes - hostile, seconds) if options.trace else []
+    honest = options.nodes - hostile
+    changes = recorded(options.trace, honest, seconds) if options.trace else []
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-hundred-")))
-        every = [60 * options.lost_every * (1 + number) for number in range(int(options.minutes / options.lost_every))]
-        deaths = [60 * options.lost_at] * OPERATORS if options.lost_at else every
-        count = len(deaths) + (0 if options.lost_at else SPARE_BOOTSTRAP)
-        places = [(address(400 + number), ()) for number in range(count)]
-        bootstrap = Bootstrap(stack, work, places, deaths, 1 + len(options.cards))
+        lost, places = 60 * options.lost_at, [(address(400 + number), ()) for number in range(OPERATORS)]
+        bootstrap = Bootstrap(stack, work, places, lost or math.inf, 1 + len(options.cards))
         config = NetworkConfig(mdns=False, peers=tuple(bootstrap.addresses))
-        if options.quick:
-            config = config.model_copy(update={"exchange_seconds": 2.0})
-        first = [
-            Node(number, work, bootstrap.swarm, config, bootstrap.chain[:1])
-            for number in range(options.nodes - hostile)
-        ]
+        first = [Node(number, work, bootstrap.swarm, config, bootstrap.chain[:1]) for number in range(honest)]
         nodes, victim = [*first], Victim(VICTIM)
         stack.callback(victim.close)
         stack.callback(all_go, nodes)
@@ -218,30 +203,22 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             nodes.append(node)
             return node, took
 
-        lost = 60 * options.lost_at
-        partition = Partition(seconds / 2, seconds / 2 if lost else seconds * 7 / 12)
         cards = Cards(bootstrap.chain, [60 * minute for minute in options.cards], first)
         times = [lost + (seconds - lost) * (number + 0.5) / (NEWCOMERS + 1) for number in range(NEWCOMERS)]
         newcomers = Newcomers(times if lost else (), first, join)
         began, used = time.monotonic(), attackers.cpu_of_others()
-        happening = (partition, bootstrap, cards, newcomers, victim)
-        samples = lived(nodes, changes, happening, options, began)
+        lived(nodes, changes, (bootstrap, cards, newcomers, victim), options, began)
         spent = (attackers.cpu_of_others() - used) / (time.monotonic() - began)
         hostile_spent = attackers.cpu() / (time.monotonic() - began)
-        partition.look(float("inf"))
         came, views = newcomers.result(), [control.ask(node.home) or {} for node in nodes if node.there]
     return {
-        **freshness(nodes, partition, window(options)),
+        **freshness(nodes),
         "restarts": sum(view["network"]["processes"] - 1 for view in views),
         "cards": cards.result(),
         "newcomers": came,
         "cores": {"honest": spent, "hostile": hostile_spent},
         "hostile": attackers.counts(),
         "victim_bytes": victim.bytes,
-        "changes": len(changes),
-        "trace": str(options.trace or "none"),
-        "bootstrap_lost": bootstrap.lost,
-        "samples": samples,
         "settings": {name: str(value) for name, value in vars(options).items()},
     }
 
@@ -249,12 +226,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 def lived(
     nodes: Sequence[Node],
     changes: Sequence[Change],
-    happening: Sequence[Partition | Bootstrap | Cards | Newcomers | Victim],
+    happening: Sequence[Bootstrap | Cards | Newcomers | Victim],
     options: argparse.Namespace,
     began: float,
-) -> list[dict[str, float]]:
-    """All that happens, in its time; samples of memory."""
-    samples, left = list[dict[str, float]](), list(changes)
+) -> None:
+    """All that happens, in its time."""
+    left = list(changes)
     while (now := time.monotonic() - began) < 60 * options.minutes:
         for each in happening:
             each.look(now)
@@ -267,13 +244,9 @@ def lived(
                 node.go(killed=len(left) % 2 == 0)
         for node in list(nodes):
             if node.due <= now:
-                node.round(int(now // options.round_seconds), now, window(options))
+                node.round(int(now // options.round_seconds), now)
                 node.due += options.round_seconds
-        if now > 20.0 * len(samples):
-            samples.append({"seconds": now, "there": sum(node.there for node in nodes), **sizes(nodes)})
-            print("  ".join(f"{name} {value:.0f}" for name, value in samples[-1].items()), flush=True)
         time.sleep(0.05)
-    return samples
 
 
 def all_go(nodes: Sequence[Node]) -> None:
@@ -281,45 +254,14 @@ def all_go(nodes: Sequence[Node]) -> None:
         list(pool.map(lambda node: node.go(killed=False), nodes))
 
 
-def sizes(nodes: Sequence[Node]) -> dict[str, float]:
-    """MB of the processes of an honest node, mean."""
-    found: dict[str, list[float]] = {part: [] for part in PARTS}
-    for node in nodes:
-        for pid in node.pids if node.there else ():
-            with suppress(psutil.Error):
-                process = psutil.Process(pid)
-                for part, each in [(PARTS[0], process), *((PARTS[1], child) for child in process.children())]:
-                    found[part].append(each.memory_info().rss / 1e6)
-    return {part: fmean(values) if values else 0.0 for part, values in found.items()}
-
-
-def window(options: argparse.Namespace) -> float:
-    """Seconds of what is called a minute: a third of one where two minutes are all there is."""
-    return MINUTE / 3 if options.quick else MINUTE
-
-
-def freshness(nodes: Sequence[Node], partition: Partition, window: float) -> dict[str, Any]:
+def freshness(nodes: Sequence[Node]) -> dict[str, Any]:
     """Minutes of honest nodes with and without a fresh group, and which nodes had one without."""
     asked = [(node, minute) for node in nodes for minute in sorted(node.minutes)]
-    none = [(node.number, minute) for node, minute in asked if not node.fresh[minute]]
-    cut = range(int(partition.begin // window), int(partition.end // window) + 1)
-    groups = sum(node.fresh[minute] for node, minute in asked)
     return {
         "node_minutes": len(asked),
-        "without_fresh": len(none),
-        "of_those_in_partition": sum(minute in cut for _, minute in none),
-        "nodes_without": sorted({number for number, _ in none}),
-        "fresh_groups_a_minute": groups / max(1, len(asked)),
-        "never_fresh": [node.number for node in nodes if node.minutes and not sum(node.fresh.values())],
+        "without_fresh": [(node.number, minute) for node, minute in asked if not node.fresh[minute]],
+        "fresh_groups_a_minute": sum(node.fresh[minute] for node, minute in asked) / max(1, len(asked)),
     }
-
-
-def show(result: dict[str, Any]) -> None:
-    samples = [result["samples"][round(place * (len(result["samples"]) - 1))] for place in (0, 0.25, 0.5, 0.75, 1)]
-    rows = [[part, *(f"{sample[part]:.1f}" for sample in samples)] for part in PARTS]
-    command.show(["MB of an honest node", *(f"after {sample['seconds'] / 60:.0f} min" for sample in samples)], rows)
-    for name in result.keys() - {"samples", "settings"}:
-        print(f"{name}: {result[name]}")
 
 
 if __name__ == "__main__":

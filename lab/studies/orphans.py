@@ -14,33 +14,22 @@ from tempfile import TemporaryDirectory
 
 from lab.benchmarks import command
 from lab.studies.happenings import Bootstrap, address, in_namespace
-from lab.studies.hundred import Node, all_go
+from lab.studies.hundred import Node, all_go, lived
 from swarm_node.settings import NetworkConfig
 
 EVERYTHING = 512  # groups a round
-
-
-def live(nodes: list[Node], seconds: float, every: float, began: float) -> None:
-    """So long, with a round every so many seconds."""
-    end = time.monotonic() + seconds
-    while (now := time.monotonic()) < end:
-        for node in nodes:
-            if node.due <= now:
-                node.round(int((now - began) // every), now - began, 60.0)
-                node.due = now + every
-        time.sleep(0.05)
 
 
 def main() -> None:
     parser = command.parser("lab.studies.orphans", __doc__)
     parser.add_argument("--nodes", type=int, default=20)
     parser.add_argument("--round-seconds", type=float, default=20.0)
-    parser.add_argument("--before", type=float, default=190.0, help="seconds until authors leave")
-    parser.add_argument("--after", type=float, default=60.0, help="seconds in which the newcomer looks")
+    parser.add_argument("--minutes", type=float, default=3.2, help="until the authors leave")
+    parser.add_argument("--after", type=float, default=1.0, help="minutes in which the newcomer looks")
     options = parser.parse_args()
     in_namespace("lab.studies.orphans")
     with TemporaryDirectory(prefix="orphans-") as folder, ExitStack() as stack:
-        work, began, every = Path(folder), time.monotonic(), options.round_seconds
+        work, began = Path(folder), time.monotonic()
         founded = Bootstrap(stack, work, [(address(400), ())])
         config = NetworkConfig(mdns=False, peers=tuple(founded.addresses))
         nodes = [Node(number, work, founded.swarm, config, founded.chain) for number in range(options.nodes + 1)]
@@ -48,14 +37,15 @@ def main() -> None:
         stack.callback(all_go, [*nodes, newcomer])
         for node in nodes:
             node.come(0.0)
-            node.due = time.monotonic() + every * node.number / len(nodes)
-        live(nodes, options.before, every, began)
+            node.due = time.monotonic() - began + options.round_seconds * node.number / len(nodes)
+        lived(nodes, (), (), options, began)
         gone, living = nodes[::4], [node for node in nodes if node.number % 4]
         for node in gone:
             node.go(killed=True)
         newcomer.want = EVERYTHING
         newcomer.come(0.0)
-        live([*living, newcomer], options.after, every, began)
+        options.minutes += options.after
+        lived([*living, newcomer], (), (), options, began)
     left = set[str]().union(*(node.last for node in gone))
     held, found = left.intersection(set[str]().union(*(node.got for node in living))), left & newcomer.got
     counts = {"left": len(left), "held": len(held), "found": len(found), "held and found": len(held & found)}

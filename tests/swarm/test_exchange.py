@@ -13,7 +13,7 @@ from swarm_node.network.actions import Call, Remembered
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
 from swarm_node.settings import NetworkConfig
-from tests.exchanges import SWARM, Swarm, identity, key_of, sealed_groups
+from tests.exchanges import SWARM, Swarm, identity, sealed_groups
 
 
 def total(swarm: Swarm) -> Counter[str]:
@@ -99,22 +99,22 @@ def test_traffic_does_not_grow_with_the_swarm() -> None:
     assert exchanged[1] < 60_000  # a round: 16 announcements either way
 
 
-def test_a_group_outlives_its_author() -> None:
-    swarm = Swarm().add_many(3, want=0, groups=0)  # nobody publishes by itself
-    author, holder, late = swarm.members
-    groups = sealed_groups(identity(0), 0, 1)
+def test_groups_outlive_their_author_also_where_no_holder_has_all_of_them() -> None:
+    swarm = Swarm(seed=1).add_many(4, want=0, groups=0)  # nobody publishes by itself
+    author, *holders, late = swarm.members
+    groups = sealed_groups(identity(0), 0, 2)
     swarm.run(5)
     swarm.world.perform(author, swarm.exchanges[0].publish(groups, Round(0), 0, swarm.world.now))
     swarm.run(20)
-    swarm.world.perform(holder, swarm.exchanges[1].publish([], Round(0), 1, swarm.world.now))
-    swarm.run(5)
-    assert [delivery.source for _, delivery in holder.delivered] == [author.peer]
+    for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):  # each fetches one, and says then what it holds
+        swarm.world.perform(swarm.members[number], swarm.exchanges[number].publish([], Round(0), want, swarm.world.now))
+        swarm.run(5)
+    held = {(d.content_hash, each.peer) for each in holders for _, d in each.delivered}
     swarm.world.kill(author.peer)
-    swarm.world.perform(holder, swarm.exchanges[1].publish([], Round(1), 0, swarm.world.now))  # says what it holds
     swarm.run(20)
-    swarm.world.perform(late, swarm.exchanges[2].publish([], Round(0), 1, swarm.world.now))
+    swarm.world.perform(late, swarm.exchanges[3].publish([], Round(0), 6, swarm.world.now))
     swarm.run(30)
-    assert [(d.content_hash, d.source) for _, d in late.delivered] == [(key_of(groups[0]), holder.peer)]
+    assert {(d.content_hash, d.source) for _, d in late.delivered} == held and len(dict(held)) == 2
 
 
 @pytest.mark.slow

@@ -138,13 +138,14 @@ class Fetching:
 
     def _source(self, want: Want, now: float) -> PeerId | None:
         """Whom to ask next: the author or a peer that says it holds the groups, by chance, so that load spreads; those
-        whose pulls succeed more often. None when nobody is left."""
+        whose pulls succeed more often; then who holds some of them. None when nobody is left."""
         knowledge, hints = self._knowledge, set(map(holding, want.keys))
-        holders = [entry.announcement.author for entry in knowledge.view if hints.issubset(entry.announcement.held)]
-        able = [peer for peer in dict.fromkeys([want.origin, *holders]) if self._is_ready(peer, now)]
-        names = [peer for peer in able if peer not in want.asked]
-        if not names:
+        held = {entry.announcement.author: len(hints.intersection(entry.announcement.held)) for entry in knowledge.view}
+        counts = [(want.origin, len(hints)), *((peer, count) for peer, count in held.items() if peer != want.origin)]
+        able = {peer: count for peer, count in counts if count and peer not in want.asked and self._is_ready(peer, now)}
+        if not able:
             return None
+        names = [peer for peer in able if able[peer] == max(able.values())]
         peer = knowledge.rng.choices(names, [max(0.05, knowledge.reputation.of(name).success) for name in names])[0]
         want.asked.add(peer)
         return peer
@@ -153,8 +154,7 @@ class Fetching:
         want.keys = tuple(key for key in want.keys if key not in self._seen)  # came, maybe by another way
         if not want.keys:
             return []
-        peer = self._source(want, now)
-        if peer is None:  # another origin may take its place, not this one again this round
+        if (peer := self._source(want, now)) is None:  # another origin may take its place, this one not again now
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
