@@ -178,8 +178,8 @@ def events_page() -> str:
     nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
     figures = [row(f"`{name}`", about.unit or "-", about.meaning, about.over) for name, about in METRICS.items()]
     explained = (
-        "## Figures\n\nThese figures are in a RoundDone, in the `metrics` of a CellRound and of report.json, and in "
-        "rounds.csv.\nThe last column says how those of the nodes that have a figure become one.\n\n"
+        "## Figures\n\nThese figures are in a RoundDone, and in the `metrics` of a CellRound and of report.json.\n"
+        "The last column says how those of the nodes that have a figure become one.\n\n"
     )
     inside = "## Inside a RoundDone\n\n`report` is a RoundReport, which holds a StepReport and perhaps an Overlap.\n"
     return "\n".join(

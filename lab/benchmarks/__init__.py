@@ -7,7 +7,7 @@ beside others      generation (Hugging Face), step (TRL), real (memory beside TR
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of the node        card (everything that wants one), fp8_gpu, group_path (which files an external group passes),
                    memory_plan (what fits on which card), node_memory (of all processes), replay (of
-                   episodes), hanging (episodes), scoring, start (seconds to the first line), swarm (where a round
+                   episodes), scoring, start (seconds to the first line), swarm (where a round
                    spends its time)
 what they share    command (options, tables, JSON, what is kept; studies and fuzzing use it, too), common (models,
                    prompts, sides in turn), network (groups), waiting, pages (what a reader of the

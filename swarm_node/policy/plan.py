@@ -191,9 +191,7 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
     """What decoding so many completions, of `tokens` with their prompt, takes beside the weights."""
     cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
-    if (
-        shape.turns > 1
-    ):  # also what is known of the turn before, a copy to decode from, and a layer's queries and output
+    if shape.turns > 1:  # also the cache of the turn before, a copy to decode from, a layer's queries and output
         cache = 3 * cache + 4 * completions * tokens * shape.queries * how.product
     logits = 32 * min(completions * shape.vocabulary, 2**31)  # float32 twice, and three times float64 to draw from
     copy = 0.0 if lora else shape.parameters * how.product

@@ -203,8 +203,7 @@ class LearningConfig(WithQuestions):
     asynchronous: AsynchronousConfig = AsynchronousConfig()
     observers: tuple[Annotated[str, PlugIn("trackers", besides=("samples",))], ...] = ("samples",)
     """What listens to every round, beside events.jsonl. samples: rollouts to look at, in the home of a node; they hold
-    text of strangers. And trackers: registered names, or FILE:CLASS; csv writes rounds.csv into the folder of the
-    run."""
+    text of strangers. And trackers: registered names, or FILE:CLASS."""
     swarm: SwarmName = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0

@@ -107,7 +107,7 @@ def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> 
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:
-    assert {*PATTERNS, "rounds.csv"} == rows("home.md", "The folder of a report").keys()
+    assert {*PATTERNS} == rows("home.md", "The folder of a report").keys()
 
 
 def codes(text: str) -> set[int]:

@@ -1,6 +1,5 @@
 """What is plugged in from outside: the pages' examples, as files beside a configuration and as an installed package."""
 
-import csv
 import json
 import re
 import shutil
@@ -16,7 +15,7 @@ from protocol.messages import Call, PeerId, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
-from swarm_node.rollouts.groups import METRICS, Played, Skipped
+from swarm_node.rollouts.groups import Played, Skipped
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended, ended_well
@@ -46,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
         'environment = {use = ["my_task:WordReversal"], scoring = "graded"}\n'
         'training = {scale_rewards = "my_advantages:against_the_best"}\n'
         'defence = {layers = ["my_layer:NoShouting"]}\n'
-        'observers = ["my_tracker:Rewards", "csv"]\n'
+        'observers = ["my_tracker:Rewards"]\n'
         "round = {sampler = 'my_sampler:FreshestSampler', questions = 4}\n"
     )
     return tmp_path
@@ -71,10 +70,6 @@ def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path)
     assert [set(report["reward_by_task"]) for report in rounds] == [{"words/long", "words/short"}] * 3
     assert sum(report["step"]["optimizer_steps"] for report in rounds) > 0
     assert [line.split()[0] for line in (home / "rewards.txt").read_text().splitlines()] == ["0", "1", "2"]
-    with (home / "rounds.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["reward"]) for row in rows] == [report["reward"] for report in rounds]
-    assert set(METRICS) < set(rows[0])
 
 
 @pytest.mark.slow
@@ -181,7 +176,7 @@ def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder
 ) -> None:
     beside = from_command_line(NodeConfig, [str(folder / "node.toml")], "swarm-node run")
     assert beside.environment.use == (f"{folder / 'my_task.py'}:WordReversal",)
-    assert beside.observers == (f"{folder / 'my_tracker.py'}:Rewards", "csv")
+    assert beside.observers == (f"{folder / 'my_tracker.py'}:Rewards",)
     monkeypatch.chdir(folder)
     here = from_command_line(NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run")
     assert here.environment.use == beside.environment.use

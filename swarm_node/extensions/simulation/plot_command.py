@@ -48,7 +48,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the report folder of a simulation")
     if not _is_simulation(folder):
-        raise UserError(f"{folder} holds no simulation: swarm-node view page shows a node")
+        raise UserError(f"{folder} holds no simulation: swarm-node page shows a node")
     report = report_of(folder)
     try:
         (out or folder).mkdir(parents=True, exist_ok=True)

@@ -1,31 +1,22 @@
 """The trackers that ship.
 
-csv: a table of our own, as a plug-in could be. trackio and wandb: by the names that TRL's `report_to` has for them. A
-node is one run; a simulation is a run for each arm and seed. Figures that TRL logs have its names, the others
-`swarm/NAME`. Each library is imported when it is asked for: only trackio is an extra of ours.
+trackio and wandb, by the names that TRL's `report_to` has for them. A node is one run; a simulation is a run for each
+arm and seed. Figures that TRL logs have its names, the others `swarm/NAME`. Each library is imported when it is asked
+for: only trackio is an extra of ours.
 """
 
-import csv
 import importlib
-import io
 import os
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import read_plain
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
-from swarm_node.rollouts.groups import METRICS, Figure, figures
+from swarm_node.rollouts.groups import Figure, figures
 from swarm_node.telemetry.events import Event, RoundDone, RunStarted, Validated
-from swarm_node.telemetry.jsonlines import Lines
 
-FILE = "rounds.csv"
-COLUMNS = ("run", "arm", "seed", "round", *METRICS)
 PROJECT = "swarm-node"
 RESUMED = "swarm/resumed_after"  # rounds: of a round that stands there twice, the row that came later counts
 TRL = {  # figures -> as TRL's GRPOTrainer calls them
@@ -37,40 +28,6 @@ TRL = {  # figures -> as TRL's GRPOTrainer calls them
     "mean_length": "completions/mean_length",
     "clip_fraction": "clip_ratio/region_mean",
 }
-
-
-class CsvTracker:
-    """Appends a row per round to a table: of this node, or of an arm and seed of a simulation. `run` is the time when
-    the run began. A round that stands there twice was lost to a kill and done again: the later run counts."""
-
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        """A table that has other columns, as another version wrote it, is put aside as rounds.1.csv."""
-        path, header = folder / FILE, _row(COLUMNS)
-        self._run = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="seconds")
-        if path.exists() and (begins := read_plain(path, len(header))) and begins != header:
-            path.rename(next(aside for n in count(1) if not (aside := folder / f"rounds.{n}.csv").exists()))
-        self._lines = Lines(path)
-        if not self._lines.size:
-            self._lines.append(header)
-
-    def take(self, event: Event) -> None:
-        match event:
-            case RoundDone(report=report):
-                self._append("", "", report.round, *figures(report).values())
-            case CellRound(arm=arm, seed=seed, round=number, metrics=metrics):
-                self._append(arm, seed, number, *(metrics[name] for name in METRICS))
-
-    def close(self) -> None:
-        self._lines.close()
-
-    def _append(self, *values: object) -> None:
-        self._lines.append(_row([self._run, *values]))
-
-
-def _row(values: Sequence[object]) -> bytes:
-    line = io.StringIO(newline="")
-    csv.writer(line).writerow(values)
-    return line.getvalue().encode()
 
 
 class Run(Protocol):

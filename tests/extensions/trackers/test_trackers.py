@@ -1,12 +1,10 @@
-"""The table of the tracker csv; trackers of others, through the seam by which they are reached, and trackio itself
-where it is installed."""
+"""Trackers of others, through the seam by which they are reached, and trackio itself where it is installed."""
 
-import csv
 import json
 import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,10 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.events import CellFinished, CellRound
-from swarm_node.extensions.trackers.trackers import CsvTracker, Run, Tracker, library, named
-from swarm_node.rollouts.groups import METRICS, figures
-from swarm_node.telemetry.events import RoundDone, Validated
+from swarm_node.extensions.trackers.trackers import Run, Tracker, library, named
+from swarm_node.rollouts.groups import METRICS
+from swarm_node.telemetry.events import Validated
 from tests.commands import python
-from tests.core.telemetry.test_metrics import report
 
 
 class Kept:
@@ -68,17 +65,6 @@ def test_a_node_is_one_run_with_the_names_of_trl(tmp_path: Path) -> None:
     assert tracker.kept["home"].rows == [(5, {"eval/reward": 0.5})]
     assert {"reward", "loss", "grad_norm", "completions/mean_length"} <= named(dict.fromkeys(METRICS, 0.0)).keys()
     assert named({"reward": None, "loss": 0.0}) == {"loss": 0.0}, "what a round has not is left out"
-
-
-def test_every_metric_is_in_the_table_of_the_csv_tracker(tmp_path: Path) -> None:
-    tracker = CsvTracker(tmp_path)
-    tracker.take(RoundDone(report()))
-    tracker.take(RoundDone(replace(report(), reward=None)))
-    tracker.close()
-    with (tmp_path / "rounds.csv").open() as file:
-        row, lost = csv.DictReader(file)
-    assert {name: float(row[name]) for name in METRICS} == figures(report())
-    assert lost["reward"] == "" and lost["rollouts"] == row["rollouts"]
 
 
 def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:

@@ -1,0 +1,83 @@
+"""Does a specialist forget what it never asks, and how much sharing prevents it?
+
+    python -m lab.studies.forgetting --at-most 6        # goes on where it stopped; a run takes about 8 minutes
+    python -m lab.studies.forgetting --report
+
+Two nodes of SmolLM2-135M, each with one task of its own: 150 rounds with two groups of their own and none, one or two
+of the other's. Both are examined in both tasks. Entropy falls where a policy collapses.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from lab.benchmarks import command
+from lab.studies import runner
+from lab.studies.equal_price import SETTINGS
+from lab.studies.runner import Run
+
+KINDS = ("own", "the other's", "entropy")
+ARMS = ("2/0", "2/1", "2/2")
+TASKS = ("second/few", "last/few")
+SEEDS = range(7000, 7002)
+ROUNDS, EVERY, RATE = 150, 15, 5e-4
+
+
+def run(arm: str, seed: int) -> Run:
+    options = {**SETTINGS["smollm2-135m"].options, "evaluate_every": EVERY, "evaluate_questions": 24}
+    size: dict[str, Any] = {"nodes": len(TASKS), "node_tasks": TASKS, "rounds": ROUNDS}
+    return runner.make(f"forgetting, {arm}", arm, seed, RATE, **options, **size)
+
+
+def curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Accuracy at each evaluation, and the entropy of every round."""
+    (arm,) = report["arms"].values()
+    held_out = arm["held_out"]
+    kinds = {"own": held_out["local_tasks"][0], "the other's": held_out["other_tasks"][0]}
+    return kinds | {"entropy": arm["metrics"]["entropy"][0]}
+
+
+def draw(found: Mapping[str, list[dict[str, list[float]]]], path: Path) -> None:
+    figure = Figure(figsize=(9.6, 3.2), dpi=110)
+    for axes, kind in zip(figure.subplots(1, 3), KINDS, strict=True):
+        for number, (arm, seeds) in enumerate(found.items()):
+            for seed in seeds:
+                step = ROUNDS / len(seed[kind])
+                label = arm if seed is seeds[0] else None
+                axes.plot([step * (k + 1) for k in range(len(seed[kind]))], seed[kind], f"C{number}", label=label)
+        axes.set(title=f"{kind}{'' if kind == 'entropy' else ' task'}", xlabel="rounds")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("held-out accuracy")
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = command.parser("lab.studies.forgetting", __doc__)
+    runner.add_options(parser)
+    options = parser.parse_args()
+    wanted = [run(arm, seed) for seed in SEEDS for arm in ARMS]
+    if not runner.do(wanted, options):
+        return
+    found: dict[str, list[dict[str, list[float]]]] = {}
+    for each in wanted:
+        if (report := each.report(options.runs)) is not None:
+            found.setdefault(each.name.removeprefix("forgetting, "), []).append(curves(report))
+    lines = []
+    for arm, seeds in found.items():
+        for seed, kinds in zip(SEEDS, seeds, strict=False):
+            ends = [f"{kinds[kind][0]:.2f} -> {kinds[kind][-1]:.2f}" for kind in KINDS]
+            lines.append([arm, f"{seed}", *ends])
+    command.show(("arm", "seed", *KINDS), lines)
+    out = command.out(options)
+    draw(found, out / "forgetting.png")
+    (out / "forgetting.json").write_text(json.dumps(found) + "\n")
+    command.finish(options, {"curves": found})
+
+
+if __name__ == "__main__":
+    main()
