@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
 ARGUMENTS = (
-    *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples", "csv"),
+    *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples"),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
 # Of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,

@@ -143,7 +143,7 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
     process = started("run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small, loaded=True)
     try:
         address = page_of(process)
-        read_until(process, "round 1 ")
+        read_until(process, "round ")
         seen = visit(str(address))
         seen.tab.get_by_text("healthy", exact=True).wait_for()
         seen.tab.get_by_role("button", name="Pause").click()

@@ -12,7 +12,7 @@ from swarm_node.commands.status import ask
 from swarm_node.extensions.invite.code import decode
 from swarm_node.network.process.keeper import PROOF_FILE, load_proof
 from swarm_node.network.process.service import free_port
-from tests.commands import ended, killed_in_the_end, started
+from tests.commands import ended, killed_in_the_end, read_until, started
 from tests.waiting import until
 
 ALONE = {**os.environ, "SWARM_NODE_NETWORK__HOST": "127.0.0.1", "SWARM_NODE_MODEL__NAME": "rare"}
@@ -63,9 +63,12 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
         code = ended("invite", "--home", b).stdout.strip()
         assert len(load_proof(b)) == 232 and len(decode(code).proof) == 332 and len(code) < 900
         inviter.close()
-        for flags, says in (((), "private"), (("--card-code", code), "member of this private swarm for 29 days")):
-            assert says in said("run", "--home", c, "--card", file, *flags, "--max-rounds", "1")
-        until(lambda: load_identity(c).peer_id in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a")
+        run = ("run", "--home", c, "--card", file)
+        assert "private" in said(*run, "--max-rounds", "1")
+        with killed_in_the_end(started(*run, "--card-code", code, "--network.host", "127.0.0.1")) as newcomer:
+            read_until(newcomer, "member of this private swarm for 29 days")
+            peer = load_identity(c).peer_id
+            until(lambda: peer in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a")
         assert any("private; a member until" in each for each in ask(a)["besides"])
     (c / PROOF_FILE).write_bytes(load_proof(b))  # of another node
     assert str(Refusal.NOT_OWN) in said("run", "--home", c)

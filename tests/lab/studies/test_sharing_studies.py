@@ -12,7 +12,7 @@ from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spen
 from swarm_node.extensions.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
 from swarm_node.extensions.simulation.main import check
 
-OPTIONS = argparse.Namespace(quick=False, hostile=True)
+OPTIONS = argparse.Namespace(quick=False, hostile=True, setting="rare")
 
 
 def test_specialists_ask_three_tasks_each_and_together_all_nine_and_a_generalist_alone_asks_all():
@@ -77,7 +77,7 @@ class Foretold(samplers.Study):
     """Runs that end as told: by candidate what it answers of own and of others' tasks at 1.5e-4, and at other rates."""
 
     def __init__(self, told, tmp_path):
-        super().__init__(argparse.Namespace(hostile=False, quick=False, out=tmp_path))
+        super().__init__(argparse.Namespace(hostile=False, quick=False, setting="rare", out=tmp_path))
         self.told, self.asked = told, []
 
     def ask(self, runs):
@@ -101,7 +101,9 @@ def test_what_is_confirmed_is_nearest_to_what_is_wanted_each_at_the_rate_that_su
 
 
 def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
-    options = argparse.Namespace(quick=False, hostile=False, runs=tmp_path, cores=1, cost=True, report=False)
+    options = argparse.Namespace(
+        quick=False, hostile=False, setting="rare", runs=tmp_path, cores=1, cost=True, report=False
+    )
     asked = [samplers.run(options, "uniform", seed, 3e-4) for seed in range(2)]
     (tmp_path / "a.csv").write_text("name,arm,seed,rate,final_local,final_other\nuniform,4/4,1,0.0003,0.5,\n")
     runner.do(asked, options, tmp_path / "a.csv")
