@@ -195,8 +195,7 @@ def main() -> None:
     parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
     options = parser.parse_args()
     names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name != ALONE]
-    if options.setting != "rare":
-        names = [name for name in names if sized(CANDIDATES[name].arm, options.setting)[-1] != "0"]
+    names = [name for name in names if not sized(CANDIDATES[name].arm, options.setting).endswith("/0")]
     study = Study(options)
     rates = study.rates(names)
     names = [name for name in names if (name, "final_local") in rates]

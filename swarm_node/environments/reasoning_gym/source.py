@@ -26,9 +26,9 @@ PLOTTING = ("matplotlib", "matplotlib.animation", "matplotlib.collections", "mat
 
 def _library() -> Any:
     """reasoning_gym, without the 30 MB of matplotlib that cellpylib imports for plots: nobody asks for one."""
-    empty = {name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules}
+    empty: dict[str, Any] = {name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules}
     for module in empty.values():
-        module.Axes3D = None  # type: ignore[attr-defined]  # which is imported by its name
+        module.Axes3D = None  # which is imported by its name
     sys.modules.update(empty)
     import reasoning_gym
 
