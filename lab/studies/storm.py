@@ -3,21 +3,21 @@
     python -m lab.studies.storm --minutes 10 --json        # docs/results/storm.md
     python -m lab.studies.storm --quick                    # four nodes, one hostile, a minute
 
-Honest nodes are `swarm-node run` with default options, but for the loopback address and an identity that is the same in
-both runs. Hostile ones are `lab.fuzzing.hostile_peer`. In the first run they are idle: the baseline. In the second each
-does what it is for (`lab.studies.attackers`): one hangs scorers, one reflects, one floods and sends junk, one poisons;
-a single one does it all.
-
-A hostile node is stopped whenever it has had more than its share of a core, and what it took is counted. Where all
-share a machine, `ratio` is that of honest rounds for each second of a core that the hostile ones left; `rounds_ratio`
-is that of rounds a second, whatever they took. Both need a quiet machine. `cpu_per_round_ratio`, of the CPU time of all
-processes of honest nodes for a round, does not.
+Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with default options, but for
+the loopback address and an identity that is the same in both; hostile ones are `lab.fuzzing.hostile_peer`. In the calm
+swarm these are idle. In the other one hangs scorers, one reflects, one floods and sends junk, one poisons; a single one
+does it all. A hostile node is stopped whenever it has had more than its share of a core. `ratio` is of honest rounds
+for each second of a core that the hostile ones left; `rounds_ratio` of rounds a second, whatever they took;
+`cpu_per_round_ratio` of the CPU time of all processes of honest nodes for a round.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -31,7 +31,6 @@ from swarm_node.common.children import usable_cores
 from swarm_node.extensions.simulation.arms import identity
 from swarm_node.settings import NodeConfig
 
-VICTIM = "127.200.0.1"
 START_SECONDS = 600.0  # until every node has done a round; sixteen load torch at the same time
 LOOK_SECONDS = 0.5
 WINDOW = 20  # rounds of the reward at the end
@@ -41,8 +40,8 @@ SWARM = NodeConfig().swarm
 def main() -> None:
     parser = command.parser("lab.studies.storm", __doc__)
     parser.add_argument("--nodes", type=int, default=16, help="a fourth of them are hostile")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of each of the two runs")
-    parser.add_argument("--hostile-cpu", type=float, default=0.1, help="share of a core for each hostile node")
+    parser.add_argument("--minutes", type=float, default=10.0, help="after the first rounds")
+    parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile node")
     parser.add_argument("--seed", type=int, default=0)
     command.add_quick(parser)
     options = parser.parse_args()
@@ -50,23 +49,24 @@ def main() -> None:
         options.nodes, options.minutes = 4, 1.0
     if options.nodes < 2:
         parser.error("--nodes: at least 2, one of them honest")
-    calm, storm = run(options, hostile=False), run(options, hostile=True)
+    with ProcessPoolExecutor(2) as pool:
+        calm, storm = pool.map(partial(run, options), (False, True))
     result = compared(calm, storm)
     show(calm, storm, result)
     command.finish(options, {**result, "calm": calm, "storm": storm, "settings": settings(options)})
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("nodes", "minutes", "hostile_cpu", "seed")
-    return {"cores": usable_cores(), **{name: getattr(options, name) for name in names}}
+    return {"cores": usable_cores() // 2, **{name: value for name, value in vars(options).items() if name != "json"}}
 
 
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
-    """One swarm from start to end; figures of the stretch in which all were there."""
-    attacking = max(1, options.nodes // 4)
+    """One swarm from start to end, on one half of the cores; figures of the stretch in which all were there."""
+    attacking, target = max(1, options.nodes // 4), f"127.200.0.{1 + hostile}"
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[hostile::2])
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-storm-")))
-        victim = Victim(VICTIM)
+        victim = Victim(target)
         stack.callback(victim.close)
         attackers = Attackers(options.hostile_cpu)
         homes = started(stack, work, options.nodes - attacking, options.seed)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
         stack.enter_context(attackers)
         for number in range(attacking):
             kinds = kinds_of(number, attacking) if hostile else ()
-            more = ("--victim", VICTIM, "--ready", str(work / f"ready{number}"))
+            more = ("--victim", target, "--ready", str(work / f"ready{number}"))
             attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", *more)
         until(
             lambda: len(list(work.glob("ready*"))) == attacking, START_SECONDS, "hostile nodes that have met somebody"
@@ -132,7 +132,7 @@ def trained_on_others(reports: Sequence[Sequence[Mapping[str, Any]]], honest: Se
 def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any]:
     """The storm over the calm, 1 where it changes nothing."""
     rate = {name: sum(side["rounds"]) / side["seconds"] for name, side in (("calm", calm), ("storm", storm))}
-    left = {"calm": usable_cores() - calm["hostile"]["cores"], "storm": usable_cores() - storm["hostile"]["cores"]}
+    left = {name: usable_cores() // 2 - side["hostile"]["cores"] for name, side in (("calm", calm), ("storm", storm))}
     whole, end = learning(calm["rewards"], storm["rewards"])
     return {
         "ratio": rate["storm"] / left["storm"] / (rate["calm"] / left["calm"]),
