@@ -93,10 +93,10 @@ class Episode(Message):
 
     def model_post_init(self, context: Any, /) -> None:
         """Raises ValueError for more characters than there may be, and for a trace without turns that have one."""
-        if self.chars > limits.MAX_EPISODE_CHARS:
-            raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
-        if self.single == bool(self.trace):
+        if (single := self.single) == bool(self.trace):
             raise ValueError("a trace is of several turns or of calls, which have one")
+        if not single and self.chars > limits.MAX_EPISODE_CHARS:  # one text alone is bounded by its field
+            raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
 
     @classmethod
     def of(cls, text: str, ended: bool) -> Self:

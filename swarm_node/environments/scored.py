@@ -285,7 +285,8 @@ def skipped(reply: Reply) -> Skipped:
 
 def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
-    return hashlib.sha256(repr((question, *texts)).encode("utf-8", "backslashreplace")).digest()
+    asked = question.dataset, question.config_id, question.seed, question.index, *texts  # its own repr is slow
+    return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
 
 
 class Mixture:
@@ -333,7 +334,7 @@ class Mixture:
         return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
 
     def turns(self, question: Question) -> int:
-        return self.catalogue.turns(question)
+        return max(each.turns(question) for each in self._environments.values())
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         return self._asked(lambda each: each.play, asked, [q.environment for q, _ in asked])

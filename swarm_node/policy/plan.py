@@ -191,11 +191,10 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
     """What decoding so many completions, of `tokens` with their prompt, takes beside the weights."""
     cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
-    if shape.turns > 1:  # also the cache of the turn before, a copy to decode from, a layer's queries and output
-        cache = 3 * cache + 4 * completions * tokens * shape.queries * how.product
+    if shape.turns > 1:  # also a copy to decode from, and a layer's queries, output, keys and values on their way
+        cache = 2 * cache + 6 * completions * tokens * (shape.queries + shape.keys) * how.product
     logits = 32 * min(completions * shape.vocabulary, 2**31)  # float32 twice, and three times float64 to draw from
-    copy = 0.0 if lora else shape.parameters * how.product
-    return cache + logits + copy
+    return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
 def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:

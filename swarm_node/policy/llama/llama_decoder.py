@@ -130,6 +130,8 @@ class LlamaDecoder:
         columns, lengths = to_device(places, self._device), to_device([len(p) for p in prompts], self._device)
         real = torch.arange(longest, device=self._device) < lengths[:, None]
         self._prefix, self._new, self._most, self._some, self.moves = [], 0, max_new, None, self.moves + 1
+        nothing = self._embedding.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
+        self._suffix = [(nothing, nothing) for _ in self._layers]
         self._at.zero_()
         known, old = self._known(prompts, found)
         fresh = torch.ones_like(tree.ids_L).index_fill_(0, known, 0).nonzero()[:, 0] if len(known) else None
@@ -139,7 +141,7 @@ class LlamaDecoder:
         def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             if fresh is not None:
                 q, k, v = (_spread(x, fresh, len(tree.ids_L)) for x in (q, k, v))
-                for x, past in zip((k, v), before[index], strict=True):
+                for x, past in zip((k, v), before.pop(0), strict=True):  # whose memory ends with it
                     x.index_copy_(0, known, past[old])
             if self.again:
                 self._columns.append((k.clone(), v.clone()))
@@ -152,8 +154,6 @@ class LlamaDecoder:
         hidden = self._forward(self._embedding[tree.ids_L[fed]], cos, sin, attend, last)
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
         self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
-        nothing = bias.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
-        self._suffix = [(nothing, nothing) for _ in self._layers]
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
         self._cos, self._sin = self._rope_table(positions.expand(asked, group_size, max_new))
         return self._head(hidden).repeat_interleave(group_size, 0)

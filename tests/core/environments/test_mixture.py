@@ -1,5 +1,6 @@
 """Several environments as one."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -24,10 +25,8 @@ class Named:
         self.name = name
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        return [
-            Question(environment=self.name, version="1", dataset="d", config_id="c", digest="A" * 11, seed=now, index=k)
-            for k in range(count)
-        ]
+        about = {"environment": self.name, "version": "1", "dataset": "d", "config_id": "c", "digest": "A" * 11}
+        return [Question(seed=now, index=k, **about) for k in range(count)]
 
     @property
     def catalogue(self) -> Catalogue:
@@ -45,13 +44,9 @@ class Named:
 
 def test_questions_are_shared_out_evenly_and_the_rest_in_turn() -> None:
     mixture = Mixture({name: Named(name) for name in "abc"})
-    counts = dict.fromkeys("abc", 0)
-    for now in range(3):
-        questions = mixture.sample(AUTHOR, Round(now), 7)
-        assert len(questions) == 7
-        for question in questions:
-            counts[question.environment] += 1
-    assert counts == {"a": 7, "b": 7, "c": 7}
+    rounds = [mixture.sample(AUTHOR, Round(now), 7) for now in range(3)]
+    counts = Counter(question.environment for each in rounds for question in each)
+    assert list(map(len, rounds)) == [7] * 3 and counts == {"a": 7, "b": 7, "c": 7}
 
 
 def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None:
@@ -72,8 +67,6 @@ class Raising(Named):
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
         raise ZeroDivisionError("a bug of the environment")
 
-
-class Unable(Named):
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         raise UserError("its score is not installed")
 
@@ -86,7 +79,7 @@ def test_an_environment_that_raises_costs_its_groups_and_no_others() -> None:
 
 
 def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> None:
-    mixture = Mixture({"a": Unable("a")})
+    mixture = Mixture({"a": Raising("a")})
     with pytest.raises(UserError, match="not installed"):
         mixture.prompts(mixture.sample(AUTHOR, Round(0), 1))
 

@@ -50,10 +50,8 @@ def test_what_has_room_is_left_as_it_is() -> None:
 
 def test_a_limit_is_what_the_node_plans_with() -> None:
     policy = tiny_policy()
-    _, made = fitted(LearningConfig(), policy, LimitsConfig(memory=600))
-    assert made is not None and made.room == 600e6
-    _, free = fitted(LearningConfig(), policy, LimitsConfig(memory=10**9))
-    assert free is not None and free.room < 1e15  # what is there
+    (_, made), (_, free) = (fitted(LearningConfig(), policy, LimitsConfig(memory=each)) for each in (600, 10**9))
+    assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15  # what is there
 
 
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
@@ -78,7 +76,7 @@ def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> No
 
 def test_all_turns_of_an_episode_count_as_far_as_the_context_reaches() -> None:
     single, several = (plan_of(full(token_budget=512), shapes()[HALF_B], 80 * GIB, turns) for turns in (1, 6))
-    assert several.micro_batch > 2 * single.micro_batch and several.generation > 4 * single.generation
+    assert several.micro_batch > 2 * single.micro_batch and several.generation > 3 * single.generation
     shaped = [plans.shape_of(shapes()[HALF_B], 1, turns=turns) for turns in (1, 2, 6, 10**6)]
     assert [plans.length(each, full()) for each in shaped] == [512, 832, 2112, shaped[0].context]
 
