@@ -26,8 +26,8 @@ def looked(nodes: Sequence[int]) -> dict[str, float]:
     """MB of PSS of each process of these nodes, by a name for it."""
     seen = {}
     for number, pid in enumerate(nodes):
-        with contextlib.suppress(psutil.Error):  # ended meanwhile
-            for process in [node := psutil.Process(pid), *node.children(recursive=True)]:
+        for process in [node := psutil.Process(pid), *node.children(recursive=True)] if psutil.pid_exists(pid) else []:
+            with contextlib.suppress(psutil.Error):  # ended meanwhile
                 found = MODULE.search(" ".join(process.cmdline()[1:]))
                 size = process.memory_full_info().pss / 1e6
                 seen[f"{number} {found[0] if found and process != node else 'trainer'} {process.pid}"] = size

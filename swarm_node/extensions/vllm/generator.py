@@ -153,6 +153,7 @@ class VllmGenerator:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
+        known = self._policy.model.get_input_embeddings().weight.shape[0]  # ids that vLLM takes: other ones are errors
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -164,12 +165,11 @@ class VllmGenerator:
             "seed": int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1,
             "logprobs": 0,
             "return_token_ids": True,
-            "stop_token_ids": sorted(self._policy.eos_ids),
+            "stop_token_ids": sorted(each for each in self._policy.eos_ids if each < known),
             "stop": list(stops.texts),
         }
         try:
-            choices = self._ask("/v1/completions", request)["choices"]
-            tokens = [_tokens(choice, self._policy.version) for choice in choices]
+            tokens = [_tokens(each, self._policy.version) for each in self._ask("/v1/completions", request)["choices"]]
         except (ServerError, KeyError, TypeError, ValueError):
             return Skipped("vLLM failed")
         if len(tokens) != group_size:

@@ -1,7 +1,8 @@
 """A vLLM server, and how weights get into it.
 
 One of our own is started, watched and ended by the node, on loopback. It is a child of a shell that reads our end of a
-pipe: when this process is gone, however it went, the pipe closes and the server is told to end.
+pipe: when this process is gone, however it went, the pipe closes and the server is told to end, and killed if it does
+not.
 
 LoRA adapters are hot-loaded, all weights come by the folder that it serves. By CUDA IPC the server would unpickle what
 it is sent.
@@ -28,8 +29,8 @@ from swarm_node.policy.policy import Policy
 STOP_SECONDS = 10.0  # that it may take to end
 POLL_SECONDS = 0.2
 KEEPER = (
-    'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill "$server" 2>/dev/null) & keeper=$!; '
-    'wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
+    'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep 10; kill -9 -$$) 2>/dev/null & '
+    'keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
 )
 ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",  # the calls that reload weights and forget prefixes
