@@ -1,8 +1,7 @@
 """A vLLM server, and how weights get into it.
 
 One of our own is started, watched and ended by the node, on loopback. It is a child of a shell that reads our end of a
-pipe: when this process is gone, however it went, the pipe closes and the server is told to end, and killed if it does
-not.
+pipe: when this process is gone, however it went, the pipe closes and the shell ends the server.
 
 LoRA adapters are hot-loaded, all weights come by the folder that it serves. By CUDA IPC the server would unpickle what
 it is sent.

@@ -13,6 +13,7 @@ import torch
 from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.vllm.generator import FAILURES, VllmGenerator
+from swarm_node.extensions.vllm.server import KEEPER
 from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.episodes import complete
@@ -135,6 +136,8 @@ def test_what_vllm_does_not_do_is_refused_at_start() -> None:
     policy.precision = Coarse()
     with pytest.raises(UserError, match="another precision"):
         VllmGenerator(policy, GenerationConfig(), VllmConfig(url="auto"))
+    with pytest.raises(UserError, match="keeps the old output head"):
+        VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(), VllmConfig(url="auto"))
 
 
 def test_a_server_generates_only_where_one_is_named() -> None:
@@ -147,11 +150,6 @@ def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_
     config = with_sections(LearningConfig).model_validate({"vllm": {"url": "auto"}})
     generator = build_generator(config, load_policy(ModelConfig(name=str(tmp_path), device="cpu", lora_rank=4)))
     assert isinstance(generator, BatchGenerator) and "in place of vLLM" in generator.decoder_name
-
-
-def test_a_tied_model_on_a_cpu_is_refused_a_server_that_would_keep_its_head() -> None:
-    with pytest.raises(UserError, match="keeps the old output head"):
-        VllmGenerator(tiny_policy("Qwen2"), GenerationConfig(), VllmConfig(url="auto"))
 
 
 # --- a server of its own ----------------------------------------------------------------------------------------------
@@ -175,18 +173,24 @@ def of_its_own(python: str, folder: Path, **more) -> tuple[GenerationConfig, Vll
 def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_with_vllm, tmp_path) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights"))
-    server = generator._server
-    assert server is not None
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
-    assert server.pid is not None and server.starts == 1
+    server = generator._server
+    assert server is not None and server.pid is not None and server.starts == 1
     os.killpg(server.pid, signal.SIGKILL)
     until(lambda: not server.running)
     assert isinstance(generator.generate(PROMPTS[:1], 4, "t")[0], GeneratedGroup)
-    assert server.starts == 2
-    pid = server.pid
+    members = ["pgrep", "-g", str(server.pid)]
     generator.close()
-    with pytest.raises(ProcessLookupError):
-        os.killpg(pid, 0)
+    until(lambda: server.starts == 2 and subprocess.run(members, check=False).returncode == 1)
+
+
+def test_a_server_that_does_not_listen_is_killed_when_its_node_is_gone() -> None:
+    quick, deaf = KEEPER.replace("sleep 10", "sleep 0"), "trap '' TERM; echo; exec sleep 600"
+    command = ["/bin/sh", "-c", quick, "sh", "/bin/sh", "-c", deaf]
+    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert keeper.stdin and keeper.stdout and keeper.stdout.readline() == b"\n"
+    keeper.stdin.close()
+    assert keeper.wait(30) == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -200,8 +204,7 @@ def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=3e-2), config[0])
     for turn in range(3):
         (group,) = generator.generate(PROMPTS[:1], 4, str(turn))
-        assert isinstance(group, GeneratedGroup)
-        assert generator.difference < 1e-4
+        assert isinstance(group, GeneratedGroup) and generator.difference < 1e-4
         text = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt=PROMPTS[0])
         trainer.update([ScoredGroup(text.group, PROMPTS[0], text.rewards, group.tokens)])
     assert generator._server is not None and generator._server.starts == 1
@@ -212,9 +215,8 @@ def test_a_server_that_does_not_start_is_a_mistake_of_the_user(tmp_path) -> None
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no vllm here\nexit 1\n")
     broken.chmod(0o755)
-    config = of_its_own(str(broken), tmp_path / "weights")
     with pytest.raises(UserError, match="does not start"):
-        VllmGenerator(tiny_policy(), *config).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *of_its_own(str(broken), tmp_path / "weights")).generate(PROMPTS, 2, "s")
     assert (tmp_path / "weights.log").read_text() == "no vllm here\n"
 
 
@@ -241,10 +243,8 @@ def test_a_server_that_does_not_know_how_is_a_mistake_and_nobody_is_sent_on_to_a
 
 def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm_node.extensions.vllm.generator.SECONDS", 0.2)
-    with api_on_loopback(lambda server, _: server.server.stopped.wait()) as api:
-        config = options((api.address, tmp_path / "weights"))
-        with pytest.raises(UserError, match="timed out"):
-            VllmGenerator(tiny_policy(), *config).generate(PROMPTS, 2, "s")
+    with api_on_loopback(lambda it, _: it.server.stopped.wait()) as api, pytest.raises(UserError, match="timed out"):
+        VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "ftp://127.0.0.1"])
