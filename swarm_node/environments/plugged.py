@@ -93,8 +93,7 @@ class PluggedKind(EnvironmentKind):
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
-        settings = config.environment
-        facts = self.facts
+        settings, facts = config.environment, self.facts
         scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
         common = facts.name, facts.version, facts.tasks, tasks, scoring, RewardRule(settings.scoring)
         if facts.turns > 1:
@@ -103,10 +102,10 @@ class PluggedKind(EnvironmentKind):
 
 
 class EpisodicEnvironment(ScoredEnvironment):
-    """Some tasks of an `EpisodeSource`. Its prompts are shown as they are, and its turns are read by itself alone."""
+    """Some tasks of an `EpisodeSource`, whose turns are read by itself alone."""
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        openings = self.prompts([question for question, _ in asked])
+        openings = self.bare([question for question, _ in asked])
         found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
         places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
         items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]

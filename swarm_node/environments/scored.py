@@ -194,11 +194,15 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        bare = self.bare(questions)
+        return [self._shown(q, it) if isinstance(it, str) else it for q, it in zip(questions, bare, strict=True)]
+
+    def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        """Prompts without shots, which are alike at all nodes."""
         found = {q: known for q in questions if (known := self._refused(q) or self._prompts.use(q)) is not None}
         missing = [q for q in dict.fromkeys(questions) if q not in found]
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            prompt = self._shown(question, reply) if isinstance(reply, str) else skipped(reply)
-            found[question] = self._prompts[question] = prompt
+            found[question] = self._prompts[question] = reply if isinstance(reply, str) else skipped(reply)
         return [found[q] for q in questions]
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
@@ -302,11 +306,8 @@ class Mixture:
         names = list(self._environments)
         share, rest = divmod(count, len(names))
         lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
-        return [
-            question
-            for name, environment in self._environments.items()
-            for question in environment.sample(author, now, share + (name in lucky))
-        ]
+        asked = (each.sample(author, now, share + (name in lucky)) for name, each in self._environments.items())
+        return [question for questions in asked for question in questions]
 
     def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
         """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many

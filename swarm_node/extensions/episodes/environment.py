@@ -10,6 +10,7 @@ from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
 from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
 from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import Answers
 from swarm_node.extensions.episodes import source
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
@@ -26,10 +27,9 @@ class EpisodesKind(EnvironmentKind):
     default_tasks = tuple(f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids)
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        settings, of = config.environment, source
-        scoring = ScoringClient(f"{__package__}.source", of.version, settings.time_limit)
-        shown, rule = (self.name, of.version, self.tasks, tasks), RewardRule(settings.scoring)
-        return EpisodicEnvironment(*shown, scoring, rule, turns=of.turns, probe=of.probe)
+        scoring = ScoringClient(f"{__package__}.source", source.version, config.environment.time_limit)
+        about, rule = (self.name, source.version, self.tasks, tasks), RewardRule(config.environment.scoring)
+        return EpisodicEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
 
     def answer(self, question: Question) -> str:
         return source.begin(question.dataset, question.config_id, question.seed, question.index).answer
@@ -46,8 +46,8 @@ class SecondTryKind(EnvironmentKind):
         settings, version = config.environment, f"1-{catalogue.VERSION}"
         scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
         scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
-        shown, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
-        return EpisodicEnvironment(*shown, scoring, rule, turns=2, probe=(Turn(""), Turn("0")))
+        about, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        return EpisodicEnvironment(*about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0")))
 
     def answer(self, question: Question) -> str:
         return REASONING_GYM.answer(question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)}))

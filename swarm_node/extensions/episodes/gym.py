@@ -18,14 +18,14 @@ class SecondTry:
     """One question; what was said last counts."""
 
     prompt: str
-    name: str
-    entry: Mapping[str, Any]
+    answer: str
+    key: tuple[str, Mapping[str, Any]]  # what its scorer is called with
     left: int = 2
     reached: float = 0.0
 
     def step(self, turn: Turn) -> Step:
         self.left -= 1
-        self.reached = score_with(self.name, self.entry, turn.text)
+        self.reached = score_with(*self.key, turn.text)
         if is_right(self.reached) or not self.left:
             return Step((), done=True)
         return Step(tuple(use({}, call) for call in turn.calls) or ("wrong, try again",))
@@ -37,4 +37,4 @@ class SecondTry:
 def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
     """See `source.build`; the name of the data set stands behind `second_try.`"""
     item = source.build(dataset.partition(".")[2], config_id, seed, index)
-    return SecondTry(item.prompt, *item.portable)
+    return SecondTry(item.prompt, item.answer, item.portable)

@@ -20,7 +20,7 @@ from swarm_node.rollouts.groups import Played, Skipped
 from swarm_node.scoring.playing import ToolError
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
-GRADED = LearningConfig(environment=EnvironmentConfig(scoring="graded"))
+GRADED, SHOWN = (LearningConfig(environment=EnvironmentConfig(scoring="graded", shots=count)) for count in (0, 2))
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
@@ -49,18 +49,14 @@ def test_an_address_has_one_question_and_those_held_out_have_texts_of_their_own(
         return {begin(*task.split("/"), *address).prompt for address in addresses}
 
     held_out, trained = asked(HELD_OUT, HELD_OUT_ROUNDS, 4), set[str]().union(*(asked(f"{k}", 8, 4) for k in range(20)))
-    assert (
-        len(held_out) >= (3 if task == "bisect/tiny" else 30)
-        and not held_out & trained
-        and all(map(is_held_out_text, held_out))
-    )
+    assert len(held_out) >= (3 if task == "bisect/tiny" else 30) and all(map(is_held_out_text, held_out))
+    assert not held_out & trained
     assert begin(*task.split("/"), 7, 0) == begin(*task.split("/"), 7, 0) != begin(*task.split("/"), 8, 0)
 
 
 def test_a_person_plays_a_question_line_by_line() -> None:
-    asked, answer, *rest = conversation(
-        "calculator/easy", ['<call>{"name":"calculate","arguments":{"expression":"2*3"}}</call>\n']
-    )
+    call = '<call>{"name":"calculate","arguments":{"expression":"2*3"}}</call>\n'
+    asked, answer, *rest = conversation("calculator/easy", [call])
     assert asked.startswith("environment: ") and (answer, rest) == ("environment: 6", ["reward 0"])
     with pytest.raises(UserError, match="one turn"):
         list(conversation("gcd/easy", []))
@@ -146,4 +142,8 @@ def test_a_second_try_at_a_question_of_the_library_counts_as_the_first() -> None
         (plays,) = environment.play([(question, [said(right), said("x", right), said("x", "y")])])
         again = ["wrong, try again"]
         assert list(map(heard, plays)) == [([], True, 1.0), (again, True, 1.0), (again, True, 0.0)]
+    with closing(SECOND_TRY.start(["second_try.gcd/tiny"], SHOWN)) as environment:  # shots, which no trace knows of
+        one, other, asked = str(environment.prompts([question])[0]).splitlines()
+        assert [asked] == environment.bare([question]) and re.search(r"\. \d+$", one) and re.search(r"\. \d+$", other)
+        assert environment.play([(question, [said(right), said("x", right), said("x", "y")])]) == [plays]
     assert all(map(re.compile(NAME_PATTERN).fullmatch, SECOND_TRY.tasks)) and max(map(len, SECOND_TRY.tasks)) < 64
