@@ -269,8 +269,7 @@ class ScoredEnvironment:
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(f"questions of {self.name} show no answers, so they take no shots")
             pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}
-            shown = [(one, other) for one, other in pairs.items() if isinstance(other, str)]
-            self._shots[task] = shown[: count + 1]
+            self._shots[task] = [(one, other) for one, other in pairs.items() if isinstance(other, str)][: count + 1]
         return self._shots[task]
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
