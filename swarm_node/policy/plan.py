@@ -11,11 +11,10 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from swarm_node.policy.log_probs import CHUNK_BYTES, FROZEN_BYTES, is_large
-from swarm_node.settings import LearningConfig
+from swarm_node.settings import MICRO_BATCH, LearningConfig
 
 MIB, GIB = 2**20, 2**30
-CPU_BUDGET, GPU_BUDGET, LEAST_BUDGET = 4096, 16384, 512  # tokens of a micro-batch
-CPU_ADAPTERS = 256  # the same, of adapters on a CPU, which are trained where memory is short
+LEAST_BUDGET = 512  # tokens of a micro-batch
 C = TypeVar("C", bound=LearningConfig)
 PROMPT, HEARD = 256, 64  # tokens that a prompt is taken for, and what an environment says to a turn
 USABLE = 0.92  # of a device: allocators leave gaps
@@ -131,13 +130,12 @@ def amount(size: float) -> str:
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
     """The first choice that fits, in the order in which they cost least time; the last one where none does."""
-    made = None
-    for choice in _choices(how, config):
+    frugal = how.device == "cpu" and config.model.lora_rank > 0
+    for choice in _choices(shape, how, config, frugal):
         made = with_choice(shape, how, config, choice, room)
         made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
-        if made.fits:
-            return made
-    assert made is not None
+        if made.fits and not (frugal and choice.budget > MICRO_BATCH["adapters"] and made.total > room / 2):
+            break
     return made
 
 
@@ -147,9 +145,8 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
     held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
-    weights = held + shape.adapters * how.trained
-    if config.training.beta and not lora:
-        weights += held  # the reference
+    models = 2 if config.training.beta and not lora else 1  # with the reference
+    weights = models * held + shape.adapters * how.trained
     return Plan(
         choice,
         weights,
@@ -197,16 +194,19 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
     return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
-def _choices(how: Arithmetic, config: LearningConfig) -> Iterator[Choice]:
-    training = config.training
-    on_cpu = CPU_ADAPTERS if config.model.lora_rank else CPU_BUDGET
-    most = training.token_budget or (GPU_BUDGET if how.device == "cuda" else on_cpu)
-    budgets = [most] if training.token_budget else [most >> k for k in range(16) if most >> k >= LEAST_BUDGET] or [most]
+def _choices(shape: Shape, how: Arithmetic, config: LearningConfig, frugal: bool) -> Iterator[Choice]:
+    """`frugal`: of as many tokens as a whole group, so that its prompt is computed once, down to the least."""
+    training, most, least = config.training, MICRO_BATCH[how.device], LEAST_BUDGET
+    if frugal:
+        whole = PROMPT + config.generation.num_generations * (length(shape, config) - PROMPT)
+        most, least = min(whole, most), MICRO_BATCH["adapters"]
+    halves = [most >> k for k in range(16) if most >> k > least]
+    budgets = [given] if (given := training.token_budget) else [*halves, least]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:
         for again in (False, True):
             # Computing again costs a third; two passes of half the size cost little, many small ones more than that.
-            for budget in budgets if again else budgets[:2]:
+            for budget in budgets if again or frugal else budgets[:2]:
                 yield Choice(optimizer, again, budget)
 
 
@@ -224,9 +224,8 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
 def _completions(config: LearningConfig, choice: Choice, tokens: int) -> int:
     """Decoded at the same time."""
     whole = config.round.questions * config.generation.num_generations
-    if not choice.concurrent:
-        return whole
-    return min(whole, max(config.generation.num_generations, choice.concurrent // tokens))
+    some = max(config.generation.num_generations, choice.concurrent // tokens)
+    return min(whole, some) if choice.concurrent else whole
 
 
 def has_8bit() -> bool:
@@ -236,9 +235,8 @@ def has_8bit() -> bool:
 
 def applied(config: C, made: Plan) -> C:
     """The configuration with what was chosen of its options."""
-    choice = made.choice
-    training = config.training.model_copy(update={"optimizer": choice.optimizer, "token_budget": choice.budget})
-    return config.model_copy(update={"training": training})
+    chosen = {"optimizer": made.choice.optimizer, "token_budget": made.choice.budget}
+    return config.model_copy(update={"training": config.training.model_copy(update=chosen)})
 
 
 def shape_of(config: Any, parameters: int, adapters: int = 0, turns: int = 1) -> Shape:

@@ -18,6 +18,7 @@ from swarm_node.settings.model import NO_TEMPLATE as NO_TEMPLATE
 from swarm_node.settings.model import EnvironmentConfig as EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig as GenerationConfig
 from swarm_node.settings.model import ModelConfig as ModelConfig
+from swarm_node.settings.programs import MICRO_BATCH as MICRO_BATCH
 from swarm_node.settings.programs import ArchiveConfig as ArchiveConfig
 from swarm_node.settings.programs import AskConfig as AskConfig
 from swarm_node.settings.programs import AsynchronousConfig as AsynchronousConfig

@@ -11,6 +11,7 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: held-out questions are asked after this round, and it goes
+MICRO_BATCH = {"cuda": 16384, "cpu": 4096, "adapters": 256}  # tokens; of adapters on a CPU: memory is short there
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 
@@ -67,7 +68,7 @@ class TrainingConfig(Section):
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU; on a CPU 4096, and 256 for adapters."""
+    0 takes 16384 on a GPU; on a CPU 4096, and for adapters 256, or what a longer group takes where memory has room."""
 
 
 class DefenceConfig(Section):

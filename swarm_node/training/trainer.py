@@ -22,7 +22,7 @@ from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
-from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
     Advantages,
     Bounds,
@@ -37,7 +37,6 @@ from swarm_node.training.objectives import (
 )
 from swarm_node.training.optimisers import build_optimizer, take_step
 
-CPU_BUDGET, GPU_BUDGET = 4096, 16384  # tokens of a micro-batch
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
 Layout = Literal["auto", "packed", "padded"]
@@ -90,7 +89,8 @@ class GrpoTrainer:
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._trim = trim if policy.device.type == "cpu" and hasattr(policy.model, "disable_adapter") else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
-        self._token_budget = config.token_budget or (CPU_BUDGET if policy.device.type == "cpu" else GPU_BUDGET)
+        self._token_budget = config.token_budget or MICRO_BATCH["cpu" if policy.device.type == "cpu" else "cuda"]
+        self._filled = MICRO_BATCH["adapters"] if self._trim is trim else self._token_budget  # a longer row is alone
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
@@ -181,7 +181,7 @@ class GrpoTrainer:
 
         def work() -> tuple[float, Totals]:
             rows, counted = self._rows(groups), Totals(steps=totals.steps)
-            batches = self._batching(rows, self._token_budget, pads=self.packing is None)
+            batches = self._batching(rows, min(self._token_budget, self._filled), pads=self.packing is None)
             return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
 
         loss, counted = self._fitting(work, totals)

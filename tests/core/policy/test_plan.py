@@ -43,7 +43,7 @@ def test_what_has_room_is_left_as_it_is() -> None:
     policy = tiny_policy()
     config, made = fitted(LearningConfig(), policy)
     assert made is not None and made.fits
-    assert config.training == TrainingConfig(optimizer="adamw", token_budget=plans.CPU_BUDGET)
+    assert config.training == TrainingConfig(optimizer="adamw", token_budget=4096)
     assert config.generation == LearningConfig().generation
     assert not build_trainer(config, policy).policy.checkpointing
 
@@ -57,9 +57,16 @@ def test_a_limit_is_what_the_node_plans_with() -> None:
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
     monkeypatch.setattr(plans, "has_8bit", lambda: True)
     choices = [plan_of(full(), shapes()[HALF_B], card * GIB).choice for card in (80, 24, 12, 8)]
-    assert not choices[0].checkpointing and choices[0].budget == plans.GPU_BUDGET
+    assert not choices[0].checkpointing and choices[0].budget == 16384
     assert [choice.optimizer for choice in choices] == ["adamw", "adamw", "adamw", "adamw_8bit"]
     assert choices[2].checkpointing and plans.LEAST_BUDGET <= choices[3].budget <= choices[1].budget
+
+
+def test_adapters_on_a_cpu_get_the_whole_of_a_group_at_once_where_half_of_the_memory_is_enough() -> None:
+    shape, how = plans.shape_of(shapes()[HALF_B], 494_032_768, adapters=8_798_208), plans.Arithmetic("cpu", 2, 4, 4)
+    config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=64))
+    made = [plans.plan(shape, how, config, room * GIB) for room in (24, 5, 4.5)]  # 2.7 GiB for the whole of it
+    assert [each.choice.budget for each in made] == [256 + 8 * 64, 384, 256] and all(each.fits for each in made)
 
 
 def test_what_the_user_says_stays() -> None:

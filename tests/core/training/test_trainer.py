@@ -26,6 +26,7 @@ from tests.models import (
     tiny_policy,
     token_group,
     weights_of,
+    with_lora,
 )
 
 GENERATION = GenerationConfig(max_completion_length=12)
@@ -48,12 +49,8 @@ def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **t
 
 
 def adam_state(trainer: GrpoTrainer) -> list[torch.Tensor]:
-    return [
-        value.clone()
-        for state in trainer.optimizer.state_dict()["state"].values()
-        for value in state.values()
-        if isinstance(value, torch.Tensor)
-    ]
+    values = [value for state in trainer.optimizer.state_dict()["state"].values() for value in state.values()]
+    return [value.clone() for value in values if isinstance(value, torch.Tensor)]
 
 
 def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm: float, steps: int = 1) -> float:
@@ -89,8 +86,7 @@ def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm:
 def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups = local_groups(policy)
-    reference = copy.deepcopy(policy.model)
-    first = weights_of(policy.model)
+    reference, first = copy.deepcopy(policy.model), weights_of(policy.model)
     report = trainer_of(
         policy, loss_type=loss_type, layout=layout, token_budget=70, num_iterations=steps, max_grad_norm=0.5
     ).update(groups)
@@ -105,9 +101,8 @@ def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None
     policy = tiny_policy(eos=MANY_EOS)
     trainer = trainer_of(policy, max_grad_norm=0.01, token_budget=40)
     taken = gradients_of(trainer)
-    report = trainer.update(local_groups(policy))
+    assert trainer.update(local_groups(policy)).grad_norm > 0.1
     assert parameters_to_vector(taken).norm().item() == pytest.approx(0.01, rel=1e-3)
-    assert report.grad_norm > 0.1
 
 
 # --- uninformative, no step -------------------------------------------------------------------------------------------
@@ -148,9 +143,8 @@ def test_uninformative_groups_change_nothing_beside_informative_groups() -> None
 
 def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
     policy = tiny_policy()
-    trainer = trainer_of(policy)
-    weights = weights_of(policy.model)
-    report = trainer.update([token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])])  # ratio exp(200) of a bad token
+    weights, bad = weights_of(policy.model), token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])  # ratio exp(200)
+    report = trainer_of(policy).update([bad])
     assert report.skipped == {"gradient not finite": 1} and report.optimizer_steps == 0
     assert all(map(torch.equal, weights, weights_of(policy.model)))
 
@@ -163,9 +157,7 @@ def targets_of(policy, groups) -> list[list[int]]:
     return [list(ids) for group in groups for ids in tokenise(group, group.rewards, policy).completion_ids]
 
 
-def test_local_groups_are_trained_on_the_very_tokens_generated_and_their_prompts_encoded_by_the_generator_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_local_groups_are_trained_on_the_very_tokens_and_prompts_of_the_generator(monkeypatch) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups, received = local_groups(policy, count=3), text_group([0.0, 1.0], ["abc", "12"])
     assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
@@ -194,8 +186,7 @@ def test_a_text_that_spells_a_control_token_stays_text() -> None:
 def test_an_external_completion_of_any_characters_can_be_trained_on(chat) -> None:
     policy = tiny_policy(chat=chat)
     texts = ["\x00\x1b[2J", "\u202e\ufeff\U0001f600", "\n" * 50, " " * 90, "<|im_end|>", "</s>", "é" * 30, "0"]
-    report = trainer_of(policy).update([text_group([0.0] * 7 + [1.0], texts)])
-    assert report.optimizer_steps == 1
+    assert trainer_of(policy).update([text_group([0.0] * 7 + [1.0], texts)]).optimizer_steps == 1
     assert all(torch.isfinite(w).all() for w in policy.model.parameters())
 
 
@@ -209,8 +200,7 @@ def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is
 def test_an_external_group_longer_than_the_context_is_skipped_and_counted() -> None:
     policy = tiny_policy()
     report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *local_groups(policy)])
-    assert report.skipped == {"longer than the context": 1}
-    assert (report.optimizer_steps, report.trained_groups) == (1, 2)
+    assert (report.skipped, report.optimizer_steps, report.trained_groups) == ({"longer than the context": 1}, 1, 2)
 
 
 # --- ratio, clip, normalisation -------------------------------------------------------------------------------------
@@ -240,8 +230,7 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     groups = local_groups(policy)
     if external:
         groups = [ScoredGroup(group.group, group.prompt, group.rewards) for group in groups]
-    once = trainer_of(copy.deepcopy(policy), num_iterations=1).update(groups)
-    twice = trainer_of(policy, num_iterations=2).update(groups)
+    once, twice = (trainer_of(copy.deepcopy(policy), num_iterations=passes).update(groups) for passes in (1, 2))
     assert once.ratio_mean == pytest.approx(1.0, abs=1e-5)
     assert abs(twice.ratio_mean - 1.0) > 1e-3 and twice.clip_fraction > 0.01
     assert twice.optimizer_steps == 2 and twice.trained_tokens == 2 * once.trained_tokens
@@ -273,14 +262,23 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
-    policy = tiny_policy(max_position_embeddings=512)
+    policy, sizes = tiny_policy(max_position_embeddings=512), list[int]()
     trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
-    sizes: list[int] = []
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
     received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
-    report = trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3])
-    assert report.optimizer_steps == 2
+    assert trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3]).optimizer_steps == 2
     assert max(sizes) <= 600 and sum(sizes) > 32 * 100
+
+
+@pytest.mark.slow
+def test_adapters_on_a_cpu_compute_a_long_prompt_once_and_short_groups_a_few_at_a_time() -> None:
+    policy, sizes = with_lora(tiny_policy(max_position_embeddings=512)), list[int]()
+    trainer = trainer_of(policy, token_budget=1024)
+    policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
+    lengths = {"p": 90, "q": 30, "r": 30, "s": 30}
+    groups = [text_group([0.0, 1.0], ["1" * n, "a" * n], c * 2 * n) for c, n in lengths.items()]
+    assert trainer.update(groups).trained_groups == 4
+    assert sizes == [4 * 90, 2 * 4 * 30, 4 * 30]
 
 
 # --- external completions that are not trusted ----------------------------------------------------------------------
@@ -334,16 +332,11 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
 
 def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[ScoredGroup]:
     """The same, as if generated by weights that found every token exp(shift) times as likely, in that version."""
-    return [
-        replace(
-            group,
-            tokens=tuple(
-                Tokens(t.ids, tuple(x + shift for x in t.log_probs), (version,) * len(t.ids))
-                for t in group.tokens or ()
-            ),
-        )
-        for group in groups
-    ]
+
+    def older(t: Tokens) -> Tokens:
+        return Tokens(t.ids, tuple(x + shift for x in t.log_probs), (version,) * len(t.ids))
+
+    return [replace(group, tokens=tuple(map(older, group.tokens or ()))) for group in groups]
 
 
 def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
@@ -360,10 +353,10 @@ def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
     the fresh one, the naive one has clipped every good token away."""
     fresh = gradient_of("decoupled", 0.0)
     for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
-        for ours, reference in zip(gradient_of("decoupled", shift), fresh, strict=True):
-            assert torch.allclose(ours, factor * reference, rtol=1e-3, atol=1e-6)
-    for ours, reference in zip(gradient_of("truncated", -math.log(10.0)), fresh, strict=True):
-        assert torch.allclose(ours, 2.0 * reference, rtol=1e-3, atol=1e-6)
+        expected = [factor * each for each in fresh]
+        torch.testing.assert_close(gradient_of("decoupled", shift), expected, rtol=1e-3, atol=1e-6)
+    found, expected = gradient_of("truncated", -math.log(10.0)), [2.0 * each for each in fresh]
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
     naive = gradient_of("clipped", -math.log(10.0))
     assert not any(torch.allclose(x, 5.0 * y, rtol=1e-1) for x, y in zip(naive, fresh, strict=True))
 
