@@ -196,7 +196,7 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
 
 def _choices(shape: Shape, how: Arithmetic, config: LearningConfig, frugal: bool) -> Iterator[Choice]:
     """`frugal`: of as many tokens as a whole group, so that its prompt is computed once, down to the least."""
-    training, most, least = config.training, MICRO_BATCH[how.device], LEAST_BUDGET
+    training, most, least = config.training, MICRO_BATCH["cpu" if how.device == "cpu" else "gpu"], LEAST_BUDGET
     if frugal:
         whole = PROMPT + config.generation.num_generations * (length(shape, config) - PROMPT)
         most, least = min(whole, most), MICRO_BATCH["adapters"]

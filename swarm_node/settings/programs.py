@@ -11,7 +11,7 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: held-out questions are asked after this round, and it goes
-MICRO_BATCH = {"cuda": 16384, "cpu": 4096, "adapters": 256}  # tokens; of adapters on a CPU: memory is short there
+MICRO_BATCH = {"gpu": 16384, "cpu": 4096, "adapters": 256}  # tokens; of adapters on a CPU: memory is short there
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 

@@ -89,7 +89,7 @@ class GrpoTrainer:
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._trim = trim if policy.device.type == "cpu" and hasattr(policy.model, "disable_adapter") else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
-        self._token_budget = config.token_budget or MICRO_BATCH["cpu" if policy.device.type == "cpu" else "cuda"]
+        self._token_budget = config.token_budget or MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
         self._filled = MICRO_BATCH["adapters"] if self._trim is trim else self._token_budget  # a longer row is alone
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
