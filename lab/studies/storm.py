@@ -29,12 +29,10 @@ from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
 from swarm_node.common.children import usable_cores
 from swarm_node.extensions.simulation.arms import identity
-from swarm_node.settings import NodeConfig
 
 START_SECONDS = 600.0  # until every node has done a round; sixteen load torch at the same time
 LOOK_SECONDS = 0.5
 WINDOW = 20  # rounds of the reward at the end
-SWARM = NodeConfig().swarm
 
 
 def main() -> None:
@@ -63,20 +61,21 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
     """One swarm from start to end, on one half of the cores; figures of the stretch in which all were there."""
     attacking, target = max(1, options.nodes // 4), f"127.200.0.{1 + hostile}"
+    swarm = "storm" if hostile else "calm"  # who has the same identity on the same address must not find the other
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[hostile::2])
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-storm-")))
         victim = Victim(target)
         stack.callback(victim.close)
         attackers = Attackers(options.hostile_cpu)
-        homes = started(stack, work, options.nodes - attacking, options.seed)
+        homes = started(stack, work, options.nodes - attacking, options.seed, swarm)
         entrance = guests.address(work / "bootstrap")
         until(lambda: all(map(guests.rewards, homes)), START_SECONDS, "the first round of every node")
         stack.enter_context(attackers)
         for number in range(attacking):
             kinds = kinds_of(number, attacking) if hostile else ()
             more = ("--victim", target, "--ready", str(work / f"ready{number}"))
-            attackers.add(kinds, [entrance], SWARM, work / f"hostile{number}.log", *more)
+            attackers.add(kinds, [entrance], swarm, work / f"hostile{number}.log", *more)
         until(
             lambda: len(list(work.glob("ready*"))) == attacking, START_SECONDS, "hostile nodes that have met somebody"
         )
@@ -102,9 +101,9 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
     }
 
 
-def started(stack: ExitStack, work: Path, count: int, seed: int) -> list[Path]:
+def started(stack: ExitStack, work: Path, count: int, seed: int, swarm: str) -> list[Path]:
     """A bootstrap node and so many others; the homes of those."""
-    where = ("--home", work / "bootstrap", "--host", "127.0.0.1", "--port", "0", "--swarm", SWARM)
+    where = ("--home", work / "bootstrap", "--host", "127.0.0.1", "--port", "0", "--swarm", swarm)
     stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "bootstrap", *where], work / "bootstrap"))
     entrance = guests.address(work / "bootstrap")
     homes = []
@@ -113,7 +112,8 @@ def started(stack: ExitStack, work: Path, count: int, seed: int) -> list[Path]:
         home.mkdir()
         (home / "identity.key").write_bytes(identity(seed, number).key_bytes())
         (home / "identity.key").chmod(0o600)
-        here = ("--model.name", "rare", "--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
+        network = ("--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
+        here = ("--swarm", swarm, "--model.name", "rare", *network)
         stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "run", "--home", home, *here], home))
         homes.append(home)
     return homes
