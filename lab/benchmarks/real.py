@@ -152,13 +152,11 @@ def main() -> None:
         parser.error("--gpu needs a CUDA device, and there is none")
     quick, gpu = arguments.quick, arguments.gpu
     names = arguments.models or (MODELS[-1:] if quick else MODELS)
+    how = (0, 8, 256, "cuda") if gpu else (1, 1, 4, "cpu") if quick else (arguments.layers, 2, 64, "cpu")
     results: dict[str, Any] = {}
     lines: list[list[str]] = []
     for name in names:
-        layers = 0 if gpu else 1 if quick else arguments.layers
-        load = Load(
-            name, layers, 1 if quick else 8 if gpu else 2, 4 if quick else 256 if gpu else 64, "cuda" if gpu else "cpu"
-        )
+        load = Load(name, *how)
         found: dict[str, Any] = {}
         for side in SIDES:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -85,10 +85,10 @@ class Turns(TrainerCallback):
 
 
 def measure_with_trl(
-    size: str, load: common.Workload, name: str, others: Mapping[str, Work], how: Mapping[str, Any] = AS_OURS
+    size: str, load: common.Workload, name: str, others: Mapping[str, Work], low: bool, how: Mapping[str, Any] = AS_OURS
 ) -> dict[str, common.Spread]:
-    """TRL's step in the precision of `name`, configured so, in turn with `others`."""
-    turns, low = Turns(others, name, size, load.repetitions), name.endswith("bfloat16")
+    """TRL's step in bfloat16 (`low`) or float32, configured so, in turn with `others`."""
+    turns = Turns(others, name, size, load.repetitions)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()):
@@ -105,9 +105,10 @@ def measure_with_trl(
 def measure(size: str, load: common.Workload) -> dict[str, Any]:
     """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with our bfloat16."""
     works = {name: our_step(size, load, layout, autocast) for name, (layout, autocast) in SIDES.items()}
-    sides = common.compared(measure_with_trl(size, load, REFERENCE, works), REFERENCE, load.tokens)
-    low = {"packed bfloat16": works["packed bfloat16"]}
-    in_bfloat16 = common.compared(measure_with_trl(size, load, "TRL bfloat16", low), "TRL bfloat16", load.tokens)
+    sides = common.compared(measure_with_trl(size, load, REFERENCE, works, low=False), REFERENCE, load.tokens)
+    packed = {"packed bfloat16": works["packed bfloat16"]}
+    found = measure_with_trl(size, load, "TRL bfloat16", packed, low=True)
+    in_bfloat16 = common.compared(found, "TRL bfloat16", load.tokens)
     return {"reference": REFERENCE, "sides": sides, "against_trl_bfloat16": in_bfloat16}
 
 

@@ -1,7 +1,7 @@
 """SAPO's four arms (arXiv 2509.08721) with Qwen2.5-0.5B, eight nodes on one GPU, in one command.
 
-    python -m lab.studies.sapo_on_a_card                   # on a card of 24 GB
-    python -m lab.studies.sapo_on_a_card --trial           # to its end here: two nodes of few layers, random weights
+    python -m lab.studies.sapo_on_a_card                         # on a card of 24 GB
+    python -m lab.studies.sapo_on_a_card --trial --model rare    # to its end here: two nodes, a starter
 
 NOT RUN ON A GPU YET: no figure of it is in the docs. It says the hours that it expects by its own first rounds, keeps
 what is done under runs/, arm by arm, and goes on there when it is started again.
@@ -16,11 +16,9 @@ from time import monotonic
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from lab.benchmarks import command
 from lab.studies.simulated import simulated
-from swarm_node import starters
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy.plan import has_8bit
 from swarm_node.settings import EnvironmentConfig, GenerationConfig, ModelConfig, RoundConfig, TrainingConfig
@@ -45,31 +43,12 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
         out=out,
         workers=1,
         threads=1 if trial else 0,
-        model=ModelConfig(
-            name=str(trial_model(options.runs / "model")) if trial else options.model,
-            dtype="bfloat16",
-            device="cpu" if trial else "auto",
-        ),
+        model=ModelConfig(name=options.model, dtype="bfloat16", device="cpu" if trial else "auto"),
         generation=GenerationConfig(num_generations=2 if trial else 8, max_completion_length=4 if trial else 256),
         round=RoundConfig(questions=2 if trial else 9),
         training=TrainingConfig(learning_rate=1e-5, optimizer="adamw_8bit" if has_8bit() else "adamw"),
         environment=EnvironmentConfig(tasks=TASKS[1:3] if trial else TASKS, scoring="graded", answer="tags"),
     )
-
-
-def trial_model(folder: Path) -> Path:
-    """Two layers of Qwen2.5-0.5B's width with its vocabulary, random weights, and a starter's tokenizer."""
-    if not (folder / "config.json").exists():
-        torch.manual_seed(0)
-        shape = {"hidden_size": 896, "intermediate_size": 4864, "num_attention_heads": 14, "num_key_value_heads": 2}
-        model = Qwen2ForCausalLM(
-            Qwen2Config(vocab_size=151_936, num_hidden_layers=2, tie_word_embeddings=True, **shape)
-        ).to(torch.bfloat16)
-        tokenizer = AutoTokenizer.from_pretrained(starters.folder("rare"))
-        model.generation_config.eos_token_id = tokenizer.eos_token_id
-        tokenizer.save_pretrained(folder)
-        model.save_pretrained(folder)
-    return folder
 
 
 def expected_hours(options: argparse.Namespace) -> float:
