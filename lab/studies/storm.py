@@ -1,6 +1,6 @@
 """Sixteen nodes of which four are hostile: do the others keep their rounds and their learning?
 
-    python -m lab.studies.storm --minutes 10 --json        # docs/results/storm.md
+    python -m lab.studies.storm --minutes 60 --json        # docs/results/storm.md; 14 GB of memory
     python -m lab.studies.storm --quick                    # four nodes, one hostile, a minute
 
 Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with default options, but for

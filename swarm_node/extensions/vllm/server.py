@@ -25,11 +25,11 @@ from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
 
-STOP_SECONDS = 10.0  # that it may take to end
+STOP_SECONDS = 10.0  # that it may take to end, by its own node or by the shell
 POLL_SECONDS = 0.2
 KEEPER = (
-    'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep 10; kill -9 -$$) 2>/dev/null & '
-    'keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
+    f'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep {STOP_SECONDS:.0f}; '
+    'kill -9 -$$) 2>/dev/null & keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
 )
 ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",  # the calls that reload weights and forget prefixes
