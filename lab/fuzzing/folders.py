@@ -20,6 +20,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -246,6 +247,7 @@ def _reads(home: Path, name: str, content: Any, path: Where, payload: str, key: 
 
 def _restores(file: Path, to: Path) -> Iterator[Callable[[], Any]]:
     def restored() -> None:
+        shutil.rmtree(to, ignore_errors=True)  # where the last one was restored the next would be refused
         with suppress(UserError):
             backup.restore(file, to)
 
