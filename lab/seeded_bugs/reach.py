@@ -22,7 +22,8 @@ def reaching(tree: Path, changed: Path) -> dict[Path, int]:
         for importer in sorted(importers.get(file, set()) - found.keys()):
             found[importer] = found[file] + 1
             edge.append(importer)
-    return {file: steps for file, steps in found.items() if file.name.startswith("test_")}
+    # tests/lab/test_seeded_bugs.py looks for the lines that bugs change: it would catch each of them.
+    return {file: steps for file, steps in found.items() if re.match("test_(?!seeded_bugs)", file.name)}
 
 
 @cache
