@@ -10,9 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "results" / "extras.md"
+BENCHMARKS = "tests/lab/benchmarks/test_benchmarks.py"
 LANES = {
-    "base": ["tests/extras/base.py", "tests/protocol", "tests/lab/test_starters.py"],
-    "gym": ["tests/core/environments/test_reasoning_gym.py"],
+    "base": ["tests/extras/base.py", "tests/protocol"],
+    "gym": ["tests/core/environments/test_reasoning_gym.py", "tests/lab/test_starters.py"],
     "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
     "docs": ["tests/house/test_site.py"],
@@ -21,7 +22,7 @@ LANES = {
     "verifiers": ["tests/extensions/taskset/test_taskset.py"],
     "gguf": ["tests/extensions/hub/test_gguf.py"],
     "trackio": ["tests/extensions/trackers/test_trackers.py"],
-    "trl": ["tests/extensions/trl/test_trl.py", "tests/lab/benchmarks"],
+    "trl": ["tests/extensions/trl/test_trl.py", f"{BENCHMARKS}::test_last_line_holds_the_ratio_and_both_sides"],
     "dev": ["tests/extensions/fp8/test_fp8_triton.py", "tests/core/training/test_trainer_beside_trl.py"],
     "vllm": ["tests/extras/real_vllm.py"],
 }
@@ -45,8 +46,7 @@ def run(lane: str) -> tuple[bool, str]:
 def main(wanted: list[str]) -> int:
     results = []
     for lane in wanted or LANES:
-        sys.stdout.write(f"--- {lane}\n")
-        sys.stdout.flush()
+        print(f"--- {lane}", flush=True)
         results.append(run(lane))
     table = ["| extra | tests | result |", "|---|---|---|", *(row for _, row in results)]
     commit = subprocess.check_output(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True).strip()
