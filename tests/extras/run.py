@@ -46,7 +46,7 @@ def run(lane: str) -> tuple[bool, str]:
 def main(wanted: list[str]) -> int:
     results = []
     for lane in wanted or LANES:
-        print(f"--- {lane}", flush=True)
+        sys.stderr.write(f"--- {lane}\n")
         results.append(run(lane))
     table = ["| extra | tests | result |", "|---|---|---|", *(row for _, row in results)]
     commit = subprocess.check_output(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True).strip()
