@@ -241,7 +241,7 @@ SHORTER: Sequence[Replacement] = (
     (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
 )
 NOT_RUN: Sequence[tuple[str, str]] = (
-    (r"(GRAFANA_PASSWORD=\S+ )?docker |export SWARM_NODE_", "Docker: the checks in docker/ do"),
+    (r"(GRAFANA_PASSWORD=\S+ )?docker |nvidia-ctk |export SWARM_NODE_", "Docker: the checks in docker/ do"),
     (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each"),
     (r"swarm-node contribute", "needs a model server: tests/swarm/test_how_to.py has one"),
     (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
