@@ -64,4 +64,5 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(
     (tmp_path / "rows.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
     result = ended(*arguments, cwd=tmp_path)
     assert result.returncode == 2, result.stdout + result.stderr
-    assert f"pip install 'textswarm[{extra}]'" in result.stderr.strip().splitlines()[-1]
+    (line,) = (each for each in result.stderr.splitlines() if each.startswith("swarm-node: "))
+    assert f"pip install 'textswarm[{extra}]'" in line and "Traceback" not in result.stderr

@@ -36,6 +36,8 @@ This table shows that each extra works without the others.
 
 
 def run(lane: str) -> tuple[bool, str]:
+    sys.stdout.write(f"--- {lane}\n")
+    sys.stdout.flush()
     command = [ROOT / ".venvs" / lane / "bin" / "python", "-m", "pytest", "-rs", "-p", "no:cacheprovider", *LANES[lane]]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     sys.stdout.write(done.stdout)
@@ -44,10 +46,7 @@ def run(lane: str) -> tuple[bool, str]:
 
 
 def main(wanted: list[str]) -> int:
-    results = []
-    for lane in wanted or LANES:
-        sys.stderr.write(f"--- {lane}\n")
-        results.append(run(lane))
+    results = [run(lane) for lane in wanted or LANES]
     table = ["| extra | result |", "|---|---|", *(row for _, row in results)]
     commit = subprocess.check_output(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True).strip()
     where = f"Commit {commit}. Python {platform.python_version()}, {platform.system()} {platform.machine()}."

@@ -42,10 +42,10 @@ def test_memory_and_time_by_hand() -> None:
 
 def test_a_large_one_is_told_and_what_cannot_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 8e9}))
-    name = pretended(tmp_path, [10_000, 6_000])
-    small, large = (simulation(name, nodes=nodes) for nodes in (1, 1000))
+    small, large = (simulation(pretended(tmp_path, [10_000, 6_000]), nodes=nodes) for nodes in (1, 1000))
     (line,) = estimated(small, all_cells(small), 1)
     assert line.startswith("1 cells of 1 nodes, 1 at a time: 1.7 GB of memory and up to ")
     assert not list(estimated(simulation("rare", nodes=8), all_cells(small), 1))
-    with pytest.raises(UserError, match=r"1000 nodes, 1 at a time: 721.0 GB of .* 8.0 GB are free: give --model.lora"):
+    refusal = r"1000 nodes, 1 at a time: 721.0 GB of .* 8.0 GB are free: give --model.lora-rank"
+    with pytest.raises(UserError, match=refusal):
         list(estimated(large, all_cells(large), 1))
