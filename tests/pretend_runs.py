@@ -56,8 +56,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
     def train(way: Packing | None, **options: Any) -> int:
         trained = policy(**options)
         trained.__dict__["packing"] = way
-        layout = "padded" if way is None else "auto"
-        trainer = GrpoTrainer(trained, TrainingConfig(beta=0.1, num_iterations=2), CONFIG, layout=layout)
+        trainer = GrpoTrainer(trained, TrainingConfig(beta=0.1, num_iterations=2), CONFIG)
         return trainer.update(groups()).optimizer_steps
 
     def choose() -> list[str]:

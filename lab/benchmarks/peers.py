@@ -140,7 +140,7 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
     """CPU seconds of whole rounds: TRL's at its best settings, then at its defaults, each in turn with ours."""
     found: dict[str, common.Spread] = {}
     for name, how in (("best settings", step.AS_OURS), ("defaults", {"use_cpu": True})):
-        ours = {f"ours beside its {name}": step.our_step(size, load, "auto", TYPES[dtype])}
+        ours = {f"ours beside its {name}": step.our_step(size, load, TYPES[dtype])}
         found |= step.measure_with_trl(size, load, f"TRL, {name}", ours, dtype == "bfloat16", how)
     return found
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -28,28 +28,26 @@ from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 Work = Callable[[], object]
-Layout = Literal["auto", "packed", "padded"]
 
 AS_OURS: Mapping[str, Any] = {
     "gradient_accumulation_steps": 1, "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
     "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False, "shuffle_dataset": False,
 }  # fmt: skip
-SIDES: Mapping[str, tuple[Layout, torch.dtype | None]] = {
-    "padded float32": ("padded", None),
-    "packed float32": ("packed", None),
-    "packed bfloat16": ("packed", torch.bfloat16),
-    "default float32": ("auto", None),
+SIDES: Mapping[str, tuple[bool, torch.dtype | None]] = {  # whether rows are padded, and the type of products
+    "padded float32": (True, None),
+    "packed float32": (False, None),
+    "packed bfloat16": (False, torch.bfloat16),
 }
-HEADLINE = "default float32"
+HEADLINE = "packed float32"
 REFERENCE = "TRL float32"
 
 
-def our_step(size: str, load: common.Workload, layout: Layout, autocast: torch.dtype | None) -> Work:
+def our_step(size: str, load: common.Workload, autocast: torch.dtype | None, padded: bool = False) -> Work:
     """A step of this node's generator and trainer on a model of its own."""
     policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
     generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
     generator = BatchGenerator(policy, generation)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=common.RATE), generation, layout=layout)
+    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=common.RATE), generation, padded=padded)
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:
@@ -104,7 +102,7 @@ def measure_with_trl(
 
 def measure(size: str, load: common.Workload) -> dict[str, Any]:
     """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with our bfloat16."""
-    works = {name: our_step(size, load, layout, autocast) for name, (layout, autocast) in SIDES.items()}
+    works = {name: our_step(size, load, autocast, padded) for name, (padded, autocast) in SIDES.items()}
     sides = common.compared(measure_with_trl(size, load, REFERENCE, works, low=False), REFERENCE, load.tokens)
     packed = {"packed bfloat16": works["packed bfloat16"]}
     found = measure_with_trl(size, load, "TRL bfloat16", packed, low=True)
@@ -115,7 +113,7 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 def traced(load: common.Workload, file: Path) -> dict[str, Any]:
     """One step, its second, as a trace that ui.perfetto.dev opens, a table of its operators, and beside the trace a
     picture of when the first ones ran."""
-    step = our_step(load.sizes[-1], load, "auto", None)
+    step = our_step(load.sizes[-1], load, None)
     step()
     with profile(activities=[ProfilerActivity.CPU]) as found:
         step()

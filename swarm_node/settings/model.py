@@ -31,7 +31,7 @@ class ModelConfig(Section):
     revision: str = ""
     """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name the commit that was
     loaded, and a resumed run takes that one."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32. Products are bfloat16
     on such a GPU unless this says float32."""
     device: str = "auto"

@@ -16,23 +16,17 @@ from swarm_node.settings import TrainingConfig
 
 
 def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
-    """As configured. UserError where it is not installed, or cannot train such weights."""
-    if any(p.dtype == torch.float16 for p in parameters):
-        raise UserError("weights in float16 cannot be trained: choose --model.dtype float32 or bfloat16")
-    options: dict[str, Any] = {
-        "lr": config.learning_rate,
-        "betas": config.adam_betas,
-        "weight_decay": config.weight_decay,
-    }
+    """As configured. UserError where it is not installed."""
+    how: dict[str, Any] = {"lr": config.learning_rate, "betas": config.adam_betas, "weight_decay": config.weight_decay}
     if config.optimizer != "adamw_8bit":
-        return torch.optim.AdamW(parameters, fused=True, **options)
+        return torch.optim.AdamW(parameters, fused=True, **how)
     try:
         from swarm_node.training.eight_bits import PiecewiseAdamW8bit  # now: an extra
     except ImportError as error:
         raise UserError(
             "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'textswarm[memory]'"
         ) from error
-    made: torch.optim.Optimizer = PiecewiseAdamW8bit(parameters, **options)
+    made: torch.optim.Optimizer = PiecewiseAdamW8bit(parameters, **how)
     return made
 
 

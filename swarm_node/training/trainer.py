@@ -12,14 +12,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import isfinite
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches, tokenise
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
-from swarm_node.policy.policy import Packing, Policy
+from swarm_node.policy.policy import Policy
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
@@ -39,7 +39,6 @@ from swarm_node.training.optimisers import build_optimizer, take_step
 
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
-Layout = Literal["auto", "packed", "padded"]
 T = TypeVar("T")
 Batching = Callable[..., Iterable[list[int]]]  # groups, token budget, pads: indices by micro-batch
 
@@ -60,15 +59,15 @@ class GrpoTrainer:
         *,
         objective: Objective = clipped,
         advantages: Advantages = group_advantages,
-        layout: Layout = "auto",
+        padded: bool = False,
         recompute: bool | None = None,
     ) -> None:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             advantages: from the rewards of a group.
-            layout: packed: what sequences begin with in common once. padded: one completion a row. auto: packed
-                if the model's logits agree, tested once.
+            padded: one completion a row. Else what sequences begin with in common stands there once, for a model whose
+                logits agree, which is tested once.
             recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
                 more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
         """
@@ -82,7 +81,7 @@ class GrpoTrainer:
         policy.precision.follow(self.optimizer)
         self.updating = False  # weights are being changed; stays so where an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
-        self._packing = self.packing = _choose_packing(policy, layout)
+        self._packing = self.packing = None if padded else policy.packing
         self._may_recompute = recompute is None
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
@@ -277,14 +276,6 @@ class GrpoTrainer:
     @torch.no_grad()
     def _log_probs(self, policy: Policy, batch: Batch) -> Tensor:
         return policy.log_probs(batch, self._temperature, entropy=False)[0]
-
-
-def _choose_packing(policy: Policy, wanted: str) -> Packing | None:
-    if wanted == "padded":
-        return None
-    if wanted == "packed" and policy.packing is None:
-        raise ValueError(f"model {policy.name!r} cannot take packed rows")
-    return policy.packing
 
 
 def _frozen(policy: Policy) -> Policy:

@@ -136,11 +136,6 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
 
 
-def test_layout_packed_is_refused_for_a_model_that_cannot() -> None:
-    with pytest.raises(ValueError, match="cannot take packed rows"):
-        GrpoTrainer(tiny_policy("Mamba"), TrainingConfig(), GenerationConfig(), layout="packed")
-
-
 # --- who else is in the batch ---------------------------------------------------------------------------------------
 
 

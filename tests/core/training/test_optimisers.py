@@ -69,11 +69,6 @@ def test_rounding_by_chance_is_right_in_the_mean_and_leaves_what_is_exact() -> N
     assert torch.equal(rounded_by_chance(exact.float(), generator), exact)
 
 
-def test_float16_weights_are_refused() -> None:
-    with pytest.raises(UserError, match="float16"):
-        build_optimizer([nn.Parameter(torch.zeros(2, dtype=torch.float16))], TrainingConfig())
-
-
 def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)

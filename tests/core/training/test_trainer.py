@@ -32,8 +32,8 @@ from tests.models import (
 GENERATION = GenerationConfig(max_completion_length=12)
 
 
-def trainer_of(policy, generation=GENERATION, layout="auto", **training) -> GrpoTrainer:
-    return GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, layout=layout)
+def trainer_of(policy, generation=GENERATION, padded=False, **training) -> GrpoTrainer:
+    return GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, padded=padded)
 
 
 def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
@@ -80,15 +80,15 @@ def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_an_update_equals_a_plain_reference(layout, loss_type, steps) -> None:
+def test_an_update_equals_a_plain_reference(padded, loss_type, steps) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups = local_groups(policy)
     reference, first = copy.deepcopy(policy.model), weights_of(policy.model)
     report = trainer_of(
-        policy, loss_type=loss_type, layout=layout, token_budget=70, num_iterations=steps, max_grad_norm=0.5
+        policy, loss_type=loss_type, padded=padded, token_budget=70, num_iterations=steps, max_grad_norm=0.5
     ).update(groups)
     plain_step(reference, groups, loss_type=loss_type, learning_rate=1e-2, max_norm=0.5, steps=steps)
     assert report.optimizer_steps == steps
@@ -207,14 +207,14 @@ def test_an_external_group_longer_than_the_context_is_skipped_and_counted() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "padded"])
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
 @pytest.mark.parametrize("family", ["Llama", "GPT2"])
-def test_generation_records_the_log_probs_that_training_finds(family, temperature, layout) -> None:
+def test_generation_records_the_log_probs_that_training_finds(family, temperature, padded) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     generation = GenerationConfig(max_completion_length=12, temperature=temperature)
     groups = local_groups(policy, count=3, generation=generation)
-    report = trainer_of(policy, generation, layout=layout).update(groups)
+    report = trainer_of(policy, generation, padded=padded).update(groups)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
     fresh = tiny_policy(family, eos=MANY_EOS)
     for group in groups:
@@ -238,12 +238,12 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, padded) -> None:
     def gradient(budget: int, dynamic: bool = False) -> tuple[float, torch.Tensor, int]:
         policy = tiny_policy(eos=MANY_EOS)
         groups, calls = local_groups(policy, count=4), []
-        trainer = trainer_of(policy, loss_type=loss_type, layout=layout, token_budget=budget)
+        trainer = trainer_of(policy, loss_type=loss_type, padded=padded, token_budget=budget)
         if dynamic:  # as on a GPU
             trainer._batching = dynamic_batches
         policy.model.get_input_embeddings().register_forward_pre_hook(lambda *_: calls.append(1))
@@ -260,10 +260,10 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, layout) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_no_forward_of_an_update_is_larger_than_the_budget(layout) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_no_forward_of_an_update_is_larger_than_the_budget(padded) -> None:
     policy, sizes = tiny_policy(max_position_embeddings=512), list[int]()
-    trainer = trainer_of(policy, layout=layout, token_budget=600, num_iterations=2, beta=0.1)
+    trainer = trainer_of(policy, padded=padded, token_budget=600, num_iterations=2, beta=0.1)
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
     received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
     assert trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3]).optimizer_steps == 2
@@ -292,8 +292,8 @@ def mixed_group(policy) -> ScoredGroup:
     return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
 
 
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_an_objective_is_told_which_tokens_a_peer_generated(layout) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_an_objective_is_told_which_tokens_a_peer_generated(padded) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group = mixed_group(policy)
     rewards, prompt = list(group.rewards), characters()(group.prompt).input_ids
@@ -309,7 +309,7 @@ def test_an_objective_is_told_which_tokens_a_peer_generated(layout) -> None:
         return clipped(terms._replace(advantages=terms.advantages.masked_fill(terms.external, 0.0)), bounds)
 
     training = TrainingConfig(max_grad_norm=1e9)
-    trainer = GrpoTrainer(policy, training, GENERATION, objective=without_external, layout=layout)
+    trainer = GrpoTrainer(policy, training, GENERATION, objective=without_external, padded=padded)
     found = gradients_of(trainer)
     trainer.update([group])
     torch.testing.assert_close(found, [each.grad for each in reference.parameters()], atol=1e-5, rtol=1e-3)

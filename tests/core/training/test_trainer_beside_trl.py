@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore")
 MAX_LENGTH = 24
 PROMPTS = ("12+30=", "say seven, now:", "?")
 GROUPS = {"12+30=": 4, "say seven, now:": 4, "?": 4}
-LAYOUTS = [("padded", 90), ("packed", 60)]  # tokens of a micro-batch: less than the batch has
+LAYOUTS = [(True, 90), (False, 60)]  # tokens of a micro-batch: less than the batch has
 
 
 def build_trl(model, folder, temperature: float):
@@ -133,12 +133,13 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
     return loss.item(), [p.grad.clone() for p in trl.model.parameters()]
 
 
-def our_loss(model, groups, loss_type: str, temperature: float, layout: str, budget: int, beta: float = 0.0, **more):
+def our_loss(model, groups, loss_type: str, temperature: float, padded: bool, budget: int, beta: float = 0.0, **more):
     """The policy, its unclipped gradients once there are any, and the `update` that makes them."""
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
     config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
-    trainer = GrpoTrainer(policy, config, generation, layout=layout)
+    trainer = GrpoTrainer(policy, config, generation, padded=padded)
+    assert (trainer.packing is None) == padded
     return policy, gradients_of(trainer), lambda: trainer.update(groups)
 
 
@@ -149,22 +150,22 @@ def assert_equal(report, ours, loss: float, theirs) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("padded", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
-def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temperature, layout, budget) -> None:
+def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temperature, padded, budget) -> None:
     batch = Batch(model, temperature)
     loss, theirs = their_loss(oracles[temperature], batch.for_trl(), loss_type)
-    _, ours, update = our_loss(model, batch.groups(), loss_type, temperature, layout, budget)
+    _, ours, update = our_loss(model, batch.groups(), loss_type, temperature, padded, budget)
     report = update()
     assert report.optimizer_steps == 1
     assert report.clip_fraction > 0.05  # else the clip is not tested
     assert_equal(report, ours, loss, theirs)
 
 
-@pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("padded", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
-def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, loss_type, layout, budget) -> None:
+def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, loss_type, padded, budget) -> None:
     batch = Batch(model, 1.0)
     masks = [[0 < k % 5 < 3 or k < 2 for k in range(len(ids))] for ids in batch.completions]
     inputs = batch.for_trl()
@@ -177,7 +178,7 @@ def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, l
     for number, group in enumerate(groups):
         tokens = zip(group.tokens, masks[4 * number :], strict=False)
         groups[number] = replace(group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens))
-    _, ours, update = our_loss(model, groups, loss_type, 1.0, layout, budget)
+    _, ours, update = our_loss(model, groups, loss_type, 1.0, padded, budget)
     report = update()
     assert report.trained_tokens == sum(map(sum, masks)) < sum(map(len, masks))
     assert_equal(report, ours, loss, theirs)
@@ -186,7 +187,7 @@ def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, l
 def test_dapo_without_accumulation_is_their_bnpo(model, trl) -> None:
     batch = Batch(model, 1.0)
     loss, theirs = their_loss(trl, batch.for_trl(), "bnpo")
-    _, ours, update = our_loss(model, batch.groups(), "dapo", 1.0, "packed", 60)
+    _, ours, update = our_loss(model, batch.groups(), "dapo", 1.0, False, 60)
     assert_equal(update(), ours, loss, theirs)
 
 
@@ -196,17 +197,17 @@ def test_without_old_log_probs_the_ratio_is_one_on_both_sides(model, trl) -> Non
     del inputs["old_per_token_logps"]
     loss, theirs = their_loss(trl, inputs, "grpo")
     batch.old = [torch.full_like(values, float("nan")) for values in batch.old]
-    _, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, "packed", 16384)
+    _, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, False, 16384)
     report = update()
     assert report.ratio_mean == 1.0
     assert_equal(report, ours, loss, theirs)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "budget"), LAYOUTS, ids=lambda value: str(value))
-def test_the_kl_penalty_equals_that_of_trl(model, trl, layout, budget) -> None:
+@pytest.mark.parametrize(("padded", "budget"), LAYOUTS, ids=lambda value: str(value))
+def test_the_kl_penalty_equals_that_of_trl(model, trl, padded, budget) -> None:
     batch = Batch(model, 1.0)
-    policy, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, layout, budget, beta=0.5)
+    policy, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, padded, budget, beta=0.5)
     torch.manual_seed(3)
     for weight in policy.model.parameters():  # the policy moves away from the initial one, the reference stays
         weight.data += 0.02 * torch.randn_like(weight)
