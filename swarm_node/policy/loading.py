@@ -16,7 +16,7 @@ from warnings import filterwarnings
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
@@ -24,7 +24,7 @@ from swarm_node.common.files import write_bytes
 from swarm_node.policy import named, soundness
 from swarm_node.policy.device import attempt, keep_nothing_back
 from swarm_node.policy.policy import Frame, Policy
-from swarm_node.policy.precision import Use, fast_bfloat16, plain, precision_of
+from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
@@ -81,14 +81,16 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     # trust_remote_code: when not told, transformers asks whoever sits at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and takes no notice
-    how = {"revision": revision, "trust_remote_code": False, "local_files_only": here}
-    tokenizer = AutoTokenizer.from_pretrained(source, **how)
-    bare = isinstance(source, Path) and not (source / "config.json").exists()  # adapters, which name their base
-    hidden = 0 if bare else getattr(AutoConfig.from_pretrained(source, **how).get_text_config(), "hidden_size", 0)
-    held, products = types_of(config, fast_bfloat16(device, hidden))
-    quantized = _quantized(config, device, products or held)
+    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
     model, loading = AutoModelForCausalLM.from_pretrained(
-        source, dtype=held, use_safetensors=True, output_loading_info=True, **how, **quantized
+        source,
+        revision=revision,
+        dtype=weights_dtype(config, device),
+        use_safetensors=True,
+        trust_remote_code=False,
+        local_files_only=here,
+        output_loading_info=True,
+        **_quantized(config, device),
     )
     if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
         raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
@@ -104,7 +106,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = named.commit_of(source, revision) if isinstance(source, str) else ""
-    policy = Policy(model, tokenizer, device, products, config.name, precision, commit, base=base)
+    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
@@ -113,7 +115,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     return policy
 
 
-def _quantized(config: ModelConfig, device: torch.device, products: torch.dtype) -> dict[str, Any]:
+def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     """Options that load the base in 4 bits, where the configuration asks for that."""
     if config.quantization == "none":
         return {}
@@ -123,6 +125,7 @@ def _quantized(config: ModelConfig, device: torch.device, products: torch.dtype)
         raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'")
     from transformers import BitsAndBytesConfig  # now: an extra
 
+    products = autocast_dtype(config, device) or weights_dtype(config, device)
     four_bits = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=products
     )
@@ -153,12 +156,21 @@ def _locate(name: str) -> str | Path:
     return name
 
 
-def types_of(config: ModelConfig, fast: bool) -> tuple[torch.dtype, torch.dtype | None]:
-    """Of weights, and of matrix products; None where these are as the weights. `fast`: in bfloat16 products are."""
+def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
+    """Type of the weights: as configured, or what suits the device."""
+    if config.dtype != "auto":
+        return getattr(torch, config.dtype)  # type: ignore[no-any-return]
     frozen = config.lora_rank > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
-    suited = "bfloat16" if frozen and fast else "float32"
-    held: torch.dtype = getattr(torch, suited if config.dtype == "auto" else config.dtype)
-    return held, torch.bfloat16 if fast and config.dtype != "float32" else None
+    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
+
+
+def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
+    """Type of the matrix products; None where it is that of the weights."""
+    return torch.bfloat16 if config.dtype != "float32" and _fast_bfloat16(device) else None
+
+
+def _fast_bfloat16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
 def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:

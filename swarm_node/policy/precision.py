@@ -8,22 +8,16 @@ its options are off. It is loaded only where its section has an option that is s
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
-from math import inf
-from time import process_time
 from typing import Any, ClassVar
 
 import torch
 from pydantic import BaseModel
 from torch import Tensor
-from torch.nn.functional import linear
 
 from swarm_node.common import plugins
 from swarm_node.settings import asked_for
 
 Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
-NARROW = 256  # hidden size of models that take as long for other work as for products
-GAIN = 1.2  # what bfloat16 must gain in a product on a CPU: there is other work
 
 
 @dataclass(frozen=True)
@@ -70,26 +64,3 @@ def precision_of(config: BaseModel) -> Use:
         return PLAIN
 
     return use
-
-
-def fast_bfloat16(device: torch.device, hidden: int) -> bool:
-    """Whether a model of this hidden size multiplies faster in bfloat16. A CPU is tried."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    return device.type == "cpu" and hidden >= NARROW and gain(hidden) > GAIN
-
-
-@cache
-def gain(hidden: int) -> float:
-    """CPU seconds of a feed-forward product of 256 tokens in float32 over those in bfloat16, the least of five each; 0
-    where a CPU has no such products."""
-    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)  # private to torch
-    if supported is None or not supported():
-        return 0.0
-    least = {torch.float32: inf, torch.bfloat16: inf}
-    for dtype in (*least,) * 5:
-        x, weight = torch.ones(256, hidden), torch.ones(4 * hidden, hidden, dtype=dtype)
-        start = process_time()
-        linear(x.to(dtype), weight)
-        least[dtype] = min(least[dtype], process_time() - start)
-    return least[torch.float32] / least[torch.bfloat16]
