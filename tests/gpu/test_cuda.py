@@ -61,10 +61,9 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(padded: bool, dt
     generation = GenerationConfig()
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
-    report = GrpoTrainer(policy, TrainingConfig(), generation, padded=padded).update(
-        scored([group for group in groups if isinstance(group, GeneratedGroup)])
-    )
-    assert report.optimizer_steps == 1
+    trainer = GrpoTrainer(policy, TrainingConfig(), generation, padded=padded)
+    report = trainer.update(scored([group for group in groups if isinstance(group, GeneratedGroup)]))
+    assert report.optimizer_steps == 1 and (trainer.packing is None) == padded
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if dtype == "float32" else 0.05)
     assert not torch.equal(before, policy.model.get_input_embeddings().weight)
 

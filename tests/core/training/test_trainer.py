@@ -33,7 +33,9 @@ GENERATION = GenerationConfig(max_completion_length=12)
 
 
 def trainer_of(policy, generation=GENERATION, padded=False, **training) -> GrpoTrainer:
-    return GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, padded=padded)
+    trainer = GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, padded=padded)
+    assert (trainer.packing is None) == padded
+    return trainer
 
 
 def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
