@@ -38,6 +38,7 @@ RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and wh
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
 QUESTIONS = 24  # of a task, held out; asked once, at the end
+DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
 FILE = Path(candidates.__file__).resolve()
 
 Rows = Sequence[Mapping[str, Any]]
@@ -51,8 +52,8 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sampler(name: str, arm: str = "4/4") -> Candidate:
-    return Candidate(arm, {"round": {"sampler": name}})
+def sampler(name: str, arm: str = "4/4", **options: Any) -> Candidate:
+    return Candidate(arm, {"round": {"sampler": name}, **options})
 
 
 def objective(name: str, arm: str = "4/4") -> Candidate:
@@ -75,6 +76,10 @@ CANDIDATES: Mapping[str, Candidate] = {
     "shaped": objective(objectives.named("shaped")),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
+    "defended": Candidate(options=DEFENDED),  # what `run` does
+    "defended 6/3": Candidate("6/3", DEFENDED),
+    "defended 8/4": Candidate("8/4", DEFENDED),
+    "defended adaptive": sampler("adaptive", **DEFENDED),
 }
 
 
