@@ -51,10 +51,10 @@ class TrainingConfig(Section):
     """Lower clip of the probability ratio: 1 - epsilon."""
     epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
     """Upper clip of the probability ratio: 1 + epsilon_high."""
-    objective: Annotated[str, PlugIn("objectives")] = "clipped"
-    """A registered objective, or FILE:FUNCTION. clipped: PPO around the policy that generated the completion. For
-    completions of older weights: decoupled (AReaL) clips around the policy before the update and weighs by how the two
-    differ; truncated is decoupled with a limit of 2."""
+    objective: Annotated[str, PlugIn("objectives")] = "decoupled"
+    """A registered objective, or FILE:FUNCTION. decoupled (AReaL): PPO around the policy before the update, weighed by
+    how the one that generated the completion differs: by older weights, or in precision; truncated: the same with a
+    limit of 2. clipped: PPO around the policy that generated."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
@@ -92,7 +92,7 @@ class AsynchronousConfig(Section):
     """Generate in a second process, beside training. Needs two cores or devices."""
     max_staleness: Count = 1
     """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
-    turns: exactly the synchronous loop. With more than 1 choose training.objective decoupled."""
+    turns: exactly the synchronous loop."""
 
 
 class NetworkConfig(Section):

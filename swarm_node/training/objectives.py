@@ -156,9 +156,9 @@ def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
     """Supervised fine-tuning on external completions that are better than their group, nothing from the others; local
-    ones as in `clipped`."""
+    ones as in `decoupled`."""
     better = (terms.advantages > 0).to(terms.advantages.dtype)
-    return clipped(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
+    return decoupled(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
 
 
 def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:

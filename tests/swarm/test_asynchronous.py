@@ -82,7 +82,7 @@ def ended(process: psutil.Process) -> bool:
 def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(
     tmp_path,
 ) -> None:
-    flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2", "--training.objective", "decoupled")
+    flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2")
     node = start(tmp_path, *flags, "--max-rounds", "8")
     read_until(node, "round 1 ")
     (generator,) = processes_under(os.getpid(), "swarm_node.node.generator")

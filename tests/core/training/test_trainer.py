@@ -146,7 +146,7 @@ def test_uninformative_groups_change_nothing_beside_informative_groups() -> None
 def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
     policy = tiny_policy()
     weights, bad = weights_of(policy.model), token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])  # ratio exp(200)
-    report = trainer_of(policy).update([bad])
+    report = GrpoTrainer(policy, TrainingConfig(), GENERATION, objective=clipped).update([bad])
     assert report.skipped == {"gradient not finite": 1} and report.optimizer_steps == 0
     assert all(map(torch.equal, weights, weights_of(policy.model)))
 

@@ -13,6 +13,7 @@ import torch
 
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import characters, gradients_of, plain_log_probs, tiny_model, token_group
 
@@ -138,7 +139,7 @@ def our_loss(model, groups, loss_type: str, temperature: float, padded: bool, bu
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
     config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
-    trainer = GrpoTrainer(policy, config, generation, padded=padded)
+    trainer = GrpoTrainer(policy, config, generation, padded=padded, objective=clipped)  # as theirs
     assert (trainer.packing is None) == padded
     return policy, gradients_of(trainer), lambda: trainer.update(groups)
 
