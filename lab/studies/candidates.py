@@ -6,6 +6,7 @@ from statistics import fmean
 
 import torch
 
+from swarm_node.extensions.selection.adaptive import AdaptiveSampler
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.training.objectives import Bounds, Terms, TokenLoss, clipped
@@ -56,6 +57,14 @@ class Guarded(UniformSampler):
         fallen = self._rate is not None and self._rate < FALLEN * self._best
         kept = external // 2 if fallen else external
         return local + external - kept, kept
+
+
+class Beside(AdaptiveSampler):
+    """As adaptive, but with J external groups at least: sharing goes on where all local groups are informative."""
+
+    def split(self, local: int, external: int) -> tuple[int, int]:
+        mine, others = super().split(local, external)
+        return mine, max(external, others)
 
 
 def without_negatives(terms: Terms, bounds: Bounds) -> TokenLoss:

@@ -33,8 +33,9 @@ from swarm_node.settings import DefenceConfig
 
 ALONE, BASE = "alone", "uniform"
 BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run
-FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
-RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and what lies beyond the better one
+FRESH = {"rare": range(5100, 5116), "dense": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
+# And what lies beyond the better one
+RATES = {"rare": (1.5e-4, 3e-4), "dense": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
 QUESTIONS = 24  # of a task, held out; asked once, at the end
@@ -80,6 +81,7 @@ CANDIDATES: Mapping[str, Candidate] = {
     "defended 6/3": Candidate("6/3", DEFENDED),
     "defended 8/4": Candidate("8/4", DEFENDED),
     "defended adaptive": sampler("adaptive", **DEFENDED),
+    "defended beside": sampler(f"{FILE}:Beside", **DEFENDED),
 }
 
 
