@@ -214,8 +214,7 @@ class Node:
         """Local groups to train on, more of them for places that no external group takes, and how many external ones
         to look for."""
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
-        chosen, others = choose_local(groups, local, external, self.sampler.only_informative, rng)
-        return chosen, others, self.sampler.wanted(external, others)
+        return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
 
     def _complete(self, questions: Sequence[Question], now: Round) -> tuple[list[ScoredGroup], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""

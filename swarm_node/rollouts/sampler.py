@@ -23,11 +23,6 @@ class Sampler(Protocol):
         """How many local and external groups to train on: as configured, unless a sampler decides by what it saw."""
         return local, external
 
-    def wanted(self, external: int, others: Sequence[ScoredGroup]) -> int:
-        """How many informative external groups to look for. `external`: the configured number; `others`: as many more
-        local groups, chosen by the same rule as those that are trained on."""
-        return external
-
     @abstractmethod
     def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
         """Candidates, which come in the order of arrival, in the order in which to score them. One that is left out

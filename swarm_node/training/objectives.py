@@ -144,7 +144,7 @@ def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
     """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq. 5)."""
-    importance = bounded_importance(terms.proximal - terms.behaviour, bounds)
+    importance = torch.exp((terms.proximal - terms.behaviour).detach()).clamp_max(bounds.importance)
     around_proximal = clipped(terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds)
     return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
 
@@ -159,11 +159,6 @@ def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
     ones as in `decoupled`."""
     better = (terms.advantages > 0).to(terms.advantages.dtype)
     return decoupled(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
-
-
-def bounded_importance(log_ratio: Tensor, bounds: Bounds) -> Tensor:
-    """proximal / behaviour, a constant, held at the limit."""
-    return torch.exp(log_ratio.detach()).clamp_max(bounds.importance)
 
 
 @dataclass(frozen=True, slots=True)
