@@ -66,7 +66,7 @@ def thirds(tasks: Sequence[str]) -> tuple[str, ...]:
     return tuple(",".join(tasks[start : start + 3]) for start in range(0, len(tasks), 3))
 
 
-SETTINGS: dict[str, Setting] = {
+SETTINGS: Mapping[str, Setting] = {
     "rare": Setting(
         nodes=6,
         tasks=thirds(STARTER_TASKS),
@@ -107,7 +107,6 @@ SETTINGS: dict[str, Setting] = {
         },
     ),
 }
-SETTINGS["dense"] = replace(SETTINGS["rare"], options={**SETTINGS["rare"].options, "model": {"name": "dense"}})
 DEALT = "dealt at random"
 OWN = " for own tasks"  # behind the name of a lone specialist: its rate is that which is best for these
 

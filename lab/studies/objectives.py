@@ -29,6 +29,12 @@ def shaped(terms: Terms, bounds: Bounds) -> TokenLoss:
     return clipped(terms._replace(advantages=advantages), bounds)
 
 
+def without_negatives(terms: Terms, bounds: Bounds) -> TokenLoss:
+    """Nothing is learned from a peer's completions that are worse than their group (arXiv 2605.17570)."""
+    vetoed = terms.external & (terms.advantages < 0)
+    return clipped(terms._replace(advantages=terms.advantages.masked_fill(vetoed, 0.0)), bounds)
+
+
 def shaping(log_probs: Tensor) -> Tensor:
     """LUFFY's weight of a token by its log-prob, in (0, 1/4]; [tokens] in and out.
 

@@ -174,17 +174,16 @@ def kept_in(file: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
 
 
 def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]]:
-    """Every run that is done, here or as `file` says, as a row; all of them as CSV in `file`, also those that nothing
-    is made of."""
-    kept = kept_in(file)
-    found = [kept.get(run.key) if (report := run.report(folder)) is None else row(run, report) for run in runs]
-    rows = [each for each in found if each is not None]
-    columns = list(dict.fromkeys(key for each in rows for key in each)) or list(ROW)
+    """Of these runs every one that is done, here or as `file` says, as a row. `file` gets them as CSV, and keeps its
+    other rows: every run is listed, also one that nothing is made of."""
+    done = {run.key: row(run, report) for run in runs if (report := run.report(folder)) is not None}
+    rows = {**kept_in(file), **done}
+    columns = list(dict.fromkeys(key for each in rows.values() for key in each)) or list(ROW)
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
-    return rows
+        writer.writerows(rows.values())
+    return [rows[run.key] for run in runs if run.key in rows]
 
 
 def by_seed(

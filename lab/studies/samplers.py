@@ -2,7 +2,7 @@
 
     python -m lab.studies.samplers --cost           # what it would cost
     python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
-    python -m lab.studies.samplers --hostile        # 25 % hostile nodes and the default defence
+    python -m lab.studies.samplers --hostile        # what was chosen, with 25 % hostile nodes, against uniform
     python -m lab.studies.samplers --quick          # its shape
     python -m lab.studies.samplers --setting smollm2-135m    # a real model
 
@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from lab.benchmarks import command
-from lab.studies import candidates, objectives, runner
+from lab.studies import objectives, runner
 from lab.studies.equal_price import SETTINGS
 from lab.studies.rates import sweep
 from lab.studies.runner import Run
@@ -31,16 +30,14 @@ from lab.studies.statistics import Comparison, compared_line, family
 from swarm_node.extensions.simulation.settings import AttackConfig
 from swarm_node.settings import DefenceConfig
 
-ALONE, BASE = "alone", "uniform"
+ALONE, LONGER, BASE = "alone", "alone, a third longer", "uniform"
 BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run
-FRESH = {"rare": range(5100, 5116), "dense": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
-# And what lies beyond the better one
-RATES = {"rare": (1.5e-4, 3e-4), "dense": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}
+FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
+RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and what lies beyond the better one
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
 QUESTIONS = 24  # of a task, held out; asked once, at the end
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
-FILE = Path(candidates.__file__).resolve()
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -51,6 +48,7 @@ class Candidate:
 
     arm: str = "4/4"
     options: Mapping[str, Any] = field(default_factory=dict)
+    longer: float = 1.0  # than the others, in rounds
 
 
 def sampler(name: str, arm: str = "4/4", **options: Any) -> Candidate:
@@ -58,37 +56,34 @@ def sampler(name: str, arm: str = "4/4", **options: Any) -> Candidate:
 
 
 def objective(name: str, arm: str = "4/4") -> Candidate:
-    return Candidate(arm, {"training": {"objective": name}})
+    return Candidate(arm, {"training": {"objective": objectives.named(name)}})
 
 
 CANDIDATES: Mapping[str, Candidate] = {
     ALONE: Candidate("8/0"),
+    LONGER: Candidate("8/0", longer=4 / 3),  # generates as much as "defended 8/4", which answers peers' questions, too
     BASE: Candidate(),
     "8/2": Candidate("8/2"),
     "8/4": Candidate("8/4"),
     "8/8": Candidate("8/8"),
     "adaptive": sampler("adaptive"),
-    "needed": sampler(f"{FILE}:Needed"),
-    "needed 8/4": sampler(f"{FILE}:Needed", "8/4"),
-    "guarded": sampler(f"{FILE}:Guarded"),
-    "without negatives": objective(f"{FILE}:without_negatives"),
-    "without negatives 8/4": objective(f"{FILE}:without_negatives", "8/4"),
-    "likely tokens": objective(f"{FILE}:likely_tokens"),
-    "shaped": objective(objectives.named("shaped")),
+    "without negatives": objective("without_negatives"),
+    "without negatives 8/4": objective("without_negatives", "8/4"),
+    "shaped": objective("shaped"),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
     "defended": Candidate(options=DEFENDED),  # what `run` does
     "defended 6/3": Candidate("6/3", DEFENDED),
     "defended 8/4": Candidate("8/4", DEFENDED),
     "defended adaptive": sampler("adaptive", **DEFENDED),
-    "defended beside": sampler(f"{FILE}:Beside", **DEFENDED),
 }
 
 
 def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
     made, setting = CANDIDATES[name], SETTINGS[options.setting]
-    settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": setting.rounds, **setting.options}
-    settings |= {"evaluate_every": setting.rounds, "evaluate_questions": QUESTIONS, "evaluate_samples": 2}
+    rounds = round(setting.rounds * made.longer)
+    settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": rounds, **setting.options}
+    settings |= {"evaluate_every": rounds, "evaluate_questions": QUESTIONS, "evaluate_samples": 2}
     if options.quick:
         settings |= {"rounds": 2, "evaluate_every": 2, "evaluate_questions": 1, "evaluate_samples": 1}
     for section, differing in made.options.items():
@@ -115,7 +110,8 @@ class Study:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         stem = "never_hurts" if options.setting == "rare" else f"never_hurts_{options.setting}"
-        self.file = command.out(options) / f"{stem}{'_hostile' if options.hostile else ''}.csv"
+        self.honest = command.out(options) / f"{stem}.csv"
+        self.file = self.honest.with_stem(f"{stem}_hostile") if options.hostile else self.honest
         self.runs: list[Run] = []
         self.rows: Rows = []
 
@@ -155,22 +151,28 @@ class Study:
         return min(self.mean(name, rate, figure) / base[figure] / wanted for figure, wanted in WANTED.items())
 
     def compared(
-        self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float]
+        self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float], base: str = ALONE
     ) -> dict[str, list[Comparison]]:
-        """By figure every candidate against training alone, on the seeds that all have, of those that are done."""
-        pairs = {(name, rates[name, figure]) for name in [ALONE, *names] for figure in WANTED}
+        """By figure every candidate against `base`, on the seeds that all have, of those that are done."""
+        pairs = {(name, rates[name, figure]) for name in [base, *names] for figure in WANTED}
         self.ask([run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)])
         found = {}
         for figure in WANTED:
             values = {
                 name: runner.by_seed(self.rows, told(name, self.options), figure, seeds, rates[name, figure])
-                for name in [ALONE, *names]
+                for name in [base, *names]
             }
             common = sorted(set.intersection(*(set(of) for of in values.values())))
             if common:
                 lists = {name: [of[seed] for seed in common] for name, of in values.items()}
-                found[figure] = family({name: of for name, of in lists.items() if name != ALONE}, lists[ALONE])
+                found[figure] = family({name: of for name, of in lists.items() if name != base}, lists[base])
         return found
+
+    def under_attack(self) -> dict[str, list[Comparison]]:
+        """What was chosen, against uniform, at the rates that were found without attackers."""
+        kept = json.loads(self.honest.with_suffix(".json").read_text())
+        rates = {(name, figure): rate for name, figure, rate in kept["rates"]}
+        return self.compared(kept["chosen"], FRESH[self.options.setting], rates, BASE)
 
 
 def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
@@ -186,7 +188,7 @@ def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
     print(f"\n### {title}")
     names = {"final_local": "own tasks", "final_other": "others' tasks"}
     for figure, every in found.items():
-        heads = (f"{names[figure]}, against alone", "seeds", "alone", "mean", "ratio", "95 %", "p (Holm)")
+        heads = (names[figure], "seeds", "against", "mean", "ratio", "95 %", "p (Holm)")
         command.show(heads, [compared_line(each) for each in every])
 
 
@@ -201,19 +203,29 @@ def main() -> None:
     parser.add_argument("--setting", choices=FRESH, default="rare", help="the swarm (rare)")
     parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
     options = parser.parse_args()
-    names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name != ALONE]
+    names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name not in (ALONE, LONGER)]
     names = [name for name in names if not sized(CANDIDATES[name].arm, options.setting).endswith("/0")]
     study = Study(options)
+    if options.hostile:
+        attacked = study.under_attack()
+        show("against uniform, with a quarter hostile", attacked)
+        study.file.with_suffix(".json").write_text(json.dumps(plain(attacked)) + "\n")
+        command.finish(options, plain(attacked))
+        return
     rates = study.rates(names)
     names = [name for name in names if (name, "final_local") in rates]
     selected = study.compared(names, SEEDS, rates) if names else {}
     show("selection: nothing is claimed from it", selected)
-    best, confirmed = picked(selected), dict[str, list[Comparison]]()
+    best, confirmed, longer = picked(selected), dict[str, list[Comparison]](), dict[str, list[Comparison]]()
     if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
         confirmed = study.compared([BASE, *best], FRESH[options.setting], rates)
-        show(f"confirmation of {', '.join(best)} on fresh seeds", confirmed)
+        show(f"confirmation of {', '.join(best)} on fresh seeds, against training alone", confirmed)
+        rates |= {(LONGER, figure): rates[ALONE, figure] for figure in WANTED}
+        longer = study.compared(best, FRESH[options.setting], rates, LONGER)
+        show("the same against training alone for a third longer", longer)
     found = [[*key, rate] for key, rate in rates.items()]
     content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
+    content["longer"] = plain(longer)
     study.file.with_suffix(".json").write_text(json.dumps(content) + "\n")
     command.finish(options, content)
 

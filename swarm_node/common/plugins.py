@@ -16,7 +16,7 @@ from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 OURS = "textswarm"  # the distribution whose plug-ins ship
-CALLED = {"samplers": ("observe", "split", "wanted", "order", "at_once", "choose")}  # methods of objects of a kind
+CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}  # methods of objects of a kind
 
 
 @cache

@@ -89,14 +89,14 @@ class Foretold(samplers.Study):
 
 
 def test_what_is_confirmed_is_nearest_to_what_is_wanted_each_at_the_rate_that_suits_it(tmp_path):
-    told = {"alone": ((0.5, 0.1), (0.4, 0.2)), "uniform": ((0.4, 0.4), (0.1, 0.4)), "needed": ((0.3, 0.5), (0.2, 0.5))}
+    told = {"alone": ((0.5, 0.1), (0.4, 0.2)), "uniform": ((0.4, 0.4), (0.1, 0.4)), "8/8": ((0.3, 0.5), (0.2, 0.5))}
     told |= {"8/4": ((0.4, 0.2), (0.49, 0.3)), "adaptive": ((0.49, 0.35), (0.3, 0.5))}
     study, names = Foretold(told, tmp_path), [name for name in told if name != "alone"]
     rates = study.rates(names)
     assert rates["alone", "final_local"] < rates["alone", "final_other"] and rates["8/4", "final_local"] > 1.5e-4
     found = study.compared(names, range(3), rates)
     assert samplers.picked(found) == ["adaptive", "8/4"]
-    assert [each.name for each in found["final_other"]] == ["needed", "uniform", "adaptive", "8/4"]
+    assert [each.name for each in found["final_other"]] == ["8/8", "uniform", "adaptive", "8/4"]
     assert [each.ratio for each in found["final_local"] if each.name == "8/4"] == pytest.approx([0.98])
 
 
