@@ -2,7 +2,7 @@
 
     python -m lab.studies.samplers --cost           # what it would cost
     python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
-    python -m lab.studies.samplers --hostile        # what was chosen, with 25 % hostile nodes, against uniform
+    python -m lab.studies.samplers --hostile        # the best one, with 25 % hostile nodes, against uniform
     python -m lab.studies.samplers --quick          # its shape
     python -m lab.studies.samplers --setting smollm2-135m    # a real model
 
@@ -169,10 +169,10 @@ class Study:
         return found
 
     def under_attack(self) -> dict[str, list[Comparison]]:
-        """What was chosen, against uniform, at the rates that were found without attackers."""
+        """The best candidate against uniform, at the rates that were found without attackers."""
         kept = json.loads(self.honest.with_suffix(".json").read_text())
         rates = {(name, figure): rate for name, figure, rate in kept["rates"]}
-        return self.compared(kept["chosen"], FRESH[self.options.setting], rates, BASE)
+        return self.compared(kept["chosen"][:1], FRESH[self.options.setting], rates, BASE)
 
 
 def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
