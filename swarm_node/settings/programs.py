@@ -24,8 +24,8 @@ class RoundConfig(Section):
     questions: Annotated[int, Field(ge=1, le=256)] = 9
     """Prompts per round; each makes a local group. One of each task if equal to the number of tasks. Where the defence
     compares, questions of peers take the places of some, but for as many as local_groups."""
-    local_groups: Count = 4
-    """Local groups in the training set of a round (I of the paper)."""
+    local_groups: Count = 8
+    """Local groups in the training set of a round (I of the paper, 4 there)."""
     external_groups: Count = 4
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
