@@ -18,8 +18,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from matplotlib.figure import Figure
 
 from lab.benchmarks import command
 from lab.studies import objectives, runner
@@ -36,6 +39,7 @@ FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
 RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and what lies beyond the better one
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
+KINDS = {"final_local": "own tasks", "final_other": "others' tasks"}
 QUESTIONS = 24  # of a task, held out; asked once, at the end
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
 
@@ -186,10 +190,32 @@ def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
 
 def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
     print(f"\n### {title}")
-    names = {"final_local": "own tasks", "final_other": "others' tasks"}
     for figure, every in found.items():
-        heads = (names[figure], "seeds", "against", "mean", "ratio", "95 %", "p (Holm)")
+        heads = (KINDS[figure], "seeds", "against", "mean", "ratio", "95 %", "p (Holm)")
         command.show(heads, [compared_line(each) for each in every])
+
+
+def draw(
+    selected: Mapping[str, Sequence[Comparison]], confirmed: Mapping[str, Sequence[Comparison]], path: Path
+) -> None:
+    """Ratios to training alone with their intervals, a row for each candidate, the best one on top."""
+    names = [each.name for each in sorted(selected["final_local"], key=lambda each: each.ratio or 0.0)]
+    figure = Figure(figsize=(9.6, 0.8 + 0.32 * len(names)), dpi=110)
+    for axes, (kind, wanted) in zip(figure.subplots(1, 2, sharey=True), WANTED.items(), strict=True):
+        axes.axvline(wanted, color="0.5", linestyle="--", linewidth=1)
+        for found, colour, lift, label in (
+            (selected, "0.6", -0.12, "selection"),
+            (confirmed, "C0", 0.12, "fresh seeds"),
+        ):
+            for each in found.get(kind, ()):
+                at, (low, high) = names.index(each.name) + lift, each.ratio_interval or (each.ratio, each.ratio)
+                axes.plot((low, high), (at, at), color=colour)
+                axes.plot(each.ratio, at, "o", color=colour, label=label if each is found[kind][0] else None)
+        axes.set(title=f"{KINDS[kind]}, against training alone", yticks=range(len(names)), yticklabels=names)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path)
 
 
 def plain(found: Mapping[str, Sequence[Comparison]]) -> dict[str, list[dict[str, Any]]]:
@@ -226,6 +252,8 @@ def main() -> None:
     found = [[*key, rate] for key, rate in rates.items()]
     content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
     content["longer"] = plain(longer)
+    if selected:
+        draw(selected, confirmed, study.file.with_suffix(".png"))
     study.file.with_suffix(".json").write_text(json.dumps(content) + "\n")
     command.finish(options, content)
 
