@@ -12,6 +12,8 @@ from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import QUANTISED, Policy, agreement, rounding
 from swarm_node.policy.tree_attention import WORTH
 
+CACHES = ("cache", "past_key_values", "cache_params")  # its names since transformers 5.24, before, and in Mamba before
+
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """ids, attention mask and positions, each [prompts, longest]."""
@@ -84,7 +86,6 @@ class ModelDecoder:
         layers = DynamicCache(config=policy.causal.config).layers
         self._recurrent = any(isinstance(layer, LinearAttentionLayer) for layer in layers)
         self._attends = True
-        self._name = "past_key_values"
         self._cache: Any = None
         self._mask = self._position = torch.empty(0)
 
@@ -97,7 +98,7 @@ class ModelDecoder:
             if self._recurrent:
                 fed = {"input_ids": to_device([list(prompts[index]) for index in part], self._policy.device)}
             outputs.append(_forward(self._policy, **fed, use_cache=True, logits_to_keep=1))
-        self._name = "past_key_values" if "past_key_values" in outputs[0] else "cache_params"  # as in Mamba
+        self._name = next(name for name in CACHES if name in outputs[0])
         fed_as = [index for part in parts for index in part]
         rows = to_device([fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)], self._policy.device)
         self._cache = _joined([output[self._name] for output in outputs])
@@ -191,9 +192,8 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     if found is None:
         return None
     ours, reference = found
-    if not policy.precision.plain:
-        return agreement(ours, reference, QUANTISED)
-    return agreement(ours, reference, rounding(policy.autocast_dtype or reference.dtype))
+    allowed = rounding(policy.autocast_dtype or reference.dtype) if policy.precision.plain else QUANTISED
+    return agreement(ours, reference, allowed)
 
 
 def _probe(decoder: Any, prompts: list[list[int]], fed: list[Tensor], slots: Tensor) -> Tensor:

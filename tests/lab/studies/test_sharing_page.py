@@ -52,12 +52,13 @@ def test_the_tables_of_equal_price_are_those_of_their_runs(model, heading):
         assert told == [f"{each['base']:.3f}", f"{each['mean']:.3f}", f"{each['ratio']:.2f}", ends]
 
 
-def test_the_table_of_samplers_is_that_of_its_runs():
-    pytest.importorskip("scipy", reason="extra studies")
-    from lab.studies.statistics import Comparison, compared_line
-
-    content = json.loads((RESULTS / "sharing" / "samplers.json").read_text())
-    compared = [each for part in ("selection", "confirmation") for every in content[part].values() for each in every]
-    assert len(compared) > 1
-    for each in compared:
-        assert f"| {' | '.join(compared_line(Comparison(**each)))} |" in PAGE, each["name"]
+def test_the_table_of_ways_to_share_is_that_of_its_runs():
+    content = json.loads((RESULTS / "sharing" / "never_hurts.json").read_text())
+    content["hostile"] = json.loads((RESULTS / "sharing" / "never_hurts_hostile.json").read_text())
+    told, best = [("uniform 4/4", "confirmation", "uniform"), ("8/8 ", "confirmation", "8/8")], "defended 8/4"
+    told += [("**def", "confirmation", best), ("the same : alone", "longer", best), ("the same : uni", "hostile", best)]
+    for row, part, name in told:
+        (line,) = re.findall(rf"^\| {re.escape(row)}.*$", PAGE, re.MULTILINE)
+        for figure in ("final_local", "final_other"):
+            (each,) = [each for each in content[part][figure] if each["name"] == name]
+            assert "{:.2f}x ({:.2f}-{:.2f})".format(each["ratio"], *each["ratio_interval"]) in line, (row, figure)
