@@ -53,8 +53,8 @@ class TrainingConfig(Section):
     """Upper clip of the probability ratio: 1 + epsilon_high."""
     objective: Annotated[str, PlugIn("objectives")] = "decoupled"
     """A registered objective, or FILE:FUNCTION. decoupled (AReaL): PPO around the policy before the update, weighed by
-    how the one that generated the completion differs: by older weights, or in precision; truncated: the same with a
-    limit of 2. clipped: PPO around the policy that generated."""
+    how the one that generated differs, older or of another precision; truncated: with a limit of 2. clipped: PPO around
+    the one that generated."""
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
