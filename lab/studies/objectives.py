@@ -1,5 +1,5 @@
 """Objectives and advantages that only studies use. An objective changes what a peer's completions contribute, and else
-is `clipped`.
+is `clipped`, in float32 the same number as the default.
 
 A study names one as `training.objective = named("shaped")`.
 """

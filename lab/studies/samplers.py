@@ -76,9 +76,9 @@ CANDIDATES: Mapping[str, Candidate] = {
     "shaped": objective("shaped"),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
-    "defended": Candidate(options=DEFENDED),  # what `run` does
+    "defended": Candidate(options=DEFENDED),
     "defended 6/3": Candidate("6/3", DEFENDED),
-    "defended 8/4": Candidate("8/4", DEFENDED),
+    "defended 8/4": Candidate("8/4", DEFENDED),  # what `run` does, since it was confirmed
     "defended adaptive": sampler("adaptive", **DEFENDED),
 }
 
