@@ -28,8 +28,7 @@ ROUNDS, EVERY, RATE = 150, 15, 5e-4
 
 def run(arm: str, seed: int) -> Run:
     options = {**SETTINGS["smollm2-135m"].options, "evaluate_every": EVERY, "evaluate_questions": 24}
-    size: dict[str, Any] = {"nodes": len(TASKS), "node_tasks": TASKS, "rounds": ROUNDS}
-    return runner.make(f"forgetting, {arm}", arm, seed, RATE, **options, **size)
+    return runner.make(f"forgetting, {arm}", arm, seed, RATE, nodes=2, node_tasks=TASKS, rounds=ROUNDS, **options)
 
 
 def curves(report: Mapping[str, Any]) -> dict[str, list[float]]:

@@ -59,16 +59,12 @@ class Run:
         return self.name, self.rate, self.seed
 
     @property
-    def training(self) -> float:
-        """Estimated seconds of a core for its rounds."""
-        return self.config.rounds * self.config.nodes * NODE_ROUND
-
-    @property
-    def asking(self) -> float:
-        """The same for held-out questions, of nine tasks."""
+    def seconds(self) -> float:
+        """Of a core, estimated: for its rounds, and for held-out questions of nine tasks."""
         config = self.config
         asked = config.rounds // config.evaluate_every if config.evaluate_every else 0
-        return asked * config.nodes * 9 * config.evaluate_questions * config.evaluate_samples * COMPLETION
+        completions = asked * 9 * config.evaluate_questions * config.evaluate_samples
+        return config.nodes * (config.rounds * NODE_ROUND + completions * COMPLETION)
 
     def report(self, runs: Path) -> dict[str, Any] | None:
         """What it came to; None where it has not been done."""
@@ -131,8 +127,8 @@ def needed(run: Run, folder: Path) -> dict[str, Any]:
 def cost(runs: Sequence[Run], missing: Sequence[Run], folder: Path, cores: int) -> str:
     """One line, before anything begins. What is done here says how fast this machine is."""
     done = [(run, report) for run in runs if (report := run.report(folder)) is not None]
-    speed = fmean(_cpu(report) / run.training for run, report in done) if done else 1.0
-    hours = sum(START + speed * (run.training + run.asking) for run in missing) / 3600
+    speed = fmean(_cpu(report) / run.seconds for run, report in done) if done else 1.0
+    hours = sum(START + speed * run.seconds for run in missing) / 3600
     return (
         f"{len(runs)} runs, {len(done)} done; {len(missing)} to do: about {hours:.1f} hours of a core, "
         f"{hours / max(1, cores):.1f} on {cores}"

@@ -4,7 +4,7 @@
     python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
     python -m lab.studies.samplers --hostile        # the best one, with 25 % hostile nodes, against uniform
     python -m lab.studies.samplers --quick          # its shape
-    python -m lab.studies.samplers --setting smollm2-135m    # a real model
+    python -m lab.studies.samplers --setting smollm2-135m --confirm "defended 8/4"    # a real model, no selection
 
 The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone specialist has two
 rates: the best one for its own tasks, and the best one for others'; what shares has one, for both. Rates are bracketed
@@ -226,13 +226,17 @@ def main() -> None:
     parser = command.parser("lab.studies.samplers", __doc__)
     runner.add_options(parser)
     parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
+    parser.add_argument("--confirm", nargs="*", choices=CANDIDATES, default=[], help="these alone: selected elsewhere")
     parser.add_argument("--setting", choices=FRESH, default="rare", help="the swarm (rare)")
     parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
     options = parser.parse_args()
-    names = [name for name in dict.fromkeys([BASE, *options.candidates]) if name not in (ALONE, LONGER)]
+    wanted = options.confirm or [BASE, *options.candidates]
+    names = [name for name in dict.fromkeys(wanted) if name not in (ALONE, LONGER)]
     names = [name for name in names if not sized(CANDIDATES[name].arm, options.setting).endswith("/0")]
     study = Study(options)
     if options.hostile:
+        if not study.honest.with_suffix(".json").exists():
+            parser.error(f"run it without --hostile first: that writes {study.honest.with_suffix('.json')}")
         attacked = study.under_attack()
         show("against uniform, with a quarter hostile", attacked)
         study.file.with_suffix(".json").write_text(json.dumps(plain(attacked)) + "\n")
@@ -240,11 +244,12 @@ def main() -> None:
         return
     rates = study.rates(names)
     names = [name for name in names if (name, "final_local") in rates]
-    selected = study.compared(names, SEEDS, rates) if names else {}
+    selected = study.compared(names, SEEDS, rates) if names and not options.confirm else {}
     show("selection: nothing is claimed from it", selected)
-    best, confirmed, longer = picked(selected), dict[str, list[Comparison]](), dict[str, list[Comparison]]()
+    best = names if options.confirm else picked(selected)
+    confirmed, longer = dict[str, list[Comparison]](), dict[str, list[Comparison]]()
     if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
-        confirmed = study.compared([BASE, *best], FRESH[options.setting], rates)
+        confirmed = study.compared(best if options.confirm else [BASE, *best], FRESH[options.setting], rates)
         show(f"confirmation of {', '.join(best)} on fresh seeds, against training alone", confirmed)
         rates |= {(LONGER, figure): rates[ALONE, figure] for figure in WANTED}
         longer = study.compared(best, FRESH[options.setting], rates, LONGER)
