@@ -25,7 +25,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from lab.benchmarks import command
-from lab.studies import objectives, runner
+from lab.studies import objectives, runner, senders
 from lab.studies.equal_price import SETTINGS
 from lab.studies.rates import sweep
 from lab.studies.runner import Run
@@ -74,6 +74,7 @@ CANDIDATES: Mapping[str, Candidate] = {
     "without negatives": objective("without_negatives"),
     "without negatives 8/4": objective("without_negatives", "8/4"),
     "shaped": objective("shaped"),
+    "senders' log-probs": Candidate(options={"training": {"objective": senders.NAMED}}),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
     "defended": Candidate(options=DEFENDED),
@@ -246,6 +247,9 @@ def main() -> None:
     names = [name for name in names if (name, "final_local") in rates]
     selected = study.compared(names, SEEDS, rates) if names and not options.confirm else {}
     show("selection: nothing is claimed from it", selected)
+    others = [name for name in names if name != BASE] if selected else []
+    beside = study.compared(others, SEEDS, rates, BASE) if others else {}
+    show("the same against uniform", beside)
     best = names if options.confirm else picked(selected)
     confirmed, longer = dict[str, list[Comparison]](), dict[str, list[Comparison]]()
     if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
@@ -256,7 +260,7 @@ def main() -> None:
         show("the same against training alone for a third longer", longer)
     found = [[*key, rate] for key, rate in rates.items()]
     content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
-    content["longer"] = plain(longer)
+    content |= {"longer": plain(longer), "against uniform": plain(beside)}
     if selected:
         draw(selected, confirmed, study.file.with_suffix(".png"))
     study.file.with_suffix(".json").write_text(json.dumps(content) + "\n")
