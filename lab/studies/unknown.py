@@ -133,7 +133,8 @@ def main() -> None:
             found.setdefault(f"{each.name.removeprefix('unknown, ')}, {each.rate:g}", []).append(curves(report))
     hidden = {kind: {task: passed(starters / kind, task) for task in TASKS[1]} for kind in steps.KINDS}
     ends: list[list[str]] = [
-        [arm, len(seeds), *(f"{fmean(s[k][-1] for s in seeds):.3f}" for k in seeds[0])] for arm, seeds in found.items()
+        [arm, str(len(seeds)), *(f"{fmean(s[k][-1] for s in seeds):.3f}" for k in seeds[0])]
+        for arm, seeds in found.items()
     ]
     command.show(("arm, rate", "seeds", "one kind", "mixed, two", "mixed, four"), ends)
     print(f"pass@256 of the starters: {hidden}")
