@@ -25,7 +25,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from lab.benchmarks import command
-from lab.studies import objectives, runner, senders
+from lab.studies import objectives, runner
 from lab.studies.equal_price import SETTINGS
 from lab.studies.rates import sweep
 from lab.studies.runner import Run
@@ -42,8 +42,6 @@ WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' task
 KINDS = {"final_local": "own tasks", "final_other": "others' tasks"}
 QUESTIONS = 24  # of a task, held out; asked once, at the end
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,6 @@ CANDIDATES: Mapping[str, Candidate] = {
     "without negatives": objective("without_negatives"),
     "without negatives 8/4": objective("without_negatives", "8/4"),
     "shaped": objective("shaped"),
-    "senders' log-probs": Candidate(options={"training": {"objective": senders.NAMED}}),
     # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
     "defended": Candidate(options=DEFENDED),
@@ -118,7 +115,7 @@ class Study:
         self.honest = command.out(options) / f"{stem}.csv"
         self.file = self.honest.with_stem(f"{stem}_hostile") if options.hostile else self.honest
         self.runs: list[Run] = []
-        self.rows: Rows = []
+        self.rows: Sequence[Mapping[str, Any]] = []
 
     def ask(self, runs: Sequence[Run]) -> bool:
         """Does what is missing of these. Whether all are there."""
@@ -247,8 +244,7 @@ def main() -> None:
     names = [name for name in names if (name, "final_local") in rates]
     selected = study.compared(names, SEEDS, rates) if names and not options.confirm else {}
     show("selection: nothing is claimed from it", selected)
-    others = [name for name in names if name != BASE] if selected else []
-    beside = study.compared(others, SEEDS, rates, BASE) if others else {}
+    beside = study.compared([name for name in names if name != BASE], SEEDS, rates, BASE) if selected else {}
     show("the same against uniform", beside)
     best = names if options.confirm else picked(selected)
     confirmed, longer = dict[str, list[Comparison]](), dict[str, list[Comparison]]()
