@@ -3,7 +3,8 @@
 `python -m lab.benchmarks.NAME`, NAME one of those below; `--help` says what it does and takes. With `--json` the last
 line is one JSON object. Results are in docs/results.
 
-beside others      generation (Hugging Face), step (TRL), real (memory beside TRL), peers (all, on real shapes)
+beside others      generation (Hugging Face), step (TRL), real (memory beside TRL), peers (all, on real shapes),
+                   older (a commit of ours)
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs a node)
 of the node        card (everything that wants one), fp8_gpu, group_path (which files an external group passes),
                    memory_plan (what fits on which card), node_memory (of all processes), replay (of
@@ -13,7 +14,7 @@ what they share    command (options, tables, JSON, what is kept; studies and fuz
                    prompts, sides in turn), network (groups), waiting, pages (what a reader of the
                    documentation does; tests, too), internet (hosts in network namespaces, for tests), shapes (of real
                    models), served (a model of ours behind OpenAI's API; studies and tests)
-other processes    group_path_peer and group_path_tracer, for group_path; replayed, for replay and fuzzing
+other processes    group_path_peer and group_path_tracer, for group_path; older_side; replayed, for replay and fuzzing
 
 The environment is set here because it counts only before torch, transformers and TRL are imported.
 """

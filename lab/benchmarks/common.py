@@ -275,6 +275,13 @@ def workload(arguments: argparse.Namespace) -> Workload:
     return Workload(sizes, lengths, arguments.new or base.new_tokens, arguments.repetitions or base.repetitions)
 
 
+def products(size: str, load: Workload) -> float:
+    """FLOPs of one product of each weight with each token of this load, with what prompts begin with in common once."""
+    texts = prompts(load.prompt_lengths)
+    tokens = load.tokens + len({text[:end] for text in texts for end in range(1, len(text) + 1)})
+    return 2.0 * tokens * sum(int(each.numel()) for each in model(size).parameters())
+
+
 def limits(dtype: torch.dtype = torch.float32) -> dict[str, float]:
     """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s of a plain copy, both ways."""
     x, large = torch.randn(1024, 1024, dtype=dtype), torch.empty(2**26)

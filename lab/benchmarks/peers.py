@@ -148,10 +148,8 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
 def measured(part: str, size: str, prompt: int, new: int, dtype: str, options: Any) -> dict[str, Any]:
     """Every side of one part. The reference is the fastest of the others."""
     load = common.Workload((size,), (prompt,) * PROMPTS, new, options.repetitions or 1)
-    weights, texts = sum(p.numel() for p in common.model(size).parameters()), common.prompts(load.prompt_lengths)
-    tokens = load.tokens + len({text[:end] for text in texts for end in range(1, prompt + 1)})  # shared ones once
     whole, speed = part == "round", common.limits(getattr(torch, dtype))["flops"]
-    least = (8.0 if whole else 2.0) * weights * tokens / speed
+    least = (4 if whole else 1) * common.products(size, load) / speed
     spreads = stepping(size, load, dtype) if whole else generating(size, load, dtype, options.vllm_python)
     reference = min((name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median)
     sides = common.compared(spreads, reference, load.tokens)

@@ -8,7 +8,7 @@ extra `studies`.
 on a GPU     sapo_on_a_card (the paper's four arms; not run on one yet)
 sharing      equal_price (against the strongest lone learners), samplers (what costs no own tasks); parts: runner,
              statistics, rates, objectives
-learning     real_swarm (who learns from whom), forgetting (what a specialist never asks)
+learning     forgetting (what a specialist never asks)
 figures      scale (10,000 nodes), joining (by a card or a code)
 attacks      eclipse (who is in view), storm (16 nodes, four hostile), hundred (network processes for an hour, without
              their operators, with newer cards); parts: attackers, churn, happenings

@@ -62,15 +62,8 @@ def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[
 
 def of_script(steps: int, seed: int, external: int, asked: Sequence[str] = ASKED) -> dict[str, str]:
     """What the example reads of its environment."""
-    return {
-        "STEPS": str(steps),
-        "SEED": str(seed),
-        "EXTERNAL": str(external),
-        "TASKS": " ".join(asked),
-        "HOST": "127.0.0.1",
-        "MDNS_OFF": "1",
-        "OMP_NUM_THREADS": "1",
-    }
+    options = {"STEPS": str(steps), "SEED": str(seed), "EXTERNAL": str(external), "TASKS": " ".join(asked)}
+    return {**options, "HOST": "127.0.0.1", "MDNS_OFF": "1", "OMP_NUM_THREADS": "1"}
 
 
 def address(home: Path) -> str:

@@ -26,8 +26,7 @@ def test_a_round_that_takes_long_uses_every_group_once():
 def test_no_more_are_taken_than_are_wanted_and_none_twice_in_a_round():
     reuse = Reuse(rounds=9, seconds=5.0)
     reuse.add([ONE, TWO, THREE], 0.0)
-    found = reuse.select(2, 0.1, Random(0))
-    assert len({id(each) for each in found}) == 2
+    assert len({id(each) for each in reuse.select(2, 0.1, Random(0))}) == 2
     assert reuse.select(0, 0.1, Random(0)) == reuse.select(-1, 0.1, Random(0)) == []
 
 

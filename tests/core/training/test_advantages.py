@@ -38,8 +38,7 @@ def test_advantages_sum_to_nothing_and_keep_the_order_of_rewards(rewards) -> Non
 
 @given(REWARDS)
 def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -> None:
-    group = text_group(rewards, ["x"] * len(rewards))
-    assert group.informative == any(group_advantages(rewards))
+    assert text_group(rewards, ["x"] * len(rewards)).informative == any(group_advantages(rewards))
 
 
 def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:

@@ -61,8 +61,7 @@ def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
     """A folder stands for a repository: the library reads both in the same way, and here is no network."""
     pytest.importorskip("datasets")
     config = write(tmp_path, name="train.jsonl")
-    hub = config.model_copy(update={"file": f"hf:{tmp_path}"})
-    assert read(hub).version == read(config).version
+    assert read(config.model_copy(update={"file": f"hf:{tmp_path}"})).version == read(config).version
     with pytest.raises(UserError, match="data set hf:/nowhere/at/all cannot be loaded"):
         read(config.model_copy(update={"file": "hf:/nowhere/at/all"}))
 

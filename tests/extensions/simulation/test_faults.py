@@ -19,8 +19,7 @@ def schedule(nodes=3, rounds=10, **faults):
     ],
 )  # fmt: skip
 def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(faults, node, rounds):
-    plan = schedule(**faults)
-    assert [number for number in range(10) if node in plan.active(number)] == rounds
+    assert [number for number in range(10) if node in schedule(**faults).active(number)] == rounds
 
 
 def play(fakes, config):

@@ -12,7 +12,7 @@ from swarm_node import starters
 from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
-NAMES = ("fp8_gpu", "generation", "replay", "step", "swarm")
+NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm")
 needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
 
 
@@ -28,6 +28,7 @@ def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 def start(name: str) -> subprocess.Popen[str]:
     command = [*preloaded.python(), "-m", f"lab.benchmarks.{name}", "--quick", "--json"]
+    command += [".", "--python", sys.executable] if name == "older" else []
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -53,6 +54,11 @@ def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, A
     assert result["ratio"] == pytest.approx(
         result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
     )
+
+
+def test_an_older_commit_takes_turns_with_this_one(results: dict[str, dict[str, Any]]) -> None:
+    sides = results["older"]["sides"]
+    assert len(sides) == 6 and all(side["tokens_per_cpu_second"] > 0 for side in sides.values())
 
 
 def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, Any]]) -> None:
