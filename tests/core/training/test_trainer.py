@@ -139,8 +139,7 @@ def test_uninformative_groups_change_nothing_beside_informative_groups() -> None
         trainer_of(policy).update(local_groups(policy) + extra)
         return weights_of(policy.model)
 
-    idle = [text_group([0.5] * 4, ["one", "two", "three", "four"])]
-    assert all(map(torch.equal, train([]), train(idle)))
+    assert all(map(torch.equal, train([]), train([text_group([0.5] * 4, ["one", "two", "three", "four"])])))
 
 
 def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:

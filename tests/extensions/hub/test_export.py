@@ -93,8 +93,7 @@ def test_an_export_has_no_path_of_this_machine(place: str, tmp_path: Path, monke
     }
     (tmp_path / WHERE / "base").mkdir()
     home = home_of(tmp_path, names[place], 4)
-    told = export(home, newest(home), tmp_path / "out")
-    assert told.apart
+    assert export(home, newest(home), tmp_path / "out").apart
     exported = {file.name: file.read_text() for file in (tmp_path / "out").iterdir()}
     for name, text in exported.items():
         assert WHERE not in text and str(tmp_path) not in text, name
