@@ -187,7 +187,7 @@ def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
 
 
 def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
-    print(f"\n### {title}")
+    print(f"\n### {title}" if found else "")
     for figure, every in found.items():
         heads = (KINDS[figure], "seeds", "against", "mean", "ratio", "95 %", "p (Holm)")
         command.show(heads, [compared_line(each) for each in every])
