@@ -1,8 +1,8 @@
 """Which questions a peer uses in a round. A hash chooses their seed, so nobody can pick one for an easy or slow item.
 
-An author can still choose its key and its round number, which cost next to nothing, and within a round data set,
-configuration and index. But none of its rounds has the questions that are held out for evaluation, nor those of a seed
-so near that an item may be the same.
+An author can still choose its key and its round number, which cost next to nothing, and within a round the data set,
+configuration and index. But no round of any author has the questions that are held out for evaluation, nor questions
+of a seed so near a held-out seed that an item may be the same.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from protocol.messages import PeerId, Round
 from protocol.versions import CURRENT, Version
 
 HELD_OUT = PeerId("evaluation")  # no key makes this id, so no peer asks its questions
-FINGERPRINT = PeerId("fingerprint")  # nor does one make this: the author of the questions of a digest
+FINGERPRINT = PeerId("fingerprint")  # no key makes this id either: it is the author of the questions of a digest
 HELD_OUT_ROUNDS = 64  # of up to 256 questions each
-HELD_OUT_SHARE = 64  # of 256 texts
+HELD_OUT_SHARE = 64  # of 256 question texts
 
 
 def question_seed(swarm: str, author: PeerId, round: Round, version: Version = CURRENT) -> int:
@@ -26,21 +26,21 @@ def question_seed(swarm: str, author: PeerId, round: Round, version: Version = C
 
 
 def fixed_seed(name: PeerId, round: Round) -> int:
-    """The same for a name that no key makes: in every swarm, and in every version, so that evaluations compare."""
+    """The seed of a name that no key makes, the same in every swarm and every version, so that evaluations compare."""
     text = f"swarm-node/1/question-seed\0{name}\0{round}".encode()
     return _seed(text) if name == HELD_OUT else _peers_seed(text)
 
 
 def is_held_out(seed: int) -> bool:
-    """Whether questions of this seed could be held-out ones: some data sets make an item of seed and index added."""
+    """Whether questions of this seed may be held out: some data sets make an item from the sum of seed and index."""
     seeds = _held_out()
     near = bisect_left(seeds, seed - limits.MAX_QUESTIONS_PER_ROUND)
     return near < len(seeds) and seeds[near] <= seed + limits.MAX_QUESTIONS_PER_ROUND
 
 
 def is_held_out_text(question: str) -> bool:
-    """Whether a question with this text is asked in evaluations only, as a quarter are, by environments that keep
-    theirs apart by text: another address may have the same one."""
+    """Whether environments that hold out questions by text ask this one in evaluations only, as they do with a quarter.
+    The seed alone does not keep it apart: a question at another address may have the same text."""
     return hashlib.sha256(question.encode()).digest()[0] < HELD_OUT_SHARE
 
 
@@ -50,7 +50,7 @@ def _held_out() -> list[int]:
 
 
 def _peers_seed(text: bytes) -> int:
-    """The first that is held out from nobody."""
+    """The first seed that is not held out. Each further try appends a byte 00 to the text."""
     while is_held_out(seed := _seed(text)):  # once in 65,000 rounds
         text += b"\0"
     return seed

@@ -1,8 +1,8 @@
-"""The gate: bytes from anybody to a rollout group that may be held, or one reason why not.
+"""The gate: it takes bytes from anybody and returns a rollout group that this node may hold, or one reason why not.
 
 Checked: form, signature, address, sizes. Not checked here: whether a completion is right (scoring), how often a peer
 sends (rate limits), whether the same bytes came before (the network remembers that), whether a text is safe to show
-(whoever shows it). Never raises, whatever the bytes.
+(the code that shows it escapes it). Never raises, whatever the bytes.
 """
 
 import re
@@ -22,8 +22,8 @@ class AdmissionRules:
     swarm: str
     local_id: PeerId
     knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
-    differs: Callable[[Question], bool] = lambda question: False  # whether it is known to do otherwise than its digest
-    turns: Callable[[Question], int] = lambda question: 1  # of its episodes at most; of 1, a completion is one
+    differs: Callable[[Question], bool] = lambda question: False  # whether another digest is known here
+    turns: Callable[[Question], int] = lambda question: 1  # most turns played here; 1: plain completions only
     max_episodes: int = limits.MAX_EPISODES  # per group
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
     version: Version = CURRENT
@@ -68,5 +68,5 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
 
 
 def _replayable(group: RolloutGroup, turns: int) -> bool:
-    """Whether all are completions, or the receiver plays episodes of this question as long as these."""
+    """Whether each episode is a plain completion, or has no more turns than the receiver plays (`turns`, above 1)."""
     return all(each.single or 1 < turns >= len(each.turns) for each in group.episodes)

@@ -1,8 +1,8 @@
 """The card of a swarm: a signed text with its tasks, limits and addresses, and with the keys that may change it.
 
 Cards are numbered from 1 without gaps. Card 1 names its network by its own hash. Each later card is signed by the
-threshold of the card before *and* by its own, as roots of TUF are ("Key management and migration"). So whoever knows
-the network id can check the chain, wherever it comes from. Never raises, whatever the bytes; the clock is handed in.
+threshold of the card before *and* by its own, as roots of TUF are ("Key management and migration"). So a node that
+knows the network id can check a chain from any source. Never raises, whatever the bytes; the caller passes the time.
 """
 
 from base64 import b32encode
@@ -22,16 +22,16 @@ from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
 MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024  # a card a week: 19 years
 MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS, MAX_REVOKED = 9, 16, 64, 1000, 128
-DAY = 86_400  # seconds: a card is valid for that at least
-MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after its time there is grace: clocks may be wrong, signers late
+DAY = 86_400  # seconds; a card is valid for at least one day
+MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after a card's time: clocks may be wrong, and signers late
 
 _ADDRESS = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]{1,120}/p2p/[1-9A-HJ-NP-Za-km-z]{52}$"
 _place = attrgetter("environment", "version", "dataset", "config_id")
-Number = Annotated[int, Field(ge=0, le=2**37)]  # as seconds since 1970, what dates can show
+Number = Annotated[int, Field(ge=0, le=2**37)]  # as seconds since 1970, a date that can still be shown
 
 
 class Refusal(StrEnum):
-    """Why a card is not taken: a value to count. In the order of the checks."""
+    """Why a card is refused: a value to count, never an exception. In the order of the checks."""
 
     TOO_BIG = "too big for a card"
     MALFORMED = "no card, or cut off"
@@ -60,24 +60,24 @@ class Task(Message):
 
 
 class Members(Message):
-    """Of a private swarm: whose certificates let others in (see member.py)."""
+    """Who is in a private swarm: the keys whose certificates let others in (see member.py)."""
 
-    admit: tuple[PeerId, ...]  # sorted; with one of these keys a chain of certificates begins
+    admit: tuple[PeerId, ...]  # sorted; a chain of certificates begins with one of these keys
     chain: Number  # certificates in it, at most
-    revoked: tuple[PeerId, ...]  # sorted; no chain has them any more
+    revoked: tuple[PeerId, ...]  # sorted; a chain with one of these keys is refused
 
 
 class Card(Message):
-    """What the signers of a swarm say."""
+    """What the signers of a swarm state about it."""
 
     format: Annotated[int, Field(ge=1, le=1)]
     name: Name
-    network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, which makes it: `network_of`
+    network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, whose hash it is: `network_of`
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
     issued: Number  # seconds since 1970
     expires: Number
     signers: tuple[PeerId, ...]  # sorted
-    threshold: Number  # how many of them must sign
+    threshold: Number  # how many of the signers must sign
     bootstrap: tuple[Annotated[str, Field(pattern=_ADDRESS)], ...]
     tasks: tuple[Task, ...]  # sorted, each once
     episodes: Number  # of a group, at most
@@ -99,7 +99,7 @@ def network_of(card: Card) -> str:
 
 
 def digest(card: Card) -> bytes:
-    """SHA-256 of what is signed."""
+    """SHA-256 of the card's canonical form, without signatures."""
     return codec.content_hash(codec.encode(card))
 
 
@@ -109,7 +109,7 @@ def swarm_of(card: Card) -> str:
 
 
 def read(data: bytes) -> Signed | Refusal:
-    """A card that is well formed. Nothing says yet who made it."""
+    """A well-formed card, or why the bytes are refused. Its signatures are not checked yet."""
     signed = codec.decode(data, Signed) if len(data) <= MAX_BYTES else Rejected(Reason.TOO_BIG)
     if isinstance(signed, Rejected):
         return Refusal[signed.reason.name]
@@ -119,7 +119,7 @@ def read(data: bytes) -> Signed | Refusal:
     names = [*map(_place, card.tasks)]
     peers = {*card.signers, *admit, *revoked, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
     sizes = (
-        (0, len(card.signers), MAX_SIGNERS),  # at least the threshold
+        (0, len(card.signers), MAX_SIGNERS),  # the next line asks for 1 or more
         (1, card.threshold, len(card.signers)),
         (1 if private else 0, len(admit), MAX_SIGNERS),
         (1, private.chain if private else 1, MAX_CHAIN),
@@ -141,13 +141,13 @@ def read(data: bytes) -> Signed | Refusal:
 
 
 def sign(signed: Signed, identity: Identity) -> Signed:
-    """With this signature, too."""
+    """The card with the signature of `identity` added."""
     made = to_text(identity.sign(*_text(signed.card)))
     return Signed(card=signed.card, signatures={**signed.signatures, identity.peer_id: made})
 
 
 def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
-    """What a node of these rules admits under this card: its tasks alone, within its limits."""
+    """The rules of a node under this card: it admits only the card's tasks, and only within the card's limits."""
     digests = {_place(task): task.digest for task in card.tasks}
     return replace(
         rules,
@@ -159,7 +159,7 @@ def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
 
 
 def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
-    """The newest of cards that follow this one, whenever it is in force; the last one where there is none."""
+    """The newest card, if the `further` ones follow `last` one by one; `last` if there are none. May have expired."""
     for data in further:
         found = _successor(data, last, last.number + 1, network_of(last))
         if isinstance(found, Refusal):
@@ -170,7 +170,7 @@ def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
 
 def follow(chain: Sequence[bytes], network: str, now: int | None, newest: Card | None = None) -> Card | Refusal:
     """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one taken before. An
-    empty network is that of card 1, and `now` is None where it does not matter whether the card is in force."""
+    empty network means that of card 1. `now`: seconds since 1970; None if the card need not be in force."""
     last: Card | None = None
     for number, data in enumerate(chain, 1):
         found = _successor(data, last, number, network)
@@ -189,7 +189,7 @@ def follow(chain: Sequence[bytes], network: str, now: int | None, newest: Card |
 
 
 def _successor(data: bytes, last: Card | None, number: int, network: str) -> Card | Refusal:
-    """The card in these bytes, if it may follow the last one."""
+    """The card in these bytes, if it may follow `last`; None stands before card 1."""
     signed = read(data)
     if isinstance(signed, Refusal):
         return signed

@@ -36,7 +36,7 @@ def decode(data: bytes, kind: type[M]) -> M | Rejected:
     if len(data) > _MAX_PAYLOAD_BYTES:
         return Rejected(Reason.TOO_BIG)
     try:
-        message = kind.model_validate_json(data)  # bounds depth (200) and digits (4300) itself
+        message = kind.model_validate_json(data)  # pydantic bounds depth (200) and digits (4300)
     except ValidationError:
         return Rejected(Reason.MALFORMED)
     # Catches what a lenient parser lets pass: spaces, key order, duplicate keys, needless escapes.
@@ -53,20 +53,20 @@ def content_hash(payload: bytes) -> bytes:
 
 
 def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT) -> str:
-    """Tells environments of one name and version apart. `behaviour`: of questions 0 to 3 of `addressing.FINGERPRINT`,
-    the prompt and the scores of the empty text and of "0" with six decimals, or of one of several turns score and trace
-    after each turn of a probe; nothing of one that has none."""
+    """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of `addressing.FINGERPRINT`:
+    the prompt and the scores of the empty text and of "0", with six decimals. With several turns, score and trace after
+    each turn of a probe replace both scores. A question that cannot be had or scored has an empty entry."""
     return _fingerprint(version.text("environment", salt, _spelt(behaviour)))
 
 
 def trace(opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT) -> str:
-    """Tells an episode from one that went otherwise: what the environment said at first and after each turn, and
-    whether it then ended the episode."""
+    """Tells episodes that went differently apart: a digest of the environment's opening, its replies after each turn,
+    and whether it then ended the episode."""
     return _fingerprint(version.text("transcript", _spelt([opening, observations, done])))
 
 
 def _spelt(value: object) -> str:
-    return _JSON.encode(value).encode("utf-8", "backslashreplace").decode()  # a plug-in may say what is no text
+    return _JSON.encode(value).encode("utf-8", "backslashreplace").decode()  # a plug-in may reply with lone surrogates
 
 
 def _fingerprint(text: bytes) -> str:
@@ -109,5 +109,5 @@ def to_text(value: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The inverse of `to_text`; ValueError where it has none."""
+    """The inverse of `to_text`. ValueError for text that cannot be decoded."""
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -79,7 +79,7 @@ def verify(author: PeerId, domain: bytes, message: bytes, signature: bytes) -> b
 
 @lru_cache(maxsize=1024)  # every call names its peer again
 def peer_id(public: bytes) -> PeerId:
-    """Name of the holder of a public key (32 bytes): "12D3KooW..."."""
+    """The name of the holder of a public key (32 bytes): "12D3KooW..."."""
     if len(public) != PUBLIC_KEY_BYTES:
         raise ValueError(f"public key of {len(public)} bytes, not {PUBLIC_KEY_BYTES}")
     number, text = int.from_bytes(ID_HEADER + public, "big"), ""
@@ -91,7 +91,7 @@ def peer_id(public: bytes) -> PeerId:
 
 @lru_cache(maxsize=1024)  # the same authors recur; a miss costs 10 us
 def public_key(peer: PeerId) -> bytes:
-    """The 32 bytes that a peer id spells. ValueError unless `peer_id` returns the same text."""
+    """The 32 bytes that a peer id spells. ValueError unless `peer_id` returns the same text, and for a weak key."""
     if len(peer) != limits.PEER_ID_CHARS:
         raise ValueError(f"peer id of {len(peer)} characters, not {limits.PEER_ID_CHARS}")
     number = 0

@@ -21,9 +21,9 @@ MAX_ADDRESS_CHARS = 128
 MAX_ANNOUNCED_GROUPS = 16  # local groups of the announced round
 MAX_ANNOUNCED_HOLDINGS = 16  # external groups
 HASH_BYTES = 32  # SHA-256
-HOLDING_BYTES = 8  # of a hash: a hint where to ask, not a proof; also of digests and traces
+HOLDING_BYTES = 8  # first bytes of a hash: a hint where to ask, not a proof; also of digests and traces
 MAX_SEQUENCE = 2**31 - 1
-MAX_SEQUENCE_JUMP = 4096  # above the last one received from that author
+MAX_SEQUENCE_JUMP = 4096  # above the last sequence number received from that author
 
 # Streams: one request, one reply
 FRAME_HEADER_BYTES = 4  # length of the body, big-endian
@@ -43,5 +43,5 @@ MAX_CARD_BYTES = 16 * 1024  # of a card with its signatures
 MAX_CARD_REQUEST_BYTES = 30  # exactly
 MAX_CARD_REPLY_BYTES = 64 * 1024
 MAX_CERTIFICATES = 4  # in a chain to a member
-MAX_PROOF_BYTES = 432  # of such a chain
+MAX_PROOF_BYTES = 432  # of a chain of certificates
 MAX_PUNCH_BYTES = 39  # one endpoint for IPv4 and one for IPv6: what public peers see of a node

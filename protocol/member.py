@@ -1,8 +1,8 @@
-"""Who is in a private swarm: a chain of certificates, from a key that its card names to the member.
+"""Who is in a private swarm: a chain of certificates leads from a key that the swarm's card names to the member.
 
-A certificate lets in the holder of a key until a time. Its issuer signs it: the key that the card names, then the
-holder of the certificate before. A code has a key of its own and a chain to it, so whoever has the code signs the last
-certificate itself, while the inviter sleeps. Judging never raises, whatever the bytes; the clock is handed in.
+A certificate lets the holder of a key in until a given time. The card's key signs the first one, each holder the next.
+A code has a key of its own and a chain to it, so a node with the code signs the last certificate itself while the
+inviter is offline. Judging never raises, whatever the bytes; the caller passes the time.
 """
 
 import struct
@@ -17,7 +17,7 @@ _CERTIFICATE = struct.Struct(">I32s64s")  # seconds since 1970 when it ends, key
 
 
 class Refusal(StrEnum):
-    """Why a proof is not taken: a value to count. In the order of the checks."""
+    """Why a proof is refused: a value to count, never an exception. In the order of the checks."""
 
     MALFORMED = "no proof of membership"
     NOT_OWN = "the proof of another"
@@ -29,17 +29,17 @@ class Refusal(StrEnum):
     FORGED = "forged certificate"
 
 
-BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)  # others come with clocks and cards that differ
+BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)  # the others can come from clocks or cards that differ
 
 
 def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: str) -> bytes:
-    """The chain with one certificate more; the first one of a chain where `proof` is empty."""
+    """The chain `proof` with one more certificate; an empty `proof` begins a chain. `ends`: seconds since 1970."""
     signed = ends.to_bytes(4) + public_key(holder)
     return (proof or public_key(issuer.peer_id)) + signed + issuer.sign(_DOMAIN % network.encode(), signed)
 
 
 def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal:
-    """When the membership of this peer ends, by a card of a private swarm. Both times in seconds since 1970."""
+    """When this peer's membership ends by a private swarm's card, or why not. Both times in seconds since 1970."""
     size, odd = divmod(len(proof) - PUBLIC_KEY_BYTES, _CERTIFICATE.size)
     if odd or not 1 <= size <= MAX_CHAIN:
         return Refusal.MALFORMED

@@ -1,5 +1,5 @@
-"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel. And why one is
-refused: a value to count, never an exception.
+"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel. A refused
+message gives a `Reason`: a value to count, never an exception.
 
 Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
@@ -14,7 +14,7 @@ from protocol import limits
 
 
 class Reason(StrEnum):
-    """In the order of the checks. Only after BAD_SIGNATURE is it known who is to blame."""
+    """Why a message is refused, in the order of the checks. Only those after BAD_SIGNATURE show who is to blame."""
 
     TOO_BIG = "too big"
     REPLAYED = "replayed"  # the same payload was admitted before; the network finds this, admission has no memory
@@ -26,9 +26,9 @@ class Reason(StrEnum):
     WRONG_SEED = "wrong seed"
     TOO_MANY_EPISODES = "too many episodes"
     EPISODE_TOO_LONG = "episode too long"
-    SEVERAL_TURNS = "several turns"  # or calls, and this node does not play so many turns of that question
+    SEVERAL_TURNS = "several turns"  # or calls, and this node does not play as many turns of that question
     UNKNOWN_QUESTION = "unknown question"
-    OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
+    OTHER_ENVIRONMENT = "other environment"  # this node's environment of that name and version does something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Question(Message):
 class Call(Message):
     """What the policy asked of a tool."""
 
-    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]  # opaque: no number in it is ours to read
+    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]  # opaque: the protocol does not parse it
     name: Name
 
 
@@ -81,18 +81,18 @@ class Turn(Message):
     """What the policy generated at one go."""
 
     calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
-    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls; a bound refuses lone surrogates
+    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls; the bound refuses lone surrogates
 
 
 class Episode(Message):
     """What the policy generated for a question, turn by turn. A plain completion is an episode of one turn."""
 
-    ended: bool  # the last turn: by the policy (EOS), or else it was cut off
-    trace: Holding | Literal[""]  # of what the environment said
+    ended: bool  # whether the policy ended the last turn (EOS); else the turn was cut off
+    trace: Holding | Literal[""]  # of the environment's replies: see codec.trace; empty for a plain completion
     turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raises ValueError for more characters than there may be, and for a trace without turns that have one."""
+        """Raises ValueError for too many characters, a plain completion with a trace, other episodes without one."""
         if (single := self.single) == bool(self.trace):
             raise ValueError("a trace is of several turns or of calls, which have one")
         if not single and self.chars > limits.MAX_EPISODE_CHARS:  # one text alone is bounded by its field
@@ -110,12 +110,12 @@ class Episode(Message):
 
     @property
     def text(self) -> str:
-        """Of a plain completion."""
+        """The text of a plain completion."""
         return self.turns[0].text
 
     @property
     def chars(self) -> int:
-        """Of texts and arguments."""
+        """The number of characters of all texts and arguments."""
         return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in self.turns)
 
 
@@ -139,7 +139,7 @@ class Announcement(Message):
     author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]
     groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]  # local, of this round
     held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]  # external
-    round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]  # the author's last finished one
+    round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]  # the author's last finished round
     seq: Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]  # grows with every announcement of this author
 
 

@@ -1,4 +1,4 @@
-"""A version of the protocol as a value: what is signed, hashed or served for one counts in no other."""
+"""A version of the protocol as a value: what is signed, hashed or served for one version is valid in no other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from protocol.messages import Announcement, Message, RolloutGroup
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Handed in to whatever depends on it."""
+    """One version of the protocol, passed to all functions that depend on it."""
 
     number: int
     limits: Mapping[type[Message], int]  # bytes of the largest message, signature and payload
-    kinds: Mapping[type[Message], str]  # how a message is called where it is signed
+    kinds: Mapping[type[Message], str]  # name of each kind in the signed bytes
 
     def text(self, *parts: str) -> bytes:
-        """How texts begin that are signed or hashed."""
+        """The beginning of a signed or hashed text: `swarm-node/NUMBER/`, then the parts with NUL between them."""
         return f"swarm-node/{self.number}/".encode() + "\0".join(parts).encode()
 
     def domain(self, kind: str, swarm: str) -> bytes:

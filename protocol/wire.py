@@ -140,7 +140,7 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
 def _parts(
     data: bytes, position: int, count: int, header: struct.Struct, most: int
 ) -> list[tuple[tuple[int, ...], bytes]] | Rejected:
-    """So many headers from there to the end, each with the bytes behind it, whose length is its last number."""
+    """`count` headers from `position` to the end, each with the bytes behind it. Its last number is their length."""
     parts = []
     for _ in range(count):
         if len(data) < position + header.size:
@@ -164,12 +164,12 @@ def decode_hello(data: bytes) -> Hello | Rejected:
 
 
 def encode_card_request(network: str, number: int) -> bytes:
-    """A request for the cards of this network that have higher numbers."""
+    """A request for the cards of this network with numbers above `number`."""
     return _CARD_REQUEST.pack(network.encode(), number)
 
 
 def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
-    """Network id, if it is one, and number."""
+    """The network id, checked only for length and ASCII, and the number."""
     if len(data) != _CARD_REQUEST.size:
         return Rejected(Reason.MALFORMED)
     network, number = _CARD_REQUEST.unpack(data)
@@ -177,7 +177,7 @@ def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
 
 
 def encode_cards(cards: Sequence[bytes]) -> bytes:
-    """The reply: of these, the oldest first, as many as fit. Never empty: an empty reply is a refusal."""
+    """The reply: as many of these cards as fit, the oldest first. Never empty: an empty reply is a refusal."""
     parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]]
     fitting = sum(end < limits.MAX_CARD_REPLY_BYTES for end in accumulate(map(len, parts)))
     return bytes([fitting]) + b"".join(parts[:fitting])
@@ -206,7 +206,7 @@ def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
 
 
 def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
-    """The endpoints of a message. It is not checked yet whether it is wise to send to them."""
+    """The endpoints of a message. Whether this node may send to them is not checked yet (transport/punching.py)."""
     if len(data) > limits.MAX_PUNCH_BYTES:
         return Rejected(Reason.TOO_BIG)
     if not data:

@@ -18,12 +18,12 @@ _PLACES = {"NodeConfig": "settings", "UserError": "common.errors"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is first used: `import swarm_node` alone costs nothing. Configurations have the sections of
-    extensions. What the core does not have is asked of extensions, which register it as an entry point of the group
+    """Imports a name when it is first used: `import swarm_node` alone costs nothing. Configurations get the sections of
+    extensions. A name that the core lacks comes from an extension, which registers it as an entry point of the group
     `swarm_node.api`."""
     if name in __all__:
         return _whole(name, getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name))
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # else Python asks as it imports
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # Python asks for a submodule on import
         from swarm_node.common import plugins
 
         if name in plugins.registered("api"):
@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 
 
 def _whole(name: str, found: Any) -> Any:
-    """What is called so, and a configuration with the sections of extensions."""
+    """The object as it is; a configuration class with the sections of extensions."""
     if not name.endswith("Config"):
         return found
     from swarm_node.settings import with_sections

@@ -24,7 +24,7 @@ from swarm_node.settings.command_line import from_python
 
 
 class Swarm:
-    """A place in a swarm, without a model: whoever holds it generates and trains as they like. Close it after use.
+    """A place in a swarm, without a model: the script that holds it generates and trains. Close it after use.
 
     >>> with join(NodeConfig(home="me", swarm="ours")) as swarm:
     ...     questions = swarm.questions(4)
@@ -52,7 +52,7 @@ class Swarm:
             self._stack = stack.pop_all()
 
     def questions(self, count: int) -> list[Question]:
-        """Addresses of the questions of a new round of this peer: at most 256."""
+        """Begins a new round of this peer, and returns the addresses of its `count` questions: at most 256."""
         now = self._rounds.begin()
         questions = self._environment.sample(self.peer_id, now, count)
         self._of.update(dict.fromkeys(questions, now))
@@ -67,9 +67,9 @@ class Swarm:
         return self._environment.score([(question, completions)])[0]
 
     def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[ScoredGroup]:
-        """Score completions of local questions of one round, offer the informative groups to peers, and return these.
-        A text counts as ended by the model itself; give an Episode where it was cut off. Each call also asks peers
-        for the external groups of another round."""
+        """Score completions of local questions of one round, offer the informative groups to peers, and return these
+        groups. A text counts as ended by the model itself; give an Episode where it was cut off. Each call also asks
+        peers for the external groups of one more round. UserError for other questions."""
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
             raise UserError("publish takes questions of one round of this peer: those that `questions` gave")
@@ -80,7 +80,7 @@ class Swarm:
             group = RolloutGroup(author=self.peer_id, round=now, question=question, episodes=made)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
-        self._network.publish([scored.group for scored in groups], now)  # without any, too: it also asks for others'
+        self._network.publish([scored.group for scored in groups], now)  # even if empty: it asks for external groups
         return groups
 
     def collect(self) -> list[ScoredGroup]:
@@ -94,16 +94,16 @@ class Swarm:
         return groups
 
     def is_local(self, question: Question) -> bool:
-        """Whether it is one of this peer's."""
+        """Whether `questions` of this peer gave this question."""
         return question in self._of
 
     @property
     def connected(self) -> int:
-        """Peers connected to, as of a few seconds ago."""
+        """How many peers this node is connected to, as of a few seconds ago."""
         return self._network.connected
 
     def close(self) -> None:
-        """Say goodbye, and end what was started."""
+        """Leave the swarm, end the processes that were started, and unlock the home."""
         self._stack.close()
 
     def __enter__(self) -> "Swarm":
@@ -118,13 +118,13 @@ class Swarm:
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:
-    """A place in a swarm, of a configuration, or of a file or the name of a shipped one, and options. UserError, in one
-    line, for a mistake in them."""
+    """A place in a swarm, by a configuration, its file or the name of a shipped one; `options` set single options.
+    UserError, in one line, for a mistake in any of them."""
     return Swarm(configured(config, options))
 
 
 def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any]) -> NodeConfig:
-    """The configuration that is meant. UserError."""
+    """The configuration that the arguments of `join` mean. UserError for a mistake in them."""
     if isinstance(config, NodeConfig):
         return from_python(NodeConfig, None, config.model_dump(exclude_unset=True), options)
     return from_python(NodeConfig, config, options)

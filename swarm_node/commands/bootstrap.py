@@ -1,4 +1,4 @@
-"""`swarm-node bootstrap`: it passes announcements on, relays for others, and trains nothing.
+"""`swarm-node bootstrap`: a node that passes announcements on, relays for others, and trains nothing.
 
 One process beside the daemon of its backend, and no torch in either: it is meant to run for months on a small machine.
 """
@@ -47,11 +47,11 @@ def bootstrap(
     warn: Callable[[str], None],
     note: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Until SIGINT, SIGTERM or SIGHUP. `show` gets its full multiaddrs, one a call, as they become known; `note` what
-    happens before that, and `warn` the rest."""
+    """Runs until SIGINT, SIGTERM or SIGHUP. `show` gets the node's full multiaddrs, one a call, as they become known;
+    `note` gets lines about the start, and `warn` all other lines."""
     config = adjusted(config, warn, keep=True)
     check_addresses(_network(config))
-    home = config.home.expanduser().absolute()  # as p2pd wants the paths of its sockets
+    home = config.home.expanduser().absolute()  # p2pd needs absolute paths of its sockets
     with owned(home), socket_room(home) as sockets:
         note("starting ...")
         asyncio.run(_serve(config, sockets, show, warn))
@@ -60,7 +60,7 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
-    from swarm_node.telemetry.events import Begun, Telemetry, observe  # now: the first line does not wait for these
+    from swarm_node.telemetry.events import Begun, Telemetry, observe  # now: the first line need not wait for these
 
     home, shown = config.home.expanduser(), set[str]()
 
@@ -127,7 +127,7 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 
 def command(argv: list[str]) -> None:
-    """Runs until it is told to stop. Addresses go to standard output, what is wrong to standard error."""
+    """Runs until it is told to stop. Prints addresses to standard output, and other lines to standard error."""
     config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
 
     def tell(text: str) -> None:

@@ -1,8 +1,8 @@
-"""`doctor --bundle FILE`: what somebody who mends this program wants to see, and nothing that is nobody's business.
+"""`doctor --bundle FILE`: what a developer needs to mend a fault, without private data.
 
-No key, address, identity or path of this machine is in it, nor any text of a peer: figures, versions, options, and
-redacted lines of ours.
-Events are taken by the names of their fields, so that a field which is added later is not in by itself.
+The bundle has figures, versions, options, and redacted lines of ours. It has no key, address, identity or path of this
+machine, nor any text of a peer. Of events, it has the figures of rounds, and the numbers and redacted texts of those
+kinds that SAID names.
 """
 
 import io
@@ -29,7 +29,7 @@ UNSAID = {"environment.system", "generation.stop", "attack.payload"}  # texts of
 
 
 def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:
-    """`answer` is what the running node says, `lines` what the doctor found. The names in the bundle. UserError."""
+    """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor found. UserError."""
     home = config.home.expanduser()
     clean = _Clean(config)
     parts = {
@@ -61,8 +61,8 @@ def _json(value: Any) -> str:
 
 
 class _Clean:
-    """Text for strangers: redacted, and of each path of the configuration the last name alone, so that a relative path,
-    or one with spaces in it, is known as one. The user's folder is ~, and the one we are in a dot."""
+    """Makes text fit for strangers: redacts it, and cuts each path of the configuration to its last name, since
+    redaction may miss a relative path, or one with spaces. The user's folder becomes ~, and the current one a dot."""
 
     def __init__(self, config: NodeConfig) -> None:
         shown = {place: Path(name).name for name in _paths(config.model_dump()) for place in (name, _whole(name))}
@@ -81,7 +81,7 @@ def _whole(name: str) -> str:
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[str]:
-    """Options that are paths, and texts that name something on this machine."""
+    """Options that are paths, and texts that name a file or folder on this machine."""
     for value in values.values():
         if isinstance(value, Mapping):
             yield from _paths(value)
@@ -92,10 +92,10 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_here(text: str) -> bool:
-    """Also of a plug-in, FILE:NAME."""
+    """Whether the text names a file or folder here, also as a plug-in, FILE:NAME."""
     try:
         return any(Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each)
-    except (OSError, ValueError, RuntimeError):  # too long, or with a zero in it, or ~ of nobody
+    except (OSError, ValueError, RuntimeError):  # too long, with a zero byte, or ~ of an unknown user
         return False
 
 
@@ -126,7 +126,7 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _events(home: Path, clean: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The last ones. Of a round its figures; of lines for the user what is left of them when they are redacted."""
+    """The last EVENTS events: of a round its figures, of lines for the user the redacted text."""
     try:
         last = deque(read_jsonlines(home / "events.jsonl"), EVENTS)
     except OSError:
@@ -150,7 +150,7 @@ def _event(event: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, A
 
 
 def _files(home: Path) -> dict[str, Any]:
-    """Names in the home, with size and mode: nothing of what is in them."""
+    """Names in the home, with size and mode, but without content."""
     found = {}
     for path in sorted(home.rglob("*"))[:1000]:
         status = path.lstat()

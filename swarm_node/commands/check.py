@@ -1,4 +1,4 @@
-"""`swarm-node check`: what a configuration comes to on this machine, before anything runs."""
+"""`swarm-node check`: what a configuration means on this machine, before anything runs."""
 
 import re
 import shutil
@@ -89,7 +89,7 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
 
 
 def _wrapped(text: str, indent: str) -> str:
-    """To the width of the terminal; what is longer than a line stays whole, so that it can be copied."""
+    """The text wrapped to the terminal's width; a word longer than a line stays whole, so that it can be copied."""
     columns = shutil.get_terminal_size().columns
     whole = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
     whole.initial_indent, whole.subsequent_indent = indent, "    "

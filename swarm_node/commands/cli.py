@@ -1,6 +1,6 @@
 """The command line. A first argument that is a flag, or none, means `run`. Never prompts.
 
-settings/command_line.py reads the options of a command; which command it is, is found out here.
+settings/command_line.py reads the options of a command; this module finds the command.
 """
 
 import errno
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
-SOON = 0.4  # seconds until somebody who waits at a terminal is told; with what came before, within one
+SOON = 0.4  # seconds until a user at a terminal sees a line; with the start before it, within one second
 
 
 def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 75 for what may pass, 130 when interrupted."""
-    import signal  # here and below: little comes before the handler
+    import signal  # here and below: little may run before the handler is set
 
     from swarm_node.common import interrupts
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
-    # Before torch is loaded, whose idle threads would spin: two nodes on two cores take a tenth of the time without.
+    # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     leave(outcome(sys.argv[1:]))
 
@@ -41,7 +41,7 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
 
     interrupt = Interrupt()
     try:
-        if signal.getsignal(signal.SIGINT) is leave_at_once:  # else somebody else runs this, and handles signals
+        if signal.getsignal(signal.SIGINT) is leave_at_once:  # else the caller handles signals itself
             signal.signal(signal.SIGINT, interrupt.handle)
         (act or dispatch)(argv)
         sys.stdout.flush()
@@ -56,14 +56,14 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             return told(f"{error.filename or 'the output'} cannot be written, the disk is full: make room", 75)
-        if interrupt.came:  # a library made something else of it, as lazy imports do
+        if interrupt.came:  # a library turned it into another error, as lazy imports do
             return 130
         raise
     return 0
 
 
 def told(line: str, code: int) -> int:
-    """The code, once the user was told why, if standard error can be written."""
+    """Prints the line to standard error, if that can be written, and returns the code."""
     with suppress(OSError):
         print(f"swarm-node: {line}", file=sys.stderr, flush=True)
     return code
@@ -111,7 +111,7 @@ def dispatch(argv: list[str]) -> None:
 
 @contextmanager
 def saying(text: str) -> "Iterator[None]":
-    """Says it where the context takes longer than some tenths of a second, and standard error is a terminal."""
+    """Prints the text to standard error, if that is a terminal and the context takes longer than SOON seconds."""
     if not os.isatty(2):
         yield
         return

@@ -1,4 +1,4 @@
-"""What a command is made of, and how it stands in the list of commands. Imports nothing: lists are made of it."""
+"""What a command is made of, and how the list of commands shows it. Imports nothing heavy: every list loads it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,4 +31,4 @@ class Entry:
     arguments: str  # as `swarm-node --help` shows them behind the name
     summary: str  # what the command does, in some words
     purpose: Purpose
-    lasting: bool = False  # it goes on when it has begun: `loading ...` is shown where its import takes long
+    lasting: bool = False  # whether it runs on: then `loading ...` is shown where its import takes long

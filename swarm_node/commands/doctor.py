@@ -1,6 +1,6 @@
 """`doctor`: can this node train, and can it share? Every finding says what is wrong and what to do, in plain words.
 
-Where a node runs in this home it is asked; where none does, a network that does nothing is started for a few seconds to
+It asks the node that runs in this home. Where none runs, it starts a network that does nothing, for a few seconds, to
 see whether it can listen and whether the bootstrap nodes answer.
 """
 
@@ -82,13 +82,13 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
 
 
 def _sandbox() -> Finding:
-    """Completions of strangers are scored with whatever layers there are; fewer than all are worth knowing."""
+    """Which layers of the sandbox work here. Missing ones are only a note: scoring runs with the others."""
     found = sandbox.layers()
     return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
 
 
 def _confinement() -> Finding:
-    """What a process that talks to strangers could reach, were it taken over."""
+    """What the network process, which talks to strangers, could reach if it were taken over."""
     found, engines = confinement.layers_here(), confinement.reachable_engines()
     text = f"the network process is held by {', '.join(found.held)}"
     if found.missing:
@@ -165,7 +165,7 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
 
 
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
-    """Last, because it loads the model."""
+    """Findings about training. They come last, because they load the model."""
     yield _gpu(config)
     from swarm_node.environments.registry import build_environment
     from swarm_node.node.defaults import resolved

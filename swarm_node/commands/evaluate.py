@@ -58,13 +58,13 @@ class TaskAccuracy:
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
-    """One sampled completion per question. The last row is over all tasks. Progress goes to `console`.
+    """Accuracy by one sampled completion per question. The last row is over all tasks. Progress goes to `console`.
 
     A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
     rather than too narrow.
     """
     scores: dict[str, list[float | None]] = {}  # by task
-    example: tuple[Question, str] | None = None  # and what was said to it
+    example: tuple[Question, str] | None = None  # and its completion
     with ExitStack() as stack, console.status(f"loading {config.model.name}") as status:
         with quickly():
             from swarm_node.generation.generator import BatchGenerator
@@ -103,7 +103,7 @@ def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
 
 
 def _suited(config: EvaluationConfig) -> LearningConfig:
-    """What a node with this model, or with the one that a checkpoint began from, would ask and how."""
+    """The options that suit this model, or the one that a checkpoint began from, as for a node with that model."""
     settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
     model = config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     parts = {"model": model, "generation": config.generation, "environment": settings, **sections_of(config)}
@@ -112,7 +112,7 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
 
 
 def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnvironment]:
-    """Those of the tasks that are asked, each with the scoring that suits evaluation."""
+    """The environments of the tasks, each with the scoring that suits evaluation."""
     found: list[AskingEnvironment] = []
     for kind, tasks in by_kind(asking):
         found.append(kind.start(tasks, with_environment(asking, scoring=kind.evaluated)))
@@ -121,7 +121,7 @@ def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnviro
 
 
 def table(rows: Sequence[TaskAccuracy]) -> Table:
-    """For a person; the last row, over all tasks, stands apart."""
+    """The rows as a table for a person; the last row, over all tasks, stands apart."""
     shown = Table("task", "questions", "accuracy", "95 % interval")
     for row in rows:
         note = f" ({row.skipped} skipped)" if row.skipped else ""
@@ -154,7 +154,7 @@ def command(argv: list[str]) -> None:
     named = "name" in config.model.model_fields_set
     name = _named(config.model.name if named else "", config.home.expanduser())
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
-    check_model(config.model)  # before the view, which takes the lines of others for itself
+    check_model(config.model)  # before the live view, which captures printed lines
     rows = evaluate(config, Console(stderr=True))
     if config.json_output:
         print(json.dumps({"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}))
@@ -163,7 +163,7 @@ def command(argv: list[str]) -> None:
 
 
 def _named(name: str, home: Path) -> str:
-    """The model to ask: the one of this name; the newest checkpoint of a home, where that is named, or nothing is."""
+    """The model to ask: the one of this name, or the newest checkpoint of a home, if `name` is a home or empty."""
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
         return name

@@ -1,5 +1,5 @@
-"""The home folder: who owns it, and whose it is. Its identity is a file of mode 0600, made once, never overwritten, and
-not encrypted."""
+"""The home folder: the process that owns it, and the identity in it. The identity is a file of mode 0600, made once,
+never overwritten, and not encrypted."""
 
 import fcntl
 import os
@@ -24,10 +24,10 @@ def load_identity(home: Path) -> Identity:
 
 @contextmanager
 def owned(home: Path) -> Iterator[None]:
-    """The home belongs to one process at a time; the lock goes away with the process, however it ends."""
+    """Locks the home for one process at a time; the lock ends with the process, however that ends. UserError."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        ours = (home / KEY_FILE).exists() or not any(home.iterdir())  # else it may be a folder of somebody's papers
+        ours = (home / KEY_FILE).exists() or not any(home.iterdir())  # else it may hold other files of its user
         descriptor = os.open(home / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileExistsError as error:
         raise UserError(f"home {home} is a file: choose another --home") from error
@@ -47,7 +47,7 @@ def owned(home: Path) -> Iterator[None]:
 
 
 def in_use(home: Path) -> bool:
-    """Whether a node runs in it."""
+    """Whether a node runs in this home."""
     try:
         descriptor = os.open(home / LOCK_FILE, os.O_RDWR)
     except OSError:
@@ -74,7 +74,7 @@ def load_or_create(path: Path) -> Identity:
 
 
 def _create(path: Path) -> None:
-    """All or nothing: the key is on disk before it has its name, and `link` never replaces a file."""
+    """Writes a new key, or nothing: the key is on disk before it has its name, and `link` never replaces a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # O_EXCL, mode 0600, removed in any case
         file.write(Identity.create().key_bytes())

@@ -1,5 +1,5 @@
 """`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks. `pause` and
-`resume`: a node that is a guest makes room, and goes on later."""
+`resume`: the node rests, so that its user has the machine, and goes on later."""
 
 import json
 import sys
@@ -86,7 +86,7 @@ def begun(training: Mapping[str, Any] | None) -> bool:
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
-    """What a health check should fail for. To be alone is no such thing: the node trains, and keeps trying."""
+    """What a health check should fail for. To have no peers is no problem: the node trains, and keeps trying."""
     training, network = answer.get("training"), answer.get("network", {})
     found = []
     if training is not None and not training.get("resting") and (late := stalled(training)):
@@ -96,7 +96,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)
-        if not network.get("running") and begun(training):  # before, the network starts, too
+        if not network.get("running") and begun(training):  # before that, the network is starting, too
             found.append("the network process is down and will be started again; training goes on")
         elif network.get("running") and not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
             found.append("the network does not listen: see what the node prints")
@@ -104,7 +104,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
 
 
 def stalled(training: Mapping[str, Any]) -> str:
-    """What is wrong where no round has ended for long; "" where one has. A contributor has no rounds."""
+    """What is wrong where no round has ended for long, else "". A contributor has no rounds."""
     since = training["seconds_since"]
     if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
         return f"training stands still: no round has ended for {since:.0f} s"
@@ -114,7 +114,7 @@ def stalled(training: Mapping[str, Any]) -> str:
 
 
 def alone(answer: Mapping[str, Any]) -> str:
-    """What is wrong where no peer that said anything can share with this node; "" where one can."""
+    """What is wrong where peers have said something, and none of them can share with this node; else ""."""
     peers = answer["network"].get("peers", ())
     notes = [str(peer["note"]) for peer in peers if peer["note"]]
     if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
@@ -131,7 +131,7 @@ def alone(answer: Mapping[str, Any]) -> str:
 
 
 def status_lines(answer: Mapping[str, Any]) -> list[str]:
-    """For a person."""
+    """The reply as lines for a person."""
     training, network = answer.get("training", {}), answer.get("network", {})
     about = {
         "starting": f"starting: no round has ended yet, {training.get('seconds_since', 0.0):.0f} s after the start",
@@ -170,7 +170,7 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def peer_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Each peer on a line of its own, to be copied whole: the indented ones below it say the rest."""
+    """Each peer on a line of its own, to be copied whole, with its figures and address in indented lines below."""
     return [
         printable(line, 400)
         for peer in answer.get("network", {}).get("peers", ())

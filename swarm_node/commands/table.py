@@ -24,7 +24,7 @@ GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an exte
     "task": "what a file asks",
     "view": "figures of runs, as PNG and SVG",
 }
-RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # those of 0.1
+RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # commands of 0.1
 
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
@@ -67,8 +67,8 @@ def entry_of(name: str) -> Entry | None:
 
 @cache
 def entries() -> Mapping[str, Entry]:
-    """All commands by purpose, for each the core's first, those of a group together behind the others. A command that
-    cannot be loaded is left out: called by its name, it says why."""
+    """All commands, by purpose: for each, the core's come first, and those of a group stand together behind the others.
+    A command that cannot be loaded is left out; a user who calls it is told why."""
     from swarm_node.common import plugins
 
     found = dict(CORE)
@@ -92,8 +92,8 @@ def group(name: str) -> dict[str, Entry]:
 
 
 def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
-    """The command that these words begin with, and the words behind it. UserError, with the name that was probably
-    meant, where it is none."""
+    """The name and entry of the command that these words begin with, and the words behind its name. UserError, with the
+    name that was probably meant, where there is no such command."""
     found = {" ".join(words[:2]): words[2:], words[0]: words[1:]}
     for name in sorted(found, key=CORE.__contains__, reverse=True):
         if entry := entry_of(name):

@@ -11,5 +11,5 @@ def backoff(failures: int, first: float, longest: float) -> float:
 
 
 def jittered(seconds: float, random: Random) -> float:
-    """Between half of it and all of it, so that peers that failed together do not return together."""
+    """Between half and all of `seconds`, so that peers that failed together do not return together."""
     return seconds * random.uniform(0.5, 1.0)

@@ -1,8 +1,8 @@
 """Messages between two processes of ours, of which one has started the other.
 
-A frame is four bytes of length, big-endian, and one message in MessagePack. What has a pydantic type travels as its
-JSON. The parent's first frame is a digest of the types of all messages, so that two versions do not misread each other.
-The stream ends when the other process does, in whatever way. Nothing is pickled: a reader bounds each frame by its
+A frame is four bytes of length, big-endian, and one message in MessagePack. A value of a pydantic type travels as JSON.
+The parent's first frame is a digest of the types of all messages, so that two versions do not misread each other. The
+stream ends when the other process ends, for whatever cause. Nothing is pickled: a reader bounds each frame by its
 length, and then decodes it into types.
 """
 
@@ -38,7 +38,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class BrokenFrame(Exception):
-    """The bytes are no frame: the other end is not what was started, or not any more."""
+    """The bytes are no frame: the other end does not run the program that was started, or no longer."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
@@ -49,35 +49,35 @@ class Failed(Message, frozen=True):
     """The last message of a child that cannot go on."""
 
     error: str  # one line
-    by_user: bool  # a mistake of the user
-    passing: bool = False  # one whose cause may pass by itself
+    by_user: bool  # whether it is a mistake of the user
+    passing: bool = False  # whether its cause may pass by itself
 
 
 class Frames(Generic[T]):
     """The frames of one direction."""
 
     def __init__(self, types: Any, most: int, hello: bytes = b"") -> None:
-        """`types`: a message, or a union of them. `most`: bytes of a frame. `hello`: the frame before all others."""
+        """`types`: a message, or a union of them. `most`: bytes of a frame. `hello`: the frame before the others."""
         self.hello, self._most = hello, most
         self._encoder = msgspec.msgpack.Encoder(enc_hook=methodcaller("model_dump_json"))
         self._decoder = msgspec.msgpack.Decoder(types, dec_hook=lambda kind, text: kind.model_validate_json(text))
 
     def encode(self, message: T) -> bytes:
-        """ValueError where a text is not Unicode, or the frame too long."""
+        """The frame of a message. ValueError where a text is not Unicode, or the frame too long."""
         body = self._encoder.encode(message)
         if len(body) > self._most:
             raise ValueError(f"a message of {len(body)} bytes, and {self._most} are allowed")
         return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
     def size(self, head: bytes) -> int:
-        """Of a frame that begins so, in bytes, without the head. Raises BrokenFrame where that is too much."""
+        """The bytes of a frame that begins with this head, the head not counted. Raises BrokenFrame if too many."""
         size = int.from_bytes(head, "big")
         if size > self._most:
             raise BrokenFrame(f"frame of {size} bytes")
         return size
 
     def decode(self, body: bytes) -> T:
-        """Raises BrokenFrame."""
+        """The message in the body of a frame. Raises BrokenFrame."""
         try:
             message: T = self._decoder.decode(body)
         except (ValueError, RecursionError) as error:  # what msgspec and pydantic raise are ValueErrors
@@ -101,7 +101,7 @@ class Talk(Generic[Down, Up]):
 
 
 class Channel(Generic[In, Out]):
-    """One end, over a socket or two pipes. One thread may send while another receives."""
+    """One end of a stream, over a socket or two pipes. One thread may send while another receives."""
 
     def __init__(self, reading: End, writing: End, incoming: Frames[In], outgoing: Frames[Out]) -> None:
         """A parent's `incoming` is `Talk.up`, and its `outgoing` is `Talk.down`; a child's the other way round."""
@@ -110,7 +110,7 @@ class Channel(Generic[In, Out]):
         self._hello, self._greeted = outgoing.hello, not incoming.hello
 
     def send(self, message: Out) -> None:
-        """Waits until the other end has room. OSError where it is gone, ValueError as `Frames.encode`."""
+        """Waits until the other end has room. OSError where that end is gone, ValueError as for `Frames.encode`."""
         data = memoryview(self._hello + self._outgoing.encode(message))
         self._hello = b""
         while data:
@@ -141,7 +141,7 @@ class Channel(Generic[In, Out]):
 
 
 class AsyncChannel(Generic[In, Out]):
-    """One end, on an asyncio loop. Sending never waits: where the other end is slow, the oldest messages go."""
+    """One end of a stream, on an asyncio loop. Sending never waits: if the other end is slow, old messages are lost."""
 
     def __init__(self, streams: Streams, incoming: Frames[In], outgoing: Frames[Out], waiting: int) -> None:
         """`streams` as asyncio.open_connection gives them. `waiting`: messages that may wait to be sent."""
@@ -153,7 +153,7 @@ class AsyncChannel(Generic[In, Out]):
         self._greeted = not incoming.hello
 
     def send(self, message: Out) -> None:
-        """Adds it to those that wait; `pump` writes them."""
+        """Adds the message to those that wait; `pump` writes them."""
         try:
             frame = self._outgoing.encode(message)
         except ValueError:
@@ -200,8 +200,8 @@ class AsyncChannel(Generic[In, Out]):
 
 
 def inherited() -> socket.socket:
-    """In a child that children.start made: the socket to its parent. What it starts does not get it, as it would hide
-    the child's death."""
+    """The socket to the parent, in a child of children.start. Processes that the child starts do not inherit it: while
+    they held it open, the parent would not see the child's death."""
     connection = socket.socket(fileno=int(sys.argv[-1]))
     connection.set_inheritable(False)
     return connection
@@ -209,7 +209,7 @@ def inherited() -> socket.socket:
 
 @contextmanager
 def telling(send: Callable[[Failed], None]) -> Iterator[None]:
-    """The border of a child: what is raised in the context is its last message, and goes no further."""
+    """Wraps all that a child does: an exception in the context becomes its last message, and goes no further."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the parent is told

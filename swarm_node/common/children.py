@@ -1,8 +1,8 @@
-"""Processes that this one starts and speaks with, and what they are told of the user's environment: never their tokens,
-keys and proxies.
+"""Processes that this one starts and speaks with, and the variables of the user's environment that they get: never the
+user's tokens, keys and proxies.
 
-`clean_environment` is for processes that read what strangers send or wrote, and for those that need nothing;
-`without_secrets` for those that compute, which need what the user has set for CUDA, caches and threads.
+`clean_environment` is for processes that read what strangers send or wrote, and for those that need no variables;
+`without_secrets` is for those that compute, which need what the user has set for CUDA, caches and threads.
 """
 
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Process = subprocess.Popen[bytes]
 
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")  # where the interpreter was linked against it; where sockets go
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")  # libraries that the interpreter may need; the folder for sockets
 OF_THE_USER = (*KEPT_VARIABLES, "PATH", "HOME", "LANG", "LC_ALL", "TZ")  # for programs that print for a person
 SECRET = re.compile(
     r"TOKEN(?!IZERS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_?KEY$|_KEY_|AUTH|PROXY$|^(AWS|AZURE|GOOGLE|WANDB|KAGGLE)_",
@@ -32,7 +32,7 @@ SECRET = re.compile(
 
 
 def clean_environment(kept: tuple[str, ...] = KEPT_VARIABLES, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of `kept` that are set, and `more`."""
+    """The variables of `kept` that are set, PYTHONUTF8=1, and `more`."""
     return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONUTF8": "1", **(more or {})}
 
 
@@ -51,10 +51,10 @@ def usable_cores() -> int:
 def start(
     command: Sequence[str], log: Path, environment: Mapping[str, str], passed: Sequence[int] = (), append: bool = False
 ) -> tuple[Process, socket.socket]:
-    """A process and the socket to it, whose other end is the last argument of the command: see channel.inherited.
+    """A new process and the socket to it. Its own end is the last argument of the command: see channel.inherited.
 
-    `log` takes what it prints, if it can be written; `passed` are descriptors that it gets. It has a group of its own,
-    as Ctrl-C is for its parent. Raises OSError where it cannot be started.
+    `log` takes what the process prints, if that file can be written. The process inherits the descriptors `passed`, and
+    has a group of its own, since Ctrl-C is for its parent. Raises OSError where it cannot be started.
     """
     ours, theirs = socket.socketpair()
     try:
@@ -77,9 +77,9 @@ def start(
 async def start_program(
     command: Sequence[str], environment: Mapping[str, str], passed: Sequence[int], enter: Callable[[], object]
 ) -> "asyncio.subprocess.Process":
-    """A program of others, which has no input, and whose output is read by asyncio. `enter` confines it: it is called
-    in the new process, imports nothing and takes no lock, so that threads do not matter. OSError, SubprocessError."""
-    import asyncio  # now: a scoring process, which imports this module, is forked the sooner the less is in it
+    """Starts a program of others, without input; asyncio reads its output. `enter` confines it, in the new process: it
+    imports nothing and takes no lock, so that threads do not matter. Raises OSError, SubprocessError."""
+    import asyncio  # now: a scoring process imports this module, and the less it has loaded, the faster it forks
 
     return await asyncio.create_subprocess_exec(
         *command,
@@ -94,7 +94,7 @@ async def start_program(
 
 
 def said_by(module: str) -> Any:
-    """What a module of ours prints as JSON, in a process that ends at once."""
+    """What a module of ours, run in a process that ends at once, prints as JSON."""
     command = [sys.executable, "-s", "-P", "-m", module]
     return json.loads(subprocess.run(command, capture_output=True, check=True, env=clean_environment()).stdout)
 

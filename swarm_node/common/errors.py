@@ -13,7 +13,7 @@ from enum import StrEnum
 # Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and paragraph breaks.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
-# What passes by itself: a full disk, a port or a lock that somebody has, no room, no connection.
+# Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no connection.
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EAGAIN, errno.EMFILE, errno.ENOMEM, errno.EIO}
 _PASSING |= {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN}
 
@@ -27,18 +27,18 @@ class TemporaryError(UserError):
 
 
 def exit_code(error: BaseException | None) -> int:
-    """75 where this error, or one that it came from, may pass by itself; else 2."""
+    """75 where this error, or one that led to it, may pass by itself; else 2."""
     while error is not None:
-        unresolved = type(error).__name__ == "gaierror"  # of socket, which most commands never import
+        unresolved = type(error).__name__ == "gaierror"  # by name: most commands never import socket
         passing = isinstance(error, OSError) and error.errno in _PASSING
         if unresolved or passing or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
             return os.EX_TEMPFAIL
-        error = error.__cause__ or error.__context__  # "from None" hides a cause, as httpcore does, and it stays one
+        error = error.__cause__ or error.__context__  # also behind "from None", as httpcore raises
     return 2
 
 
 def first_line(error: BaseException, most: int = 200) -> str:
-    """What an error of a library says, in its first line; its type where it says nothing."""
+    """The first line of a library's error; the name of its type where the error has no text."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
 
 
@@ -59,8 +59,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """What `doctor` found out about one subject."""
 
     subject: str
     level: Level
-    text: str  # what is, and what to do about it
+    text: str  # what was found, and what to do about it

@@ -1,7 +1,7 @@
-"""Files of a home: for their user alone, plain files, and never what a link points at; JSON files, whole or not at all.
+"""Files of a home: private to their user, plain, and never written through a link; JSON files, whole or not at all.
 
-A pipe in place of a file would block whoever opens it for ever; a link would have another file written over. Not for
-tensors or logs.
+A pipe in place of a file would block the process that opens it for ever. Writing through a link would overwrite
+another file.
 """
 
 import errno
@@ -15,12 +15,12 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-_OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # of a pipe: at once, or not at all
+_OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or not at all
 
 
 def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
-    """The file, emptied unless it is appended to, with this mode; None leaves that to the umask. Unbuffered. OSError
-    where something else than a file lies there, a link included."""
+    """The file with this mode, unbuffered, and emptied unless it is appended to. None leaves the mode to the umask.
+    OSError where something other than a plain file or a device lies there, a link included."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (os.O_APPEND if append else 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else mode)
     try:
@@ -28,7 +28,7 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
         if mode is not None and os.fstat(descriptor).st_uid == os.geteuid():
             os.fchmod(descriptor, mode)
         if append:
-            with suppress(OSError):  # a device
+            with suppress(OSError):  # a device cannot seek
                 os.lseek(descriptor, 0, os.SEEK_END)
         elif stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.ftruncate(descriptor, 0)
@@ -39,7 +39,7 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
 
 
 def open_to_read(path: Path) -> BufferedReader:
-    """The file. OSError where it is no plain file: nobody waits for a pipe, or reads a device that has no end."""
+    """The file. OSError where it is no plain file: reading a pipe might block, and a device may have no end."""
     file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
     try:
         _plain(file.fileno(), path)
@@ -56,8 +56,8 @@ def read_plain(path: Path, most: int = -1) -> bytes:
 
 
 def keep_private(folder: Path) -> None:
-    """What lies in it, at any depth, and the folder itself: for their user alone. What belongs to others, and what
-    goes away meanwhile, is left as it is."""
+    """Makes the folder, and all files and folders in it, private to their user. Links, and files of other users, are
+    left as they are; a file may vanish meanwhile."""
     for place, folders, files in os.walk(folder):
         for name in (".", *folders, *files):
             _close_to_others(Path(place, name))
@@ -89,12 +89,12 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Readable by people; written whole or not at all, like `write_bytes`."""
+    """Writes `value` as JSON that people can read, whole or not at all: see `write_bytes`."""
     write_bytes(path, (pretty(plain(value)) + "\n").encode())
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """JSON with one key a line. A list of numbers stays on one line: nobody reads a curve."""
+    """JSON with one key a line. A list without objects or lists in it stays on one line."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
         rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(each, inner)}" for key, each in value.items()]
@@ -105,14 +105,14 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0o666) -> None:
-    """Writes a file beside `path` and renames it, so that a reader or a power cut sees the old file or the new one. The
-    umask takes from `mode`.
+    """Writes a file beside `path` and renames it, so that a reader sees, and a power cut leaves, the old file or the
+    new one. The umask applies to `mode`.
 
     Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.unlink(missing_ok=True)  # of a process that had this number and was killed; or a link somebody put there
+        part.unlink(missing_ok=True)  # left by a killed process with this id, or a link that somebody put there
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()

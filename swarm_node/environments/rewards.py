@@ -1,4 +1,4 @@
-"""From a score to a reward. Only this file decides the reward of a completion. Advantages come later, from rewards.
+"""Turns scores into rewards. Only `dataset.form_weight` may change a reward later. Advantages come from rewards.
 
 A score is what a scorer returns for a completion, in [0, 1]; 1 is a right answer. A reward is what training uses.
 """
@@ -20,7 +20,7 @@ def is_right(score: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RewardRule:
-    """How an environment rewards. `exact`: 1 for a right answer, else 0. `graded`: partial credit too."""
+    """How a score becomes a reward. `exact`: 1 for a right answer, else 0. `graded`: partial credit too."""
 
     scoring: Scoring
     partial: float = 1.0  # factor of partial credit

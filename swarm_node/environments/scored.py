@@ -1,9 +1,9 @@
-"""The environments of a node: how a question is asked, where its answer stands, what has been scored already.
+"""The environments of a node: how they ask a question, where they find its answer, and which scores they remember.
 
 A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's own choice: an
 address names the bare question, so nodes with other forms and shots still score each other's groups, each by its own
-form. A completion is hostile text: reading it is string work in linear time. What stands beside the answer is paid
-nothing, but trained on; `whole` alone leaves no room for it.
+form. A completion is hostile text: reading it is string work in linear time. Text beside the answer earns nothing, but
+is trained on; only the form `whole` leaves no room for such text.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ from swarm_node.settings import EnvironmentConfig
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
-FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of its questions 0 to 3
-KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's
-LEARNED = 0.9  # of held-out questions: the task makes room for the next
+FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of the questions 0 to 3 of a digest
+KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's groups
+LEARNED = 0.9  # held-out reward from which a task makes room for the next one
 
 Shot = tuple[str, str]  # question, answer
 Rewards = tuple[float, ...] | Skipped
@@ -42,13 +42,13 @@ R = TypeVar("R")
 
 
 def in_tags(text: str) -> str:
-    """Between the last <answer> and its </answer>."""
+    """The text between the last <answer> and its </answer>; empty if there is none."""
     inside, closed, _ = text.rpartition("<answer>")[2].partition("</answer>")
     return inside if closed and "<answer>" in text else ""
 
 
 def in_box(text: str) -> str:
-    """Between the braces of the last \\boxed{}."""
+    """The text between the braces of the last \\boxed{}; empty if there is none."""
     _, opened, rest = text.rpartition("\\boxed{")
     depth = 1
     for brace in re.finditer("[{}]", rest if opened else ""):
@@ -65,13 +65,13 @@ def behind_hashes(text: str) -> str:
 
 
 def last_number(text: str) -> str:
-    """With its sign, separators of thousands, decimals and denominator; nothing behind it."""
+    """The last number, with its sign, separators of thousands, decimals and denominator, but nothing behind it."""
     last = deque(NUMBER.finditer(text), maxlen=1)
     return last[0][0] if last else ""
 
 
 def first_line(text: str) -> str:
-    """One empty line before it does not matter."""
+    """The first line. One empty line before it does not matter."""
     return text.removeprefix("\n").partition("\n")[0]
 
 
@@ -79,7 +79,7 @@ def first_line(text: str) -> str:
 class Form:
     """One way to give an answer."""
 
-    read: Callable[[str], str]  # of a completion without its thinking; an empty text where no answer is given
+    read: Callable[[str], str]  # takes a completion without its thinking; returns its answer, or an empty text
     written: str = "{}"  # how a shot shows an answer
     sentence: str = ""  # names the form to a model that sees no shots
 
@@ -92,11 +92,11 @@ FORMS: Mapping[str, Form] = {
     "hashes": Form(behind_hashes, "#### {}", "End with a line of #### and the final answer."),
     "last_number": Form(last_number, sentence="End with the final answer, which is a number."),
 }
-SHORT = ("whole", "first_line")  # forms that thinking has no place in
+SHORT = ("whole", "first_line")  # forms that leave no room for thinking
 
 
 def without_thinking(text: str) -> str:
-    """What stands behind the last </think>, which a template may have opened. Thinking that has no end says nothing."""
+    """The text behind the last </think>, whose <think> may be in the template. Thinking without an end is left out."""
     return text.rpartition("</think>")[2].partition("<think>")[0]
 
 
@@ -112,7 +112,7 @@ class Answers:
     def configured(
         cls, settings: EnvironmentConfig, form: str = "whole", usual: Mapping[str, int] | None = None
     ) -> "Answers":
-        """As the options say, else in the form and with the shots that are usual in an environment."""
+        """What the options say, or else the `form` and the `usual` shots of the environment."""
         return cls(form if settings.answer == "auto" else settings.answer, settings.shots, usual or {})
 
     def count(self, config_id: str) -> int:
@@ -136,7 +136,7 @@ WHOLE = Answers()
 
 
 def _solved(question: str, answer: str) -> str:
-    """As a completion would follow the question: behind it, or below a question of several lines."""
+    """A shot, with its answer where a completion would be: behind the question, or below one of several lines."""
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
 
 
@@ -161,9 +161,9 @@ class ScoredEnvironment:
         """`turns` and `probe` are those of a source of episodes."""
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
-        self.swarm = self.salt = ""  # of no peer; of questions that a digest must not give away
+        self.swarm = self.salt = ""  # set from outside; a salt keeps a digest from giving questions away
         self.notes: Sequence[tuple[bool, str]] = ()
-        self.asked = self.tasks  # by the rounds of peers, in turn; held-out questions are of all tasks
+        self.asked = self.tasks  # the tasks that rounds ask, in turn; held-out questions are of all tasks
         self._known = Catalogue({name: (version, catalogue)}, {name: turns} if turns > 1 else {})
         self._rule, self._answers = rule, answers
         self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
@@ -174,7 +174,7 @@ class ScoredEnvironment:
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
 
     def prepare(self) -> None:
-        """Start the scoring process without waiting: it imports its library for seconds. Raises ScoringUnavailable."""
+        """Start the scoring process without waiting: importing its library takes seconds. Raises ScoringUnavailable."""
         self.scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
@@ -198,7 +198,7 @@ class ScoredEnvironment:
         return [self._shown(q, it) if isinstance(it, str) else it for q, it in zip(questions, bare, strict=True)]
 
     def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        """Prompts without shots, which are alike at all nodes."""
+        """Prompts without shots, which are the same on all nodes."""
         found = {q: known for q in questions if (known := self._refused(q) or self._prompts.use(q)) is not None}
         missing = [q for q in dict.fromkeys(questions) if q not in found]
         for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
@@ -219,15 +219,15 @@ class ScoredEnvironment:
         return self._known.turns(question)
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        """See `EpisodicEnvironment`."""
+        """No question here has several turns: see `EpisodicEnvironment`."""
         return [Skipped(UNKNOWN_QUESTION)] * len(asked)
 
     def digest(self, task: tuple[str, str]) -> str:
-        """What this environment does with a task: see protocol/README.md. Made once in a process and never kept, since
-        code may change under its version."""
+        """A digest of what this environment does with a task: see protocol/README.md. It is made once in a process and
+        never stored, since code may change while its version stays."""
         if task not in self._digests:
             found = self._behaviour(task)
-            # Again where one failed: the first question of a task may take its budget for what is loaded with it.
+            # A second try if one failed: the first question of a task may spend its budget on what it has to load.
             self._digests[task] = codec.environment_digest(found if all(found) else self._behaviour(task), self.salt)
         return self._digests[task]
 
@@ -251,18 +251,18 @@ class ScoredEnvironment:
         return None if same else Skipped(OTHER_ENVIRONMENT)
 
     def _shown(self, question: Question, asked: str) -> str:
-        """The prompt. No shot is the question itself."""
+        """The prompt. A question is never among its own shots."""
         count = self._answers.count(question.config_id)
         shots = self._shots_of(self._shot_task(question), count) if count else []
         return self._answers.prompt(asked, [shot for shot in shots if shot[0] != asked][:count])
 
     def _shot_task(self, question: Question) -> tuple[str, str]:
-        """The task that this question's shots are of."""
+        """The task from which this question's shots come."""
         return question.dataset, question.config_id
 
     def _shots_of(self, task: tuple[str, str], count: int) -> list[Shot]:
-        """One more than `count` questions with their answers, the same in every process. UserError where an environment
-        shows none."""
+        """At most `count` + 1 questions with their answers, the same in every process. UserError if the environment
+        shows no answers."""
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
             asked, answers = (self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
@@ -288,7 +288,7 @@ def skipped(reply: Reply) -> Skipped:
 
 def _key(question: Question, texts: Sequence[str]) -> bytes:
     """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
-    asked = question.dataset, question.config_id, question.seed, question.index, *texts  # its own repr is slow
+    asked = question.dataset, question.config_id, question.seed, question.index, *texts  # a question's repr is slow
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
 
 
@@ -296,7 +296,7 @@ class Mixture:
     """Takes an equal share of the questions from each environment. All peers must use the same names."""
 
     def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
-        """`at_once`: tasks of each that are asked at a time; 0 for all."""
+        """`at_once`: how many tasks of each environment are asked at a time; 0 for all."""
         self._environments, self._at_once = dict(environments), at_once
         self.notes = [note for each in environments.values() for note in each.notes]
 
@@ -309,8 +309,8 @@ class Mixture:
         return [question for questions in asked for question in questions]
 
     def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
-        """The tasks that are asked from now on, by their held-out rewards: of each environment the first ones, as many
-        as it asks at once, that are not learned yet; all of it where every one is learned."""
+        """Choose and return the tasks to ask from now on, by held-out rewards of tasks. Of each environment these are
+        the first `at_once` that are not learned yet, or all if every one is learned. `at_once` 0 changes nothing."""
         chosen: list[str] = []
         for environment in self._environments.values():
             if self._at_once:
@@ -349,7 +349,7 @@ class Mixture:
         items: Sequence[A],
         names: Sequence[str],
     ) -> list[R | Skipped]:
-        """Replies to all items, each of the environment of its name."""
+        """The replies to all items, each from the environment that `names` gives for it."""
         results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
         for name, environment in self._environments.items():
             if places := [place for place, asked in enumerate(names) if asked == name]:

@@ -1,8 +1,8 @@
-"""Some tokens for every slot at a time, with nothing in between that a host would wait for.
+"""Generates some tokens for every slot at a time, with nothing in between for which the host waits.
 
 On a CPU, completions of a prompt that have begun with the same tokens are decoded once, until they differ. On CUDA a
-step is recorded once and replayed, as a CUDA graph: a small model's is hundreds of kernels that take less time to run
-than to launch, three quarters of it with 64 completions of 0.5 B on an H200 (docs/results/speed.md).
+step is recorded once and replayed, as a CUDA graph: a small model's hundreds of kernels take less time to run than to
+launch. Replay saves three quarters of the time for 64 completions of 0.5 B on an H200 (docs/results/speed.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from swarm_node.generation.sampling import draw
 from swarm_node.policy.log_probs import log_distribution
 from swarm_node.policy.policy import Policy
 
-BLOCK = 16  # tokens between two looks at what has ended, on a device that is waited for
+BLOCK = 16  # tokens between two looks at what has ended, on a device for which the host waits
 COMPACT_BELOW = 0.5  # share of slots in use at which the others are dropped; moving the cache costs about a step
 
 
@@ -35,25 +35,25 @@ class Decoder(Protocol):
         ...
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
-        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first. Nobody reads
-        those of slots that are not `running`."""
+        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first. Logits of
+        slots that are not `running` are never read."""
         ...
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt. One may come more than
-        once. -1 is an empty slot, which is on a CPU only."""
+        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt. A slot may come more
+        than once. -1 is an empty slot, on a CPU only."""
         ...
 
 
 class Replayable(Decoder, Protocol):
-    """One whose steps read and write the same places until `moves` changes."""
+    """A decoder whose steps read and write the same places until `moves` changes."""
 
     moves: int
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Where each slot is: tensors [slots]."""
+    """The state of each slot: tensors [slots]."""
 
     token: Tensor  # the latest
     length: Tensor  # tokens, with the one that ended it
@@ -105,8 +105,8 @@ Work = Callable[[Any, Drawing, Tensor, Slots], tuple[Slots, Tensor, Tensor]]
 
 
 def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
-    """As many steps as `uniform` [steps, slots] has rows: where the slots are then, and of each step the tokens and
-    their log-probs, [steps, slots]."""
+    """Takes as many steps as `uniform` [steps, slots] has rows. Returns the slots after that, and the tokens of all
+    steps and their log-probs, [steps, slots]."""
     tokens, log_probs = [], []
     for one in uniform.unbind(0):
         at, taken = drawing(decoder.step(at.token, at.running), one, at)
@@ -127,7 +127,7 @@ class _Recorded:
             self._at.copy_(after)
 
     def __call__(self, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
-        """As a step of `block`. The next call writes over what it returns."""
+        """As a step of `block`. The next call overwrites the returned tensors."""
         self._uniform.copy_(uniform)
         if at is not self._at:
             self._at.copy_(at)
@@ -162,12 +162,12 @@ class Graphs:
 
 
 class Distinct:
-    """Implements block.Decoder with another one, whose slots are distinct. It looks at each token, so it is for a CPU,
-    which is not waited for."""
+    """Implements block.Decoder with another decoder, in which no two slots are alike. It reads each token, so it is for
+    a CPU, where reading takes no wait."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._slot_of: list[int] = []  # of each slot here: that of the decoder
+        self._slot_of: list[int] = []  # the decoder's slot of each slot here
         self._shape = (0, 0)  # of the decoder's slots: prompts, group
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
@@ -191,11 +191,11 @@ class Distinct:
             placed = {(slot, token): slot for slot, token in distinct}
         fed = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.long)
         fed[list(placed.values())] = torch.tensor([token for _, token in placed])
-        self._slot_of = [placed.get(one, 0) for one in reached]  # nobody reads those that have ended
+        self._slot_of = [placed.get(one, 0) for one in reached]  # ended slots are never read
         return self._decoder.step(fed, running)[self._slot_of]
 
     def _rearranged(self, distinct: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Gives each of these, a slot of the decoder and the token that follows it, a slot of its own."""
+        """Gives each of these pairs (a slot of the decoder, the token that follows it) a slot of its own."""
         group = self._shape[1]
         rows: dict[int, list[tuple[int, int]]] = {}
         for one in distinct:

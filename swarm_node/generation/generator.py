@@ -2,8 +2,8 @@
 
 Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
 long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
-from a named stream: a completion depends on its own draws only, not on who else is in the batch. On a GPU tokens come
-in blocks (block.py), and the host looks at what has ended between blocks.
+from a named stream: a completion depends on its own draws only, not on the rest of the batch. On a GPU tokens come in
+blocks (block.py), and the host looks at what has ended between blocks.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
-PROMPTS = 32  # whose keys and values are held at once where a base is shared to save memory
+PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Sampled:
 
 @dataclass(slots=True)
 class Written:
-    """What all rows have so far, [limit, rows] of which the first `steps` are there."""
+    """What all rows have so far: [limit, rows], of which the first `steps` are filled."""
 
     ids: Tensor
     log_probs: Tensor
@@ -60,7 +60,7 @@ class Written:
         self.steps += len(tokens)
 
     def split(self, group_size: int) -> list[list[Sampled]]:
-        """By prompt."""
+        """The completions, by prompt."""
         parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
         sampled = [Sampled(i[:n], p[:n]) for i, p, n in zip(*parts, strict=True)]
         return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
@@ -84,7 +84,7 @@ class BatchGenerator:
         self._keeps = False  # whether a decoder goes on from turn to turn
         self._kept: Decoder | None = None
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
-        # A CPU is not waited for: there whatever ends is noticed at once.
+        # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
         known = graphs and policy.device.type == "cuda" and self._decoder_type is LlamaDecoder
         self.replays = known and policy.works("CUDA graphs", partial(replays, policy))
@@ -100,10 +100,10 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        return copy(self)._behind(prompts, group_size, stream)  # the decoder with its weights goes with the copy
+        return copy(self)._behind(prompts, group_size, stream)  # the decoder and its weights are freed with the copy
 
     def turns(self) -> Turns:
-        """See interfaces.Generator. One decoder takes all turns, and so knows the contexts of the turn before."""
+        """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the turn before."""
         turning = copy(self)
         turning._stops, turning._keeps = self._turn_stops, True
         return turning._behind
@@ -134,12 +134,12 @@ class BatchGenerator:
         """See interfaces.Generator: there is nothing to let go of."""
 
     def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
-        """A group per prompt; where memory is short the prompts in two halves, one after the other, with the same text,
-        and an empty group where even one is too much. `first` is the number of the first row in the stream."""
+        """A group per prompt. Where memory is short, samples the prompts in two halves, one after the other, with the
+        same text; a prompt too large alone gets an empty group. `first`: number of the first row in the stream."""
         try:
             return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
         except OutOfMemory:
-            self._kept = None  # with what it holds
+            self._kept = None  # frees what it holds
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
@@ -155,7 +155,7 @@ class BatchGenerator:
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
-        # Inference mode is a little faster, but in it autocast casts weights for every product anew.
+        # Inference mode is a little faster, but makes autocast cast the weights anew for every product.
         with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
             return self._decoded(prompts, group_size, stream, first)
 
@@ -167,7 +167,7 @@ class BatchGenerator:
         drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
-        made = self._kept = self._kept or self._decoder_type(policy)  # which has a copy of the weights
+        made = self._kept = self._kept or self._decoder_type(policy)  # the decoder has a copy of the weights
         row = to_device(active.flatten(), policy.device)
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
@@ -202,7 +202,7 @@ class BatchGenerator:
         return written.split(group_size)
 
     def _stopped(self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:
-        """The slots without those whose completion has come to one of the strings that end it.
+        """The slots, stopped where a completion has reached one of the strings that end it.
 
         Args:
             so_far: tokens of each row before this block; those of the block are added.
@@ -239,7 +239,7 @@ def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
 
 @torch.inference_mode()
 def replays(policy: Policy) -> bool | None:
-    """Whether steps that are replayed give the log-probs of those that are not. None where they fail."""
+    """Whether replayed steps give the same log-probs as plain steps. None if they fail."""
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     prompts = [[7 % vocabulary, 11 % vocabulary, 3 % vocabulary], [5 % vocabulary]]
     drawing = Drawing(1.0, torch.tensor([-1], device=policy.device), Astray(0.0))
@@ -258,7 +258,7 @@ def replays(policy: Policy) -> bool | None:
 def still_running(running: Tensor) -> Tensor:
     """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
 
-    Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens nobody reads.
+    Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens are never read.
     """
     group = running.shape[1]
     prompts = running.any(dim=1).nonzero()[:, 0]

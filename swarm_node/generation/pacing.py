@@ -13,7 +13,7 @@ class Pace:
 
     def __init__(self, max_tokens: int, longest: int) -> None:
         """`max_tokens`: prompts and completions together, 0 for no limit. `longest`: tokens of a completion at most,
-        which is what the first ones are taken for."""
+        which is assumed for the first ones."""
         self._max_tokens = max_tokens
         self._completion = float(longest)
 

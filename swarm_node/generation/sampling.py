@@ -10,7 +10,7 @@ CHUNK = 128  # tokens whose probabilities are added up first; divides the vocabu
 
 
 def uniforms(stream: str, steps: int, rows: int) -> Tensor:
-    """[steps, rows] float64 in [0, 1), a row's numbers do not depend on how many rows follow it."""
+    """Uniform numbers [steps, rows], float64 in [0, 1). A row's numbers do not depend on how many rows follow it."""
     seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
     return torch.rand(rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).T.contiguous()
 
@@ -32,7 +32,7 @@ def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """The same with float64 over sums of chunks and over one chunk of each row, not over the vocabulary.
+    """As `inverse_cdf`, but float64 only for the sums of chunks and for one chunk of each row, not for the vocabulary.
 
     Sums of chunks are rounded to float32, which moves the edges between tokens by some 1e-8: about one draw in a
     million falls on the other side.
@@ -53,5 +53,5 @@ def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _below(point: Tensor, total: Tensor) -> Tensor:
-    """Strictly below the total, so that a token with a positive probability is found."""
+    """The point, kept strictly below the total, so that a token with a positive probability is found."""
     return point.minimum(torch.nextafter(total, torch.zeros_like(total)))

@@ -1,4 +1,4 @@
-"""Whom and what this node's user wants to have to do with: lists of peers, networks and tasks, from a TOML file."""
+"""The user's lists of the peers, networks and tasks that this node deals with or blocks, from a TOML file."""
 
 import tomllib
 from functools import lru_cache
@@ -14,9 +14,9 @@ MAX_ENTRIES = 100_000  # of one list
 
 
 class Access(BaseModel):
-    """What is blocked is blocked. Where a list of what is allowed has entries, all else is blocked too.
+    """A `block_` list blocks its entries. An `allow_` list that has entries also blocks everything outside it.
 
-    `private_networks` blocks nothing: it opens networks, as 10.0.0.0/8, that a dial may else not go to.
+    `private_networks` blocks nothing: it lets this node dial into networks, such as 10.0.0.0/8, otherwise refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,14 +27,14 @@ class Access(BaseModel):
     allow_networks: frozenset[Range] = frozenset()
     block_tasks: frozenset[str] = frozenset()  # dataset/config
     allow_tasks: frozenset[str] = frozenset()
-    private_networks: frozenset[Range] = frozenset()  # not public, and yet dialled when others tell addresses there
+    private_networks: frozenset[Range] = frozenset()  # not public, but dialled when peers announce addresses there
 
     def peer(self, peer: PeerId) -> bool:
         """Whether to deal with this peer."""
         return _passes(peer, self.block_peers, self.allow_peers)
 
     def address(self, address: str) -> bool:
-        """Whether to deal with whoever is at this multiaddr. Names and unknown places are not in any network."""
+        """Whether to deal with a peer at this multiaddr. Host names and unreadable addresses lie in no network."""
         if not (self.block_networks or self.allow_networks):
             return True
         found = _networks_of(address, self.block_networks | self.allow_networks)
@@ -46,7 +46,7 @@ class Access(BaseModel):
 
 
 def parse(text: str) -> Access:
-    """Of the text of a TOML file. ValueError of one line where it makes no sense."""
+    """The lists in the text of a TOML file. ValueError, one line long, where the text makes no sense."""
     values = tomllib.loads(text)
     known = set(Access.model_fields)
     if unknown := sorted(set(values) - known):
@@ -66,10 +66,10 @@ def _passes(name: str, blocked: frozenset[str], allowed: frozenset[str]) -> bool
 
 @lru_cache(maxsize=4096)
 def _networks_of(address: str, networks: frozenset[Range]) -> frozenset[Range]:
-    """Those in which a multiaddr lies, or the relay that it leads through."""
+    """The networks that contain the address of a multiaddr, or of the relay that it leads through."""
     try:
         ip = ip_address(address.split("/", 3)[2])
     except (IndexError, ValueError):
         return frozenset()
-    spellings = {ip, outer(ip)}  # who blocks an IPv4 network means tunnels from there as well
+    spellings = {ip, outer(ip)}  # a listed IPv4 network also covers its IPv6 spellings (tunnels)
     return frozenset(each for each in networks if any(it in each for it in spellings))

@@ -1,4 +1,4 @@
-"""What the exchange wants done and remembered. It never acts: its runner does the calls and says how they went.
+"""What the exchange wants done and remembered. It never acts: its runner makes the calls and reports how they went.
 
 `Deliver`, `Refuse` and `Cards` go to the trainer as they are: see process/messages.py.
 """
@@ -11,8 +11,8 @@ import msgspec
 from protocol import limits
 from protocol.messages import PeerId, Reason, RolloutGroup
 
-SERVE_ROUNDS = 3  # of this node, for which a group stays available
-OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # the trainer finds it, when it has built the digest of a task
+SERVE_ROUNDS = 3  # rounds of this node for which a group stays available
+OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # found by the trainer, once it has built the digest of a task
 USEFUL, UNINFORMATIVE = "useful", "uninformative"  # what the trainer finds in a group that it could score
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
 GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
@@ -32,7 +32,7 @@ class Call:
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """A group for the trainer, admitted, with the hash that names it, and the peer it was pulled from."""
+    """An admitted group for the trainer, with its content hash and the peer it was pulled from."""
 
     group: RolloutGroup
     content_hash: bytes
@@ -40,13 +40,13 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True)
 
 
 class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """A genuine group that this node does not admit: the trainer counts it where the user looks."""
+    """Why this node does not admit a genuine group. The trainer counts these reasons for the user."""
 
     reason: Reason
 
 
 class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """To the trainer: what a peer has beyond the newest card here. From it: the whole chain that counts from now on."""
+    """To the trainer: a peer's cards beyond the newest one here. From it: the whole chain to follow from now on."""
 
     cards: tuple[bytes, ...]  # the oldest first
     proof: bytes = b""  # that this node is a member of a private swarm
@@ -55,7 +55,7 @@ class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Hang up on a peer: banned."""
+    """Close the connections to a peer that was banned or that the card puts out."""
 
     peer: PeerId
 
@@ -67,7 +67,7 @@ Action = Call | ForTrainer | Disconnect
 class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the exchange must know after a restart: without it old messages would count as new."""
 
-    seq: Sequence = 0  # of the last own announcement
-    received: dict[PeerId, tuple[Sequence, float]] = {}  # author -> its last number, seconds ago
+    seq: Sequence = 0  # number of this node's last announcement
+    received: dict[PeerId, tuple[Sequence, float]] = {}  # author -> its last number, and how many seconds ago that came
     seen: tuple[GroupHash, ...] = ()  # groups handed to the trainer, oldest first
-    bans: dict[PeerId, float] = {}  # seconds yet to run
+    bans: dict[PeerId, float] = {}  # peer -> seconds that its ban has yet to run

@@ -13,10 +13,10 @@ from protocol.messages import PeerId
 
 
 class Failure(StrEnum):
-    """Why a call or a dial came to nothing. Each is the peer's or the world's doing, never an exception of ours."""
+    """Why a call or a dial failed. None of these reasons is a mistake in this program."""
 
     UNREACHABLE = "unreachable"  # no address answered in time
-    UNSUPPORTED = "protocol not supported"  # the peer speaks, but not this protocol or version
+    UNSUPPORTED = "protocol not supported"  # the peer answers, but does not speak this protocol or version
     TIMEOUT = "timeout"  # connected, and then too slow
     CLOSED = "closed early"  # the stream ended before the reply did
     TOO_BIG = "reply too big"
@@ -25,7 +25,7 @@ class Failure(StrEnum):
 
 
 class CallFailed(Exception):
-    """A call or a dial came to nothing; `failure` says how."""
+    """A call or a dial failed; `failure` says why."""
 
     def __init__(self, failure: Failure, detail: str = "") -> None:
         super().__init__(f"{failure}: {detail}" if detail else str(failure))
@@ -34,7 +34,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is at the other end of an inbound stream, as the encrypted connection proves it."""
+    """The peer at the other end of an inbound stream; the encrypted connection proves its id."""
 
     peer: PeerId
     address: str  # multiaddr it calls from, "" where the backend cannot say; a relayed one names the relay
@@ -53,23 +53,23 @@ class Connection:
 
 
 class Stream(Protocol):
-    """A libp2p stream. Its end, in whatever way, is EOFError or OSError."""
+    """A libp2p stream. However it ends, `read` and `write` then raise EOFError or OSError."""
 
     async def read(self, size: int) -> bytes:
         """Exactly `size` bytes."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """All of the data; raises where the other end is gone."""
+        """Write all of the data; raises where the other end is gone."""
         ...
 
     async def close(self) -> None:
-        """Never raises, never waits long."""
+        """Close the stream. Never raises, never waits long."""
         ...
 
 
 class Backend(Protocol):
-    """One libp2p host on one asyncio loop. `start` once, `close` once; in between nothing raises but CallFailed."""
+    """One libp2p host on one asyncio loop. Call `start` and `close` once each; in between only CallFailed is raised."""
 
     peer_id: PeerId
     counters: Mapping[str, int]  # what the transport did and refused, since the start
@@ -79,7 +79,7 @@ class Backend(Protocol):
         ...
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        """Connect to the peer these full multiaddrs (.../p2p/ID) name, trying them side by side; its proven id."""
+        """Connect to the peer that these full multiaddrs (.../p2p/ID) name, side by side. Returns its proven id."""
         ...
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
@@ -91,7 +91,7 @@ class Backend(Protocol):
         ...
 
     async def connections(self) -> list[Connection]:
-        """Those open now. Raises CallFailed where the backend has died."""
+        """The connections open now. Raises CallFailed where the backend has died."""
         ...
 
     async def addresses(self) -> list[str]:
@@ -99,7 +99,7 @@ class Backend(Protocol):
         ...
 
     async def wait_closed(self) -> str:
-        """Returns only when the host has died by itself, with the reason: whoever supervises starts another."""
+        """Waits until the host dies by itself, and returns the reason: the caller then starts another one."""
         ...
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The trainer's side of the network: what it publishes, receives and finds, and a thread that keeps the rest going.
+"""The trainer's side of the network: it publishes, collects and passes on verdicts; a thread runs the network process.
 
-Nothing here waits and nothing raises: what the network does or fails to do is a count or a line for the user.
+Nothing here raises, and only `close` waits: what the network does or fails to do is a count or a line for the user.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
 UNSENT, ALONE = "unsent: too big", "unsent: trained on alone"
 INBOX_FULL = "inbox full"
-VIEW_SECONDS = 2.0  # the network process may take to say how it is
+VIEW_SECONDS = 2.0  # that the network process may take to answer with its view
 LOG_FILE = "network.log"
 Progress = Callable[[], dict[str, Any]]
 
 
 class RemoteNetwork(Network):
-    """Access to the swarm through a network process; to nobody where the network is off. `start` and `close` once."""
+    """Access to the swarm, through a network process if the network is on. Call `start` and `close` once each."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class RemoteNetwork(Network):
         command: Sequence[str] = COMMAND,
         today: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`want`: external groups per round; `progress`: what training says of itself to those who ask the node.
-        `today`: seconds since 1970; whoever does not tell them takes no newer card from a peer."""
+        """`want`: external groups per round; `progress`: facts about training, for commands that ask the node.
+        `today`: seconds since 1970; with the default, 0, this node takes no newer card from a peer."""
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
         self._inbox: deque[ExternalGroup] = deque()
@@ -74,10 +74,10 @@ class RemoteNetwork(Network):
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._received = 0
-        self._seen, self._viewed = messages.View({}), asyncio.Event()  # the last view, and that one has come
+        self._seen, self._viewed = messages.View({}), asyncio.Event()  # the last view; set once one has come
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
         known = messages.Rules(swarm=rules.swarm, environments=rules.environments)
-        self._known = self._shared = known.admission(identity.peer_id)  # what no peer may ask of it, it tells nobody
+        self._known = self._shared = known.admission(identity.peer_id)  # groups outside these rules are not shared
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
@@ -104,7 +104,7 @@ class RemoteNetwork(Network):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of this node, best first, as of a few seconds ago."""
+        """Full multiaddrs of this node, best first, as of a few seconds ago."""
         return self._alive.addresses
 
     @property
@@ -113,7 +113,7 @@ class RemoteNetwork(Network):
         return self._before + self._alive.spent
 
     def why_alone(self) -> str:
-        """Why nothing external may have come, for a person; "" while this node rests."""
+        """Why no external group may have come, for a person; "" while this node rests."""
         alive = self._alive
         if not self._config.enabled or self._resting:
             return "" if self._config.enabled else "the network is off"
@@ -129,12 +129,12 @@ class RemoteNetwork(Network):
         return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
 
     def rest(self, resting: bool) -> None:
-        """Leaves the swarm for a while, or goes on."""
+        """Leaves the swarm while `resting`, or returns to it."""
         with suppress(RuntimeError):  # closed
             self._loop.call_soon_threadsafe(self._rest, resting)
 
     def lines(self) -> list[tuple[str, bool]]:
-        """What the network wants the user to know since the last call, and whether each is a warning."""
+        """The network's lines for the user since the last call, and whether each is a warning."""
         return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
@@ -153,7 +153,7 @@ class RemoteNetwork(Network):
         self._post(messages.Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
     def collect(self, now: Round) -> list[ExternalGroup]:
-        """What came for several quick rounds at once is handed out over as many: it would be too old for the last."""
+        """Spreads groups that came for several quick rounds over as many: by the last they would else be too old."""
         waiting = len(self._inbox)
         count = min(self._pace.per_round(waiting), max(self._want, math.ceil(waiting / SPREAD)))
         return [self._inbox.popleft() for _ in range(count)]
@@ -166,7 +166,7 @@ class RemoteNetwork(Network):
         return {str(reason): count for reason, count in self._rejections.items()}
 
     def _post(self, message: messages.FromTrainer) -> None:
-        with suppress(RuntimeError):  # closed: whatever is said now is lost
+        with suppress(RuntimeError):  # closed: the message is lost
             self._loop.call_soon_threadsafe(self._send, message)
 
     # What follows runs in the thread.
@@ -192,7 +192,7 @@ class RemoteNetwork(Network):
                 await self._live()
 
     async def _live(self) -> None:
-        """One time of sharing or of resting, up to the next change."""
+        """Shares or rests, until `rest` switches from one to the other."""
         self._awake.clear()
         if not self._config.enabled or self._resting:
             await self._awake.wait()
@@ -204,7 +204,7 @@ class RemoteNetwork(Network):
         finally:
             self._life.cancel()
             (ended,) = await asyncio.gather(self._life, return_exceptions=True)
-            keeping.cancel()  # after the process: its last words are what is to be kept
+            keeping.cancel()  # after the process: the keeper saves the last memory that it sends
             (failed,) = await asyncio.gather(keeping, return_exceptions=True)
             ended = failed if isinstance(failed, Exception) else ended
         if isinstance(ended, Exception):
@@ -276,7 +276,7 @@ class RemoteNetwork(Network):
         self._lines.append((text, warning))
 
     async def _answer(self) -> dict[str, Any]:
-        """The whole node, for `status` and its kin."""
+        """The state of the whole node, for `status` and other commands that ask."""
         return {
             "role": "node",
             "peer_id": self._identity.peer_id,
@@ -287,7 +287,7 @@ class RemoteNetwork(Network):
         }
 
     async def _view(self) -> Mapping[str, Any]:
-        """What the network process says of itself, if it does so soon."""
+        """Facts about the network process, with its own view if that comes within `VIEW_SECONDS`."""
         process = {
             "enabled": self._config.enabled,
             "resting": self._resting,

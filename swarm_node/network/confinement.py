@@ -1,16 +1,16 @@
-"""What the processes that talk to strangers take away from themselves, for good, before they do.
+"""Confinement: the rights that processes which talk to strangers give up, for good, before a stranger's first byte.
 
-The network process and its daemon p2pd parse what anybody sends. Should one of them be taken over, it holds no more
-than it needs: connections, the folder of its own sockets, and the key of the node, with which it signs. Layers, each
-where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
+The network process and its daemon p2pd parse what anybody sends. An attacker who takes one over gains only what that
+process needs: connections, the folder of its own sockets, and the key of the node, with which it signs. Each layer
+is used where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
 
     rlimits       memory, descriptors, no core dump
-    no_new_privs  no set-uid program helps                                                     (Linux)
+    no_new_privs  set-uid programs give no rights                                              (Linux)
     seccomp       none of the calls of REFUSED, no raw sockets, no new namespaces              (Linux on x86-64, arm64)
     landlock      no path but those named; no program but p2pd; no signal to other processes   (Linux 5.13, 6.12)
 
-What no layer stops: connecting to a Unix socket by its path, such as that of a Docker engine which this user may use.
-`doctor` says so where there is such a socket.
+No layer stops connections to a Unix socket by its path, such as that of a Docker engine which this user may use.
+`doctor` reports such sockets.
 """
 
 import json
@@ -42,27 +42,27 @@ from swarm_node.common.linux import (
     filter_here,
 )
 
-MEMORY_BYTES = 1024 * 1024 * 1024  # of data that a process may write to; it takes about 100 MB, p2pd in a flood 200
+MEMORY_BYTES = 1024 * 1024 * 1024  # of writable data; the network process takes about 100 MB, p2pd in a flood 200
 NAMES = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf")  # for DNS
 ENGINES = ("/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 
-# Calls that neither Python, py-libp2p, zeroconf nor p2pd makes: x86-64, arm64 (None: it has no such call).
+# Calls that Python, py-libp2p, zeroconf and p2pd never make: numbers on x86-64 and arm64 (None: no such call).
 REFUSED: Mapping[str, tuple[int | None, int | None]] = {
     # other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "process_madvise": (440, 440), "process_mrelease": (448, 448),
     "migrate_pages": (256, 238), "move_pages": (279, 239),
-    # programs that are no file, and calls that no filter sees
+    # programs that are not files, and calls that bypass the filter
     "execveat": (322, 281), "memfd_create": (319, 279), "memfd_secret": (447, 447),
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    # what files are, which Landlock does not govern
+    # kinds and attributes of files, which Landlock does not govern
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
     "mknod": (133, None), "mknodat": (259, 33), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    # places and namespaces
+    # mounts, roots and namespaces
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
     "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
@@ -79,15 +79,15 @@ REFUSED: Mapping[str, tuple[int | None, int | None]] = {
 _LOOKED_AT = {"socket": (41, 198), "clone": (56, 220), "clone3": (435, 435), "prlimit64": (302, 261), "ioctl": (16, 29)}
 _MACHINES = tuple(AUDIT)
 
-_X32 = 0x3FFFFFFF  # numbers above are calls of x32, the same by other numbers
+_X32 = 0x3FFFFFFF  # higher numbers are x32's, which repeats the calls under other numbers
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_*
 _STREAM, _DATAGRAM, _KIND = 1, 2, 0xF  # SOCK_*; the rest of the type are flags
 _NAMESPACES = 0x7E020000  # CLONE_NEW*
-_TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX: input that the terminal then reads
+_TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX: they forge the terminal's input
 
 
 def program(machine: str) -> list[Instruction]:
-    """The filter for a `platform.machine()` of linux.AUDIT."""
+    """The seccomp filter for a `platform.machine()` that linux.AUDIT lists."""
     column = _MACHINES.index(machine)
     code = [*beginning(AUDIT[machine]), (GREATER, 0, 1, _X32), TO_REFUSE]
     for numbers in REFUSED.values():
@@ -104,7 +104,7 @@ def program(machine: str) -> list[Instruction]:
 
 
 def _sockets() -> list[Instruction]:
-    """Streams and datagrams of the internet and of Unix; and of netlink, what lists the addresses of this machine."""
+    """Allows streams and datagrams of IPv4, IPv6 and Unix; of netlink, what lists the addresses of this machine."""
     routes = [argument(2), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW]
     plain = [argument(1), (AND, 0, 0, _KIND), (EQUAL, 2, 0, _STREAM), (EQUAL, 1, 0, _DATAGRAM), TO_REFUSE, TO_ALLOW]
     families = [(EQUAL, 3, 0, _UNIX), (EQUAL, 2, 0, _INET), (EQUAL, 1, 0, _INET6), TO_REFUSE]
@@ -112,30 +112,30 @@ def _sockets() -> list[Instruction]:
 
 
 def _if(number: int, then: list[Instruction]) -> list[Instruction]:
-    """What decides about one call; every way through `then` returns."""
+    """Applies `then` to the call with this number; every path through `then` returns."""
     return [(EQUAL, 0, len(then), number), *then]
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What holds a process, and what its system does not have."""
+    """The layers that bind a process, and those that its system does not have."""
 
     held: tuple[str, ...]
     missing: tuple[str, ...]
 
 
 class Confinement:
-    """Made by a process for itself, or for a child of its own that enters between fork and exec, where nothing must be
-    imported or locked any more. `enter` binds the calling thread and what it starts."""
+    """A process makes one for itself, or for a child that enters it between fork and exec, where nothing may be
+    imported or locked any more. `enter` binds the calling thread and all that it starts."""
 
     def __init__(self, paths: Mapping[Path, int]) -> None:
-        """`paths`: what stays open to it, with rights of common.linux. Raises OSError where the kernel has Landlock
+        """`paths`: the paths that stay open, with rights of common.linux. Raises OSError where the kernel has Landlock
         and refuses the rules."""
         self._filter = filter_here(program)
         self._rules = linux.ruleset(paths, tcp=True)
 
     def enter(self) -> Layers:
-        """For good. Raises OSError where a layer that the system has cannot be put on."""
+        """Puts on all layers, for good. Raises OSError where a layer that the system has cannot be put on."""
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_DATA, MEMORY_BYTES)
         _lower(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -152,16 +152,16 @@ class Confinement:
         return Layers(tuple(held), tuple(missing))
 
     def close(self) -> None:
-        """Lets go of the rules; who has entered stays bound."""
+        """Closes the rules; a process that has entered stays bound."""
         if self._rules >= 0:
             os.close(self._rules)
             self._rules = -1
 
 
 def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Path, int]:
-    """What a Python process that talks to strangers reads: its own code and libraries, and how names are resolved.
-    `folders`: what it has besides; `daemon`: the one program that it may start, None where it starts none."""
-    code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]  # of a checkout, not what else lies in it
+    """Paths for a Python process that talks to strangers: its own code and libraries, and files for resolving names.
+    `folders`: further paths, with rights; `daemon`: the one program that it may start, None where it starts none."""
+    code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]  # not the other files of a checkout
     kept = dict.fromkeys([*code, *_libraries(), *map(Path, NAMES)], linux.READ)
     kept |= {Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE, Path("/dev/urandom"): linux.READ_FILE}
     if daemon is not None:
@@ -170,19 +170,19 @@ def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Pa
 
 
 def of_the_daemon(daemon: Path, folder: Path | None = None) -> dict[Path, int]:
-    """What p2pd needs: itself, how names are resolved, and the folder of its sockets."""
+    """Paths that p2pd needs: its own file, files for resolving names, and the folder of its sockets."""
     settings = ("/proc/sys/net/core/somaxconn", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
     kept = dict.fromkeys(map(Path, (*NAMES, *settings)), linux.READ_FILE) | {daemon: linux.RUN}
     return kept if folder is None else {**kept, folder: linux.OWN}
 
 
 def layers_here() -> Layers:
-    """What holds such a process on this system, tried in one that ends with it."""
+    """The layers that bind such a process on this system, as found by a child that enters them and ends."""
     return Layers(**{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()})
 
 
 def reachable_engines() -> list[str]:
-    """Sockets of container engines that this user may connect to: whoever may is as good as root."""
+    """Sockets of container engines that this user may connect to: a user who may is as good as root."""
     return [path for path in ENGINES if os.access(path, os.W_OK)]
 
 
@@ -195,7 +195,7 @@ def _libraries() -> list[Path]:
 
 
 def _lower(what: int, value: int) -> None:
-    """Both limits; a hard limit that is lower already stays."""
+    """Sets the soft and the hard limit to `value`, or to the present hard limit where that is lower."""
     hard = resource.getrlimit(what)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(what, (value, value))

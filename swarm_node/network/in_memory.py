@@ -1,4 +1,4 @@
-"""A swarm inside one process: every message is encoded, signed, lost or delayed, and admitted by each receiver.
+"""A swarm inside one process: messages are encoded, signed, lost or delayed, and each receiver admits or refuses them.
 
 It has no topology, no bandwidth and no clock: time is the `now` its callers pass. Nothing here is thread-safe.
 """
@@ -18,7 +18,7 @@ from swarm_node.rollouts.interfaces import Network
 
 
 class Alone(Network):
-    """Publishing and listening cost nothing and lead nowhere."""
+    """No network: nothing is published, and nothing is ever collected."""
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
         pass
@@ -38,8 +38,8 @@ INBOX_FULL = "inbox full"  # the oldest message made room for a new one
 
 
 class Parcel:
-    """A message in flight. What depends on its bytes alone is worked out once and not by every receiver again:
-    without it eight nodes of 63 external group each spend 68 ms a round on admission, with it 13 ms."""
+    """A message in flight. Results that depend on its bytes alone are computed once, not by every receiver: so
+    eight nodes of 63 external groups each spend 13 ms a round on admission, instead of 68 ms."""
 
     def __init__(self, data: bytes, due: Round) -> None:
         self.data = data
@@ -58,7 +58,7 @@ class Parcel:
 
 
 class MemorySwarm:
-    """The ether between members. Takes bytes from anybody, also from nobody, and promises no delivery."""
+    """Carries bytes between members. Takes them from any sender, member or not, and promises no delivery."""
 
     def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0, inbox: int = 4096, memory: int = 4096) -> None:
         self._rng = rng
@@ -69,7 +69,7 @@ class MemorySwarm:
         self._members: dict[PeerId, MemoryNetwork] = {}
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
-        """A member's access, with an empty inbox. The rules are those of this identity, which is no member yet."""
+        """The access of a new member, with an empty inbox. `rules`: those of this identity, which is no member yet."""
         member = MemoryNetwork(self, identity, rules, self._inbox, self._memory)
         self._members[identity.peer_id] = member
         return member
@@ -79,14 +79,14 @@ class MemorySwarm:
         self._members.pop(peer, None)
 
     def transmit(self, data: bytes, sender: PeerId, now: Round) -> None:
-        """Bytes to every member but the sender. Public, so that hostile peers can be simulated."""
+        """Sends bytes to every member but the sender. Public, so that hostile peers can be simulated."""
         parcel = Parcel(data, Round(now + self._delay))
         for peer, member in self._members.items():
             if peer != sender and self._rng.random() >= self._loss:
                 member.receive(parcel)
 
     def __contains__(self, member: object) -> bool:
-        return member in self._members.values()  # the member, not its id: that may have joined again
+        return member in self._members.values()  # the member, not its id, which may have joined again
 
 
 class MemoryNetwork(Network):
@@ -113,14 +113,14 @@ class MemoryNetwork(Network):
                 self._swarm.transmit(data, self._identity.peer_id, now)
 
     def receive(self, parcel: Parcel) -> None:
-        """Called by the swarm. The newest messages stay: for training they are worth more than old ones."""
+        """Called by the swarm. A full inbox drops its oldest message: for training, new ones are worth more."""
         if len(self._inbox) >= self._inbox_size:
             self._inbox.popleft()
             self._rejections[INBOX_FULL] += 1
         self._inbox.append(parcel)
 
     def collect(self, now: Round) -> list[ExternalGroup]:
-        """Groups that are due. With no delay a message of round r is, as soon as its sender has published."""
+        """Groups that are due. Without delay, a message of round r is due as soon as its sender has published it."""
         due = [parcel for parcel in self._inbox if parcel.due <= now]
         self._inbox = deque(parcel for parcel in self._inbox if parcel.due > now)
         admitted = []
@@ -133,13 +133,13 @@ class MemoryNetwork(Network):
         return admitted
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        pass  # whoever sends rubbish is not slowed down here: a simulation has no reputation
+        pass  # a simulation keeps no reputation: senders of rubbish are not slowed down
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
 
     def _admit(self, parcel: Parcel) -> RolloutGroup | Rejected:
-        """`admission.admit` with its first half shared between receivers, and a memory."""
+        """`admission.admit`, but receivers share its first half, and replays are refused."""
         if parcel.id in self._admitted:
             return Rejected(Reason.REPLAYED)
         opened = parcel.open(self._rules.swarm)

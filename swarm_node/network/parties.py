@@ -1,7 +1,7 @@
-"""Who counts as one where places, dials and requests are shared out: identities are free, addresses are not.
+"""Parties: peers counted as one when places, dials and requests are shared out. Identities are free, addresses are not.
 
-On the internet a peer counts in three parties: itself, its address, and the /24 (IPv4) or /48 (IPv6) of that. A party
-holds a sixteenth of the places at most. On a local network and on this machine each peer counts for itself alone.
+On the internet a peer counts in three parties: itself, its address, and the /24 (IPv4) or /48 (IPv6) around it. A
+party holds a sixteenth of the places at most. On a local network and on this machine each peer counts for itself alone.
 Pure: no clock, the time is an argument, in seconds of any clock that never goes back.
 """
 
@@ -22,9 +22,9 @@ IP = IPv4Address | IPv6Address
 Range = IPv4Network | IPv6Network
 Key = TypeVar("Key", bound=Hashable)
 
-SHARE = 16  # a party holds one of so many places
-LEAST = 2  # ... or this many: two peers that call each other at once have two connections for a moment
-SHARED_BITS = {4: 24, 6: 48}  # of an address of the internet: who has one of these has all
+SHARE = 16  # a party holds at most one of so many places
+LEAST = 2  # ... but at least this many: two peers that call each other at once have two connections for a moment
+SHARED_BITS = {4: 24, 6: 48}  # bits of a network whose addresses all have one holder
 
 PRIVATE: tuple[Range, ...] = tuple(
     ip_network(each)
@@ -36,7 +36,7 @@ UNKNOWN = ("unknown",)
 
 
 def outer(ip: IP) -> IP:
-    """The IPv4 address that an IPv6 address is another spelling of (mapped, 6to4, Teredo, NAT64), else the address."""
+    """The IPv4 address that an IPv6 address spells (mapped, 6to4, Teredo, NAT64); else the address itself."""
     if ip.version == 4:
         return ip
     if ip.ipv4_mapped is not None:
@@ -50,26 +50,26 @@ def outer(ip: IP) -> IP:
 
 
 def is_local(ip: IP) -> bool:
-    """Whether it is this machine's or a local network's; `outer` is looked at first."""
+    """Whether the address is this machine's or a local network's. Apply `outer` first."""
     return any(ip in each for each in _LOCAL)
 
 
 def network_around(ip: IP) -> str:
-    """The /24 (IPv4) or /48 (IPv6) of an address: whoever has one of its addresses has all."""
+    """The /24 (IPv4) or /48 (IPv6) of an address: the holder of one address in it has them all."""
     return str(ip_network((ip, SHARED_BITS[ip.version]), strict=False))
 
 
 @lru_cache(maxsize=4096)
 def groups_of(address: str) -> tuple[str, ...]:
-    """The parties, beside the peer itself, that whoever calls from this multiaddr counts in; none on a local network.
+    """The parties, beside the peer itself, in which a peer at this multiaddr counts; none on a local network.
 
-    What a relay brings counts for the relay, wherever that is: it lets anybody in. What cannot be read counts for one
-    party of all such, so that nobody gains by an odd address.
+    A peer behind a relay also counts for the relay, wherever that is, because a relay lets anybody in. All unreadable
+    addresses count for one party, so that nobody gains by an odd address.
     """
     entrance, through, _ = address.partition("/p2p-circuit")
     relay = (f"relay {entrance.rpartition('/p2p/')[2]}",) if through else ()
     kind, host = [*entrance.split("/", 3)[1:3], "", ""][:2]
-    if through and kind == "p2p":  # a relay whose own address is not told
+    if through and kind == "p2p":  # a relay whose own address is not given
         return relay
     try:
         ip = outer(ip_address(host.partition("%")[0]))
@@ -81,12 +81,12 @@ def groups_of(address: str) -> tuple[str, ...]:
 
 
 def share_of(places: int) -> int:
-    """How many of so many places one party may hold."""
+    """How many of `places` one party may hold."""
     return max(LEAST, places // SHARE)
 
 
 class Places:
-    """Places that are taken and left one by one. Whoever has no room takes none."""
+    """Places that peers take and leave one by one, with a bound for each party."""
 
     def __init__(self, count: int, local: int) -> None:
         """`count` places, of which a peer on a local network may hold `local`."""
@@ -94,13 +94,13 @@ class Places:
         self._held: Counter[str] = Counter()
 
     def has_room(self, peer: str, groups: tuple[str, ...]) -> bool:
-        """Whether this peer, which calls from where `groups_of` says so, may take one more."""
+        """Whether this peer may take one more place. `groups`: its parties, by `groups_of`."""
         if not groups:
             return self._held[peer] < self._local
         return all(self._held[party] < self._share for party in (peer, *groups))
 
     def take(self, peer: str, groups: tuple[str, ...]) -> None:
-        """One place, whether there is room or not: `has_room` is asked before."""
+        """Takes one place without a check: the caller asks `has_room` first."""
         self._held.update((peer, *groups))
 
     def leave(self, peer: str, groups: tuple[str, ...]) -> None:
@@ -112,21 +112,21 @@ class Places:
 
 
 class Connected(Generic[Key]):
-    """Whom to hang up on, by what connections there are: where a party has too many, the one unused for longest."""
+    """Chooses peers to disconnect where a party has too many connections: those unused for longest."""
 
     def __init__(self, count: int) -> None:
         """`count`: connections that this node keeps."""
         self._share = share_of(count)
-        self._used: dict[Key, float] = {}  # seconds: when it came, or a call with it last went well
+        self._used: dict[Key, float] = {}  # seconds: when a peer came, or a call with it last went well
 
     def used(self, peer: Key, now: float) -> None:
-        """A call with this peer went well, or goes on."""
+        """Notes that a call with this peer went well, or is under way."""
         self._used[peer] = now
 
     def surplus(self, connections: Sequence[tuple[Key, str]], now: float) -> list[Key]:
-        """Peers to hang up on, so that no party has more than its share. `connections`: peer and multiaddr of each.
+        """Peers to disconnect, so that no party has more than its share. `connections`: peer and multiaddr of each.
 
-        First whoever has too many alone, before others in its network.
+        A peer that has too many by itself goes before others in its network.
         """
         counted: list[tuple[Key, tuple[Key | str, ...]]] = [
             (peer, (peer, *groups)) for peer, address in connections if (groups := groups_of(address))
@@ -147,15 +147,15 @@ class Connected(Generic[Key]):
 
 
 T = TypeVar("T")
-NETWORK_SHARE = 4  # however many peers a network of addresses holds, it is chosen as often as so many
+NETWORK_SHARE = 4  # a network of addresses with more peers is chosen as often as if it had so many
 
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
     """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which are free like identities; else "".
 
-    A relayed address names the relay: who sits behind one relay shares its quota. All spellings of an IPv4 address are
-    in its /24.
+    A relayed address names the relay: all peers behind one relay share its quota. All spellings of an IPv4 address
+    are in its /24.
     """
     kind, host = [*address.split("/", 3)[1:3], "", ""][:2]
     if kind not in ("ip4", "ip6"):
@@ -168,7 +168,7 @@ def network_of(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_public(network: str) -> bool:
-    """Whether it is part of the internet: not a LAN, not this machine, not a name, not unknown."""
+    """Whether a network is part of the internet: not a LAN, not this machine, not a host name, not unknown."""
     try:
         return ip_address(network.partition("/")[0]).is_global
     except ValueError:
@@ -176,7 +176,7 @@ def is_public(network: str) -> bool:
 
 
 def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
-    """Own addresses as announced: without the trailing /p2p/ID that the author's name says already."""
+    """Own addresses as announced: without the trailing /p2p/ID, which repeats the announcement's author."""
     suffix = f"/p2p/{local_id}"
     short = [address.removesuffix(suffix) for address in addresses]
     fitting = [text for text in short if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)]
@@ -184,7 +184,7 @@ def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
 
 
 def full(addresses: Sequence[str], peer: PeerId) -> tuple[str, ...]:
-    """Announced addresses as dialled: each ends in the peer's own id, so that it can lead to nobody else."""
+    """Announced addresses as dialled: each ends in the peer's own id, so that it can lead to no other peer."""
     return tuple(f"{address}/p2p/{peer}" for address in addresses)
 
 
@@ -196,7 +196,7 @@ def fair_sample(items: Sequence[T], count: int, network: Callable[[T], str], rng
     if count <= 0:
         return []
     crowd = Counter(map(network, items))
-    if len(crowd) == 1 or max(crowd.values(), default=0) <= NETWORK_SHARE:  # all weigh the same, as mostly
+    if len(crowd) == 1 or max(crowd.values(), default=0) <= NETWORK_SHARE:  # all weigh the same: the usual case
         return rng.sample(items, min(count, len(items)))
 
     def key(item: T) -> float:

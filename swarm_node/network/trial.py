@@ -1,4 +1,4 @@
-"""A network that does nothing, for seconds: can a node listen, do those that it knows answer, which cards have they?"""
+"""A network that runs for seconds: can a node listen, do the peers it knows answer, and which cards do they have?"""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
 
 DIAL_SECONDS = 5.0
-CARDS_SECONDS, REDIRECTS = 15.0, 2  # of all cards of a peer, or of an address
+CARDS_SECONDS, REDIRECTS = 15.0, 2  # seconds for all cards of a peer or a URL; redirects of a URL
 MAX_CARDS = 64  # asked for: a network with more is joined by a file
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
 MAX_DIALLED = 16
@@ -52,7 +52,7 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
 
 
 async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]) -> list[str]:
-    """Dial all at once and note how each goes; own addresses as seen meanwhile. UserError where nothing starts."""
+    """Dials all at once and notes how each goes; returns this node's addresses. UserError where no backend starts."""
     backend = make_backend(config, identity)
     try:
         await backend.start({}, {})
@@ -76,8 +76,8 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 def ask_for_cards(
     config: NetworkConfig, addresses: Sequence[str], network: str, holds: Holds, proves: Callable[[Identity], bytes]
 ) -> list[bytes]:
-    """The cards of a network by the first peer of these full multiaddrs of which they hold; else of any that answers;
-    none where nobody does. `proves`: that this newcomer is a member, if need be. UserError where nothing starts."""
+    """The cards of a network from the first peer at these full multiaddrs whose cards pass `holds`; else from any that
+    answers; else none. `proves`: this newcomer's proof of membership. UserError where no backend starts."""
     identity = Identity.create()
     backend = make_backend(config.model_copy(update={"port": free_port()}), identity)
     proof = proves(identity)
@@ -97,14 +97,14 @@ def ask_for_cards(
 
 
 def download(url: str, most: int) -> bytes:
-    """Up to `most` bytes and a few more. UserError, one line."""
-    import httpx  # now: few need it
+    """The content of a URL: up to `most` bytes and a few more. UserError, one line."""
+    import httpx  # only here, as few need it
 
     async def get() -> bytes:
         asked, data = httpx.URL(url), b""
         async with asyncio.timeout(CARDS_SECONDS), httpx.AsyncClient(timeout=CARDS_SECONDS) as client:
             for _ in range(1 + REDIRECTS):
-                plain = {"accept-encoding": "identity"}  # what is packed has no bound
+                plain = {"accept-encoding": "identity"}  # a compressed reply may unpack to any size
                 async with client.stream("GET", asked, headers=plain) as reply:
                     asked = reply.next_request.url if reply.next_request else asked
                     if reply.next_request is None or asked.scheme != httpx.URL(url).scheme:
@@ -128,7 +128,7 @@ async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> 
     with suppress(CallFailed, TimeoutError):
         async with asyncio.timeout(CARDS_SECONDS):
             peer = await backend.dial((address,), DIAL_SECONDS)
-            if proof:  # theirs cannot be judged before the card is here
+            if proof:  # the peer's own cannot be judged before the card is here
                 await backend.call(peer, wire.ENTER, proof, most, DIAL_SECONDS)
             while len(cards) < MAX_CARDS:
                 request = wire.encode_card_request(network, len(cards))

@@ -1,2 +1,2 @@
-"""What one node does: round.py is a round, loop.py runs rounds until it is stopped, and the rest wires and guards
-them."""
+"""What one node does: round.py is a round, loop.py runs rounds until the node is stopped, and the other modules wire
+and guard these two."""

@@ -66,12 +66,12 @@ class Capacity:
         self.running += 1
 
     def finish(self) -> None:
-        """Of those running, one ended and waits to be trained on."""
+        """One of the running rounds is generated, and waits to be trained on."""
         self.lose(1)  # it runs no more
         self.accepted += 1
 
     def lose(self, count: int) -> None:
-        """Of those running, `count` were lost, since their process died. Others may start in their place."""
+        """`count` of the running rounds were lost, since their process died. Others may start in their place."""
         if count > self.running:
             raise ValueError(f"{count} rounds ended, {self.running} were running")
         self.running -= count
@@ -110,7 +110,7 @@ class AsynchronousNode:
         self._next = Round(0)  # the next round to order
         self._deaths = 0
         self._since = monotonic()
-        self._idle = self._waited = 0.0  # of the round being trained on: the generator's, and ours for it, in seconds
+        self._idle = self._waited = 0.0  # of the present round, in seconds: the generator idle, this process waiting
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
         """Begin after `done` rounds. `waiting`: the next rounds, already generated, as a checkpoint keeps them."""
@@ -203,7 +203,7 @@ class AsynchronousNode:
 
 
 def trainer_side(config: C) -> C:
-    """What the trainer process runs with: its device, and its share of the cores.
+    """The configuration of the trainer process: its device, and its share of the cores.
 
     Of two cores it takes both: training costs more than generation, so the generator idles for a part of every round.
     """
@@ -214,7 +214,7 @@ def trainer_side(config: C) -> C:
 
 
 def generator_side(config: C) -> C:
-    """What the generator process runs with."""
+    """The configuration of the generator process: its device, and its share of the cores."""
     second = config.model.device in ("auto", "cuda") and torch.cuda.device_count() > 1
     return _side(config, "cuda:1" if second else config.model.device, max(1, usable_cores() // 2))
 

@@ -21,13 +21,13 @@ from swarm_node.training.trainer import GrpoTrainer
 LAST, BEST = "checkpoints", "best"  # folders in the home
 COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
-ADAM_BYTES = 8  # of each trained weight
+ADAM_BYTES = 8  # of AdamW's state, for each trained weight
 KEPT = 2  # checkpoints on disk
-STATES = 1  # of them, the newest, that keep AdamW's state, which is twice as large as the weights
+STATES = 1  # newest checkpoints that keep AdamW's state, which is twice as large as the weights
 
 
 class Kept:
-    """What an earlier run left. Raises UserError where that was of another model than the configured one."""
+    """What an earlier run left. Raises UserError where its checkpoints are of another model than the configured one."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._config, self._home = config, config.home.expanduser()
@@ -44,8 +44,8 @@ class Kept:
         return best_so_far(self._home / BEST)
 
     def build(self, make: Callable[[Path | None], Learner]) -> Learner:
-        """The node with its model, as they were left: of the newest checkpoint that is whole. UserError where one is
-        damaged, and there is none before it."""
+        """The node with its model, from the newest checkpoint that is whole, or new where there is none. UserError
+        where a checkpoint is damaged, and there is none before it."""
         while True:
             try:
                 learner = make(self.latest)
@@ -58,7 +58,7 @@ class Kept:
 
     def pinned(self) -> NodeConfig:
         """The configuration with the commit of the base model that the checkpoints began from: adapters fit no other.
-        A commit that is asked for must be that one."""
+        UserError where the configuration asks for another commit."""
         config, earlier = self._config, str(self._extra.get("model", {}).get("revision", ""))
         wanted = config.model.revision
         if COMMIT.fullmatch(wanted) and COMMIT.fullmatch(earlier) and wanted != earlier:
@@ -66,7 +66,7 @@ class Kept:
         return config.model_copy(update={"model": config.model.model_copy(update={"revision": earlier or wanted})})
 
     def tell(self, telemetry: Telemetry) -> None:
-        """What was found."""
+        """Emits the warnings, and which checkpoint the run resumes from."""
         for text in self.warnings:
             telemetry.emit(Warned(text))
         if self.latest is not None:
@@ -91,7 +91,7 @@ class Kept:
         self.latest, self.done, self.waiting, self.measured = None, 0, [], Measured()
 
     def _restore(self, node: Node) -> None:
-        """All of the node that is not weights: these came with its policy."""
+        """Restores the optimiser, the pool and the defence of a node. Its weights came with its policy."""
         if self.latest is None:
             return
         checkpoint.restore_trainer(self.latest, _trainer(node))
@@ -102,7 +102,7 @@ class Kept:
             raise Damaged(f"state.json: {_short(error)}") from error
 
     def _fall_back(self, damaged: Path, error: Exception) -> None:
-        """To the checkpoint before. The damaged one is kept under another name."""
+        """Falls back to the checkpoint before, and renames the damaged one. UserError where there is none before."""
         whole = checkpoint.all_checkpoints(self._home / LAST)
         if whole[0] == damaged:
             raise UserError(
@@ -129,12 +129,12 @@ class Kept:
 
 
 class Keeper:
-    """Writes what the next run finds. What cannot be written is a warning: training goes on."""
+    """Writes checkpoints. A failed write is a warning: training goes on."""
 
     def __init__(
         self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, measured: Measured
     ) -> None:
-        """`measured`: what validation goes on to find."""
+        """`measured`: what validation has found, to which it adds."""
         self._home, self._config = config.home.expanduser(), config.checkpoint
         self._node, self._policy, self._telemetry, self._measured = node, policy, telemetry, measured
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
@@ -145,8 +145,8 @@ class Keeper:
         return done % self._config.every == 0
 
     def save(self, done: int, waiting: list[str]) -> str:
-        """After `done` rounds. Why it failed, "" where it did not; then the older checkpoints are whole, and the next
-        one may succeed."""
+        """Saves a checkpoint after `done` rounds. Returns why that failed, or "". After a failure the older checkpoints
+        are whole, and the next one may succeed."""
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         extra[MEASURED] = self._measured.model_dump()
         if failed := self._write(LAST, done, extra, KEPT, STATES):
@@ -167,12 +167,12 @@ class Keeper:
             self._telemetry.emit(Warned(f"{text}: make room there"))
 
     def keep_best(self, measured: Validated) -> None:
-        """In place of the best so far."""
+        """Saves the best checkpoint so far in place of the one before."""
         if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0):
             self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
 
     def _needed(self) -> int:
-        """Bytes of a checkpoint: those of the last, else what weights and optimiser come to."""
+        """Bytes of a checkpoint: those of the last, else the size of weights and optimiser state."""
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())
@@ -198,6 +198,6 @@ def _trainer(node: Node) -> GrpoTrainer:
 
 
 def _short(error: Exception) -> str:
-    """In some words: a KeyError says nothing but the key."""
+    """The error in at most 120 characters. A KeyError says only the key."""
     text = first_line(error, 120)
     return f"{text} is missing" if isinstance(error, KeyError) else text

@@ -1,6 +1,6 @@
-"""What a node does where its user says nothing: its model, and the options that suit such a model. Loads no torch.
+"""What a node does where its user says nothing: its model, and the options that suit that model. Loads no torch.
 
-Whatever the user gave, in a file, a variable or a flag, stays as it is.
+What the user gave, in a file, a variable or a flag, stays as it is.
 """
 
 import json
@@ -19,7 +19,7 @@ from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"
 NEEDED = 1.9e9  # bytes that the processes of a node with that model take: 1.7e9 were measured
-AT_ONCE, SHOTS = 4, 4  # of the first tasks, and for those that do not bring some
+AT_ONCE, SHOTS = 4, 4  # first tasks asked at a time; shots where not all of them are texts to go on with
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
@@ -27,8 +27,8 @@ S = TypeVar("S", bound=Section)
 
 
 def resolved(config: N, tell: named.Tell) -> N:
-    """The configuration with a model that can be had, and with what suits it. UserError, within seconds, where the
-    user's own model cannot be had."""
+    """The configuration with a model that is available, and with the options that suit it. UserError, within seconds,
+    where the user names a model that is not available."""
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
         named.check_model(config.model, tell)
@@ -59,7 +59,7 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
 
 
 def model_of(folder: Path) -> Mapping[str, Any]:
-    """The options of the model that this home, or this checkpoint, holds; nothing where it cannot be read."""
+    """The options of the model that this home, or this checkpoint, holds; empty where they cannot be read."""
     try:
         newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
         found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
@@ -76,8 +76,8 @@ def newest(folder: Path, remedy: str) -> Path:
 
 
 def suited(config: C, base: object = "") -> C:
-    """The configuration with what suits its model, or `base`, which that began from. UserError for a task that is
-    none."""
+    """The configuration with the options that suit its model or, if given, `base`: the model that a checkpoint began
+    from. UserError for an unknown task."""
     if named.is_starter(base or config.model.name):
         return config
     if first := first_tasks(config):
@@ -91,7 +91,7 @@ def suited(config: C, base: object = "") -> C:
 
 
 def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
-    """By section, what suits a pre-trained model. `continued`: its prompts are texts to go on with, line by line."""
+    """Options that suit a pre-trained model, by section. `continued`: prompts are texts to go on with, line by line."""
     short = {"max_completion_length": 16, "stop": ("\n",)}
     asked = {"every": 10, "questions": 64} if continued else {}
     return {
@@ -99,7 +99,7 @@ def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
         "generation": short if continued else {"max_completion_length": 64},
         "round": {"questions": 8},
         "validation": asked,
-        # The penalty keeps entropy for the tasks to come, and its reference is the base: all weights would need a copy.
+        # The KL penalty keeps entropy for later tasks. Under LoRA its reference is the base; else it would need a copy.
         "training": {"learning_rate": 2e-4, "beta": 0.04} if lora else {"learning_rate": 1e-6},
     }
 

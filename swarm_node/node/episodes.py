@@ -1,12 +1,12 @@
-"""Completions of questions: at one go, or turn by turn with what this node's environment says; and peers' episodes,
-played again.
+"""Completions of questions: in one turn, or turn by turn with what this node's environment answers; and peers'
+episodes, replayed.
 
-All episodes that go on are generated together, a turn at a time. A turn ends as a completion does, or with a call. An
-episode ends where its environment ends it, a turn is cut off, or there is no room for another one.
+All unfinished episodes are generated together, a turn at a time. A turn ends as a completion does, or with a call. An
+episode ends where its environment ends it, where a turn is cut off, or where there is no room for another turn.
 
-Nobody is charged where a peer's episode goes otherwise here, since nobody knows whose environment is the odd one. But
-an author of whose episodes half do costs time, so its groups of that task are left for a while; and where those of
-several authors do, the odd one is this node's.
+No peer is charged where its episode goes differently here, since nobody knows whose environment is the odd one. But
+such episodes cost time. So where half of an author's episodes of a task differ, its groups of that task are left out
+for a while. Where that happens with several authors, this node's environment is the odd one.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from swarm_node.rollouts.groups import DIVERGED, GeneratedGroup, Played, Plays, 
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.rollouts.transcript import fits, parse
 
-Asked = Sequence[tuple[Question, str]]  # with their prompts
+Asked = Sequence[tuple[Question, str]]  # questions with their prompts
 Made = list[GeneratedGroup | Skipped]
 
 
@@ -29,16 +29,16 @@ class Live:
     """An episode while it is played."""
 
     context: list[int]  # ids of the prompt, and of all that followed
-    begin: int  # ids of the prompt
+    begin: int  # number of ids of the prompt
     turns: list[Turn] = field(default_factory=list)
-    ended: bool = True  # the last turn, by the policy
-    log_probs: list[float] = field(default_factory=list)  # this and the next two: of each id behind the prompt
+    ended: bool = True  # whether the policy itself ended the last turn
+    log_probs: list[float] = field(default_factory=list)  # this and the next two: for each id after the prompt
     versions: list[int] = field(default_factory=list)
     mask: list[bool] = field(default_factory=list)
     played: Played | None = None
 
     def take(self, text: Episode, tokens: Tokens) -> bool:
-        """Its next turn. False, and nothing is taken, where it would be longer than the protocol allows."""
+        """Takes the next turn. False, and nothing is taken, where the episode would exceed the protocol's limit."""
         turn = parse(text.text)
         if not fits([*self.turns, turn]):
             return False
@@ -59,7 +59,7 @@ class Live:
         self.mask += [own] * len(ids)
 
     def finished(self) -> tuple[Episode, Tokens]:
-        """As it travels and as it is trained on, without what was said to the last turn."""
+        """The episode as it travels, and the tokens to train on, without what the environment says to the last turn."""
         assert self.played is not None
         single = len(self.turns) == 1 and not self.turns[0].calls
         episode = Episode(ended=self.ended, trace="" if single else self.played.trace, turns=tuple(self.turns))
@@ -81,7 +81,7 @@ def complete(environment: Environment, generator: Generator, asked: Asked, group
 def scores(
     environment: Environment, made: Sequence[tuple[Question, Sequence[Episode]]]
 ) -> list[tuple[float, ...] | Skipped]:
-    """Rewards in [0, 1] of completions of each question, of this node's own making."""
+    """Rewards in [0, 1] of the completions that this node generated, by question."""
     several = [environment.turns(question) > 1 for question, _ in made]
     turned = [(q, [each.turns for each in said]) for (q, said), more in zip(made, several, strict=True) if more]
     plain = [(q, [each.text for each in said]) for (q, said), more in zip(made, several, strict=True) if not more]
@@ -97,7 +97,7 @@ def _scores(played: tuple[Played | Skipped, ...] | Skipped) -> tuple[float, ...]
 
 
 def play_out(environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str) -> Made:
-    """Episodes of questions of several turns. A question is skipped where its first turns are not generated, or its
+    """Groups of episodes of several turns. A question is skipped where its first turns are not generated, or its
     environment fails."""
     generate = generator.turns()
     first = generate([prompt for _, prompt in asked], group_size, f"{stream}/turn 1")
@@ -117,7 +117,7 @@ def play_out(environment: Environment, generator: Generator, asked: Asked, group
         turn += 1
         contexts = [live.context for _, live in going]
         written = generate(contexts, 1, f"{stream}/turn {turn}") if going else []
-        # One that cannot go on is over: its context has no room, say.
+        # An episode whose next turn is not generated is over: its context may have no room.
         going = [one for one, made in zip(going, written, strict=True) if _took(one[1], made)]
     return [failed.get(place) or _finished(group) for place, group in enumerate(groups)]
 
@@ -142,7 +142,7 @@ def _said(live: Live) -> Sequence[str]:
 
 
 def _play(environment: Environment, asked: Asked, going: Sequence[tuple[int, Live]]) -> dict[int, Skipped]:
-    """Notes what the environment makes of these episodes. Returns the questions that it cannot play."""
+    """Plays these episodes, and notes the replies of the environment. Returns the questions that it cannot play."""
     groups: dict[int, list[Live]] = {}
     for place, live in going:
         groups.setdefault(place, []).append(live)
@@ -163,10 +163,10 @@ def _finished(group: Sequence[Live]) -> GeneratedGroup:
     return GeneratedGroup(episodes, tokens, tuple(group[0].context[: group[0].begin]))
 
 
-LEFT = 3600.0  # seconds for which an author's groups of a task are left
-JUDGED = 8  # episodes of an author and a task, before any are left
-ODD = 3  # authors of whom a task is left: it is this node
-KEPT = 1024  # authors and tasks
+LEFT = 3600.0  # seconds for which an author's groups of a task are left out
+JUDGED = 8  # episodes of an author and a task, before its groups may be left out
+ODD = 3  # authors whose groups of a task are left out: then this node is the odd one
+KEPT = 1024  # remembered pairs of author and task
 
 Task = tuple[str, str, str]  # environment, data set, config id
 
@@ -174,8 +174,8 @@ Task = tuple[str, str, str]  # environment, data set, config id
 def replayed(
     group: RolloutGroup, prompt: str, plays: Plays, tokens: Sequence[Tokens] = (), prompt_ids: tuple[int, ...] = ()
 ) -> ScoredGroup | Skipped:
-    """The group without the episodes that went otherwise, with this node's rewards and observations. `tokens`: of each
-    episode, where this node generated them."""
+    """The group without the episodes that went differently here, with this node's rewards and observations; `Skipped`
+    where too few are left. `tokens`: of each episode, where this node generated them."""
     if isinstance(plays, Skipped):
         return plays
     pairs = enumerate(zip(group.episodes, plays, strict=True))
@@ -193,26 +193,26 @@ def replayed(
 
 
 def as_told(episode: Episode, played: Played) -> bool:
-    """Whether it went here as it did where it was generated. One turn without calls has nothing to compare."""
+    """Whether the episode went here as its author told. One turn without calls has nothing to compare."""
     return episode.single or episode.trace == played.trace
 
 
 class Divergence:
-    """How many episodes of each author and task went otherwise here. Any thread may ask; one thread notes."""
+    """How many episodes of each author and task went differently here. Any thread may ask; one thread notes."""
 
     def __init__(self, clock: Callable[[], float], odd: Callable[[list[str]], object] = lambda tasks: None) -> None:
-        """`clock`: seconds. `odd` is told the tasks of which this node's environment is the odd one, when they
+        """`clock`: seconds. `odd` is told all tasks on which this node's environment is the odd one, when they
         change."""
         self._clock, self._tell, self._told = clock, odd, list[str]()
         self._counts: Lru[tuple[PeerId, Task], tuple[int, int]] = Lru(KEPT)  # episodes, and those of them that diverged
         self._until: Lru[tuple[PeerId, Task], float] = Lru(KEPT)  # seconds
 
     def leaves(self, author: PeerId, question: Question) -> bool:
-        """Whether groups of this author and task are left for now."""
+        """Whether groups of this author and task are left out for now."""
         return self._until.get((author, _task(question)), 0.0) > self._clock()
 
     def note(self, group: RolloutGroup, result: ScoredGroup | Skipped) -> None:
-        """What became of a group. Of one that diverged, none of its episodes counts."""
+        """Notes the result of a group. All episodes of a group that was skipped as diverged count as diverged."""
         if result != Skipped(DIVERGED) and not isinstance(result, ScoredGroup):
             return
         kept = len(result.group.episodes) if isinstance(result, ScoredGroup) else 0

@@ -28,8 +28,8 @@ SHOWN = 200  # characters of a question or an answer that are kept
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One sampled completion of each question, None where it could not be asked or answered; and its score, None where
-    it could not be scored either."""
+    """One sampled completion of each question, None where the question could not be asked or answered; and its score,
+    also None where the completion could not be scored."""
 
     texts: list[str | None]
     scores: list[float | None]
@@ -53,8 +53,8 @@ class Measured(BaseModel):
     """What validation found so far, as a checkpoint keeps it. Tasks are written DATASET/CONFIG."""
 
     before: dict[str, float] = {}  # by task: its first reward
-    now: dict[str, float] = {}  # its newest
-    wrong: dict[str, str] = {}  # by task and index: what was answered to a question at first, and scored nothing
+    now: dict[str, float] = {}  # by task: its newest reward
+    wrong: dict[str, str] = {}  # by task and index of a question: its first answer, where that scored 0
 
 
 class Validation:
@@ -63,15 +63,15 @@ class Validation:
     def __init__(
         self, config: NodeConfig, environment: Mixture, generator: Generator, best: float | None, measured: Measured
     ) -> None:
-        """`environment` is the node's, asked where the configuration names no other tasks or puzzles. `best`: the
-        highest reward so far, of an earlier part of the run, which `measured` is of, too."""
+        """`environment` is the node's, asked where the configuration names no other tasks or puzzles for validation.
+        `best`: the highest reward of an earlier part of the run; `measured`: what validation found in that part."""
         self.best, self.measured = best, measured
         self._config, self._generator, self._at_once = config.validation, generator, config.environment.at_once
         self._own = _other_environment(config)
         self._environment = self._own or environment
         self._asked = set(environment.choose(measured.now))
         tasks, at_once = len(tasks_of(config)), self._at_once
-        share = tasks / at_once if at_once else 1  # as many questions of a task, however many tasks wait
+        share = tasks / at_once if at_once else 1  # a task gets as many questions, however many tasks wait
         self._count = min(round(self._config.questions * max(1.0, share)), MAX_QUESTIONS_PER_ROUND)
 
     def close(self) -> None:
@@ -79,11 +79,11 @@ class Validation:
             self._own.close()
 
     def due(self, done: int, asked: bool = False) -> bool:
-        """Whether to validate after `done` rounds. `asked`: whether somebody wants it now."""
+        """Whether to validate after `done` rounds. `asked`: whether a user asks for it now."""
         return self._config.every > 0 and (asked or done % self._config.every == 0)
 
     def measure(self, done: int) -> Validated:
-        """Mean reward of the present weights after `done` rounds. Questions that could not be scored are left out, and
+        """Mean reward of the present weights after `done` rounds. It leaves out questions that could not be scored, and
         tasks that wait for their turn. A task whose turn has come is measured before anything is trained on it."""
         questions = self._environment.sample(EVALUATION, Round(0), self._count)
         rewards: dict[str, list[float]] = {}
@@ -103,7 +103,7 @@ class Validation:
         return Validated(done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected))
 
     def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
-        """Asks these questions, and notes what was found: by task in `rewards`, which it adds to."""
+        """Asks these questions, and adds to `rewards` by task. Returns those first wrong and now right, one a task."""
         answers = answer(self._generator, self._environment, asked, "validation")
         prompts, corrected, known = self._environment.prompts(asked), dict[str, Corrected](), set(self.measured.before)
         found: dict[str, list[float]] = {}
@@ -124,7 +124,7 @@ class Validation:
 
 
 def task_of(question: Question) -> str:
-    """As options name it."""
+    """The task of a question, as options name it: DATASET/CONFIG."""
     return f"{question.dataset}/{question.config_id}"
 
 
@@ -135,7 +135,7 @@ def _other_environment(config: NodeConfig) -> Mixture | None:
 
 
 def best_so_far(folder: Path) -> float | None:
-    """Reward of the best checkpoint that is kept there; None where there is none, or it is damaged."""
+    """Reward of the newest checkpoint in this folder that can be read; None where there is none."""
     for kept in reversed(checkpoint.all_checkpoints(folder)):
         try:
             return float(checkpoint.read_state(kept)["extra"][REWARD])

@@ -34,7 +34,7 @@ with quickly():
     from swarm_node.policy.tried import Tried
     from swarm_node.policy.weights import SharedWeights
 
-MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes some 12: far more than a round of any model has
+MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes about 12: far more than a round of any model has
 
 
 class Order(Message, frozen=True):
@@ -44,7 +44,7 @@ class Order(Message, frozen=True):
     peer_id: PeerId
     descriptor: int  # of the shared weights
     layout: list[tuple[str, tuple[int, ...], str]]  # of the shared weights
-    tried: bytes = b""  # path of the file of what works on this machine
+    tried: bytes = b""  # path of the file that says what works on this machine
 
     @property
     def config(self) -> LearningConfig:
@@ -73,7 +73,7 @@ Ours = Channel[ToGenerator, FromGenerator]
 
 
 def settings_for(config: LearningConfig) -> str:
-    """The settings of an order. Of a configuration that has more than a generator needs, the rest is left out."""
+    """The settings of an order, as JSON. Options of the configuration that a generator does not need are left out."""
     kind = with_sections(LearningConfig)
     plain = {name: getattr(config, name) for name in kind.model_fields if hasattr(config, name)}
     return json.dumps(revealed(kind.model_construct(**plain)))
@@ -106,11 +106,11 @@ class GeneratorProcess:
         self._send(Generate(now, tuple(others)))
 
     def take(self, block: bool) -> FromGenerator | None:
-        """Its next message; None when it has ended. Without `block`, raises `queue.Empty` if there is none yet."""
+        """The next message; None when the process has ended. Without `block`, raises `queue.Empty` if none has come."""
         return self._messages.get(block)
 
     def stop(self) -> str:
-        """Kill it if it still runs, and wait. Returns how it ended."""
+        """Kill the process if it still runs, and wait. Returns how it ended."""
         process, self._process = self._process, None
         if process is None:
             return ""
@@ -138,7 +138,7 @@ def _read(
 
 
 def generator_environment(threads: int) -> dict[str, str]:
-    """For a process that shares the cores with another one. Idle threads sleep instead of spinning."""
+    """Variables for a process that shares the cores with another one. Its idle threads sleep instead of spinning."""
     count = str(threads)
     threading = {
         "OMP_WAIT_POLICY": "passive",

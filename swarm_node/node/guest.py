@@ -1,8 +1,8 @@
-"""When a node that is a guest in somebody's home rests: told to by `pause`, outside its hours, or on battery; and what
-it has exchanged with others in this calendar month.
+"""When a node rests to make room for the user of its machine (after `pause`, outside its hours, or on battery), and how
+many bytes it has exchanged with peers in this calendar month.
 
-A resting node stays in memory, since loading takes longer than connecting, and leaves the swarm: a user who pauses it
-expects its network traffic to stop, too. The clock is that of the wall: nothing but these hours depends on it.
+A resting node stays in memory, since loading takes longer than connecting. It leaves the swarm, since a user who pauses
+it expects its network traffic to stop, too. The wall clock tells hours and months: nothing else depends on it here.
 """
 
 import json
@@ -17,20 +17,20 @@ from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
-KEPT_BYTES = 1_000_000  # so much may be forgotten by a kill
+KEPT_BYTES = 1_000_000  # a kill loses the count of at most so many
 
 
 def on_battery() -> bool:
     """Whether this is a laptop that is not plugged in. False where the machine does not say."""
     try:
         battery = psutil.sensors_battery()
-    except (AttributeError, OSError):  # no such thing on this system
+    except (AttributeError, OSError):  # this system has no battery sensor
         return False
     return battery is not None and battery.power_plugged is False
 
 
 class Guest:
-    """Says whether to rest, and why. Asked between two rounds."""
+    """Says whether the node should rest, and why. The loop asks between two rounds."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Guest:
         self._file, self._asking = home / PAUSE_FILE, home / VALIDATE_FILE
 
     def resting(self) -> str:
-        """Why it rests, for a person; "" where it does not."""
+        """Why the node should rest, for a person; "" where it should not."""
         if self._file.exists():
             return "told to by swarm-node pause; swarm-node resume goes on"
         if self._spans and not any(self._within(*span) for span in self._spans):
@@ -54,7 +54,7 @@ class Guest:
         return ""
 
     def asked(self) -> bool:
-        """Whether somebody wants held-out questions asked now: said once."""
+        """Whether a user asks for held-out questions now: True once for each request."""
         try:
             self._asking.unlink()
         except OSError:
@@ -62,17 +62,17 @@ class Guest:
         return True
 
     def _within(self, start: int, end: int) -> bool:
-        """Of the day; a span may go over midnight, and one that ends where it starts is the whole day."""
+        """Whether it is now within this span. It may go over midnight; start and end alike mean all day."""
         now = self._now()
         minute = now.hour * 60 + now.minute
         return start <= minute < end if start < end else minute >= start or minute < end
 
 
 class Traffic:
-    """Counts on over restarts. What cannot be read or written is begun anew: nothing is kept from training by it."""
+    """Counts bytes exchanged, over restarts. A count that cannot be read or written begins anew: training goes on."""
 
     def __init__(self, home: Path, megabytes: int, now: Callable[[], datetime] = datetime.now) -> None:
-        """`megabytes`: of a month, 0 for no limit."""
+        """`megabytes`: the limit for a calendar month; 0 for none."""
         self._path, self._limit, self._now = home / TRAFFIC_FILE, megabytes * 1_000_000, now
         self._month, self._bytes = self._read()
         self._seen = 0  # bytes since the start of this process, as of the last look
@@ -90,11 +90,11 @@ class Traffic:
 
     @property
     def megabytes(self) -> float:
-        """Of this month."""
+        """Megabytes exchanged this month."""
         return round(self._bytes / 1e6, 1)
 
     def save(self) -> None:
-        """For the next start."""
+        """Write the count down for the next start."""
         with suppress(OSError):
             write_bytes(self._path, json.dumps({"month": self._month, "bytes": self._bytes}).encode())
             self._kept = self._bytes

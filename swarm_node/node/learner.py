@@ -1,4 +1,4 @@
-"""Makes a node of what needs torch, generator and trainer, and what scores external groups for it."""
+"""Makes a node with its generator and trainer, which need torch, and the scoring of external groups for it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,12 +29,12 @@ from swarm_node.training.trainer import GrpoTrainer
 
 REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
 EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile
-WARMING = 8  # questions that are built first: a process takes seconds to start, and that is no group's doing
+WARMING = 8  # questions that are built first: the start of a process takes seconds, and no group is at fault for that
 
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """A node and its model, as memory lets them run."""
+    """A node and its model, fitted to memory."""
 
     config: NodeConfig  # with what the plan chose
     plan: Plan | None  # None for a device, or a model, of which too little is known
@@ -67,7 +67,7 @@ def build_learner(
     external: ExternalScoring | None,
 ) -> Learner:
     """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
-    work here. The others: see `build_node`."""
+    work on this machine. The others: see `build_node`."""
     policy = configured_policy(config, resume, tried)
     config, plan = fitted(config, policy, config.limits, environment.catalogue.most_turns)
     node = build_node(config, peer_id, environment, network, policy, external=external)
@@ -85,8 +85,8 @@ def build_node(
     exact_mix: bool = False,
 ) -> Node:
     """A node, its policy loaded by `config.model` unless given. `external` scores external groups; without it they are
-    scored as they are selected. `exact_mix`: a round trains on just the numbers of local and external groups that are
-    set: nothing fills in for external groups that have not come, and none is used twice."""
+    scored as they are selected. `exact_mix`: a round trains on exactly the configured numbers of local and external
+    groups: nothing fills in for external groups that have not come, and none is used twice."""
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
@@ -148,8 +148,8 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
 def scoring_ahead(
     config: LearningConfig, peer_id: PeerId, note: Callable[[str, Any], None]
 ) -> Iterator[ExternalScoring]:
-    """External groups scored in a thread until the context ends, in an environment of their own with less time for a
-    group, so that a slow one holds up no local group. `note` is told of which tasks it is the odd one, as `odd`."""
+    """Scores external groups in a thread until the context ends. Their own environment gives a group less time, so that
+    a slow one delays no local group. `note` gets, as `odd`, the tasks on which it is the odd one."""
     less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
     environment = build_environment(less, prepare=True)
 

@@ -1,7 +1,7 @@
-"""The loop of a node: one round after the other until it is told to stop, with what is kept and said of them.
+"""The loop of a node: it runs one round after another until it is told to stop, saves checkpoints and reports.
 
-It rests while the user wants the machine, leaves the swarm while the traffic of the month is used up, and saves before
-it ends. `build.py` makes everything that it drives.
+The node rests while its user wants the machine, leaves the swarm while the traffic of the month is used up, and saves
+before it ends. `build.py` makes all parts that the loop drives.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from swarm_node.rollouts.interfaces import Runner
 from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Telemetry, Warned
 from swarm_node.telemetry.recent import RecentRounds
 
-LINE_CHARS = 400  # of what the network says
-REST_SECONDS = 0.5  # between two looks whether to go on
+LINE_CHARS = 400  # of a line from the network that are shown
+REST_SECONDS = 0.5  # between two checks whether to go on
 
 
 @dataclass
 class Session:
-    """A node at work: its rounds one after the other, and what is said and kept of them."""
+    """A running node: it runs rounds, reports on them and saves checkpoints."""
 
     runner: Runner
     keeper: Keeper
@@ -39,11 +39,11 @@ class Session:
     progress: RecentRounds
     done: int  # rounds, those of earlier runs included
     pause: Callable[[float], None] = sleep
-    addresses: tuple[str, ...] = ()  # as they were last said
+    addresses: tuple[str, ...] = ()  # as last reported
     capped: bool = False  # whether the traffic of this month is used up
 
     def run(self, max_rounds: int) -> None:
-        """Until it is told to stop, or, unless that is 0, `max_rounds` are done."""
+        """Run rounds until told to stop, or until `max_rounds` are done in all; 0 sets no end."""
         start = self.done
         self._pass_on()
         if not start and self.validation.due(start):
@@ -83,7 +83,7 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """In the middle of a round, which is done again next time, generation included."""
+        """Ends the run in the middle of a round. The next run does that round again, generation included."""
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
@@ -92,7 +92,7 @@ class Session:
         self.telemetry.emit(RunFinished(f"{self._summary(start)}, in the middle of the next"))
 
     def _count(self) -> None:
-        """Leaves the swarm when the traffic of this month is used up, and comes back in the next."""
+        """Leaves the swarm when this month's traffic is used up, and rejoins it when the next month begins."""
         exceeded = self.traffic.exceeded(self.network.traffic)
         self.progress.note("traffic_megabytes", self.traffic.megabytes)
         if exceeded != self.capped:
@@ -102,17 +102,17 @@ class Session:
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 
     def _save_last(self, waiting: list[str]) -> None:
-        """TemporaryError where it fails: nothing of the next run would make up for it."""
+        """Saves the last checkpoint. TemporaryError where that fails: no later one can make up for it."""
         self.telemetry.emit(Notice("saving ..."))
         if failed := self.keeper.save(self.done, waiting):
             failed = f"the last checkpoint could not be written ({failed}): make room, the one before is whole"
             raise TemporaryError(failed)
 
     def _rest(self, reason: str) -> str:
-        """Until the reason is gone: no training, and no traffic. What it still rests for where it is told to stop."""
+        """Rests, without training or traffic, until the reason is gone or a stop is wanted. Returns the reason left."""
         self.telemetry.emit(Resting(reason))
         self.network.rest(True)
-        before, self.stop.to_save = self.stop.to_save, True  # or it would leave without a word
+        before, self.stop.to_save = self.stop.to_save, True  # else a signal would end it without a last line
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
             reason = self.guest.resting()
@@ -123,7 +123,7 @@ class Session:
         return reason
 
     def _pass_on(self) -> None:
-        """What the network wants the user to know."""
+        """Passes on what the network tells the user: new addresses, and lines. Counts the traffic."""
         if self.network.addresses != self.addresses:
             self.addresses = self.network.addresses
             self.telemetry.emit(Listening(self.addresses))

@@ -1,7 +1,7 @@
 """One node of the swarm. A round is train(select(publish(generate(round)))): values pass one way.
 
 Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
-the simulation does this with many nodes, asynchronous/ with the two halves of one node. Nothing here waits for peers:
+the simulation does this with many nodes, asynchronous.py with the two halves of one node. Nothing here waits for peers:
 the network returns what has arrived.
 """
 
@@ -62,8 +62,8 @@ class Node:
     clock: Callable[[], float]  # seconds
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
-    external: ExternalScoring | None = None  # None: as they are selected, in step
-    fill_with_local: bool = True  # local groups take the places of external ones that are not there
+    external: ExternalScoring | None = None  # None: they are scored as they are selected
+    fill_with_local: bool = True  # whether local groups take the places of missing external ones
     unanswered: Unanswered = field(default_factory=Unanswered)
 
     def run_round(self, now: Round) -> RoundReport:
@@ -81,7 +81,7 @@ class Node:
 
     def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
         """Local groups: completions of this round's prompts, scored here. `others`: questions of other nodes, answered
-        in place of own ones, so that comparing costs no time; as many own ones stay as local groups are trained on."""
+        in place of own ones, so that comparing costs no time. As many own ones stay as local groups are trained on."""
         least = max(1, min(self.config.local_groups, self.config.questions))
         own = self.environment.sample(self.peer_id, now, max(least, self.config.questions - len(others)))
         groups, skipped, seconds = self._complete([*own, *others], now)
@@ -113,7 +113,7 @@ class Node:
         chosen: list[ScoredGroup] = []
         refused: list[Refused] = []
         spent = [external for external, _ in failed]
-        faults = {external.id: reason for external, reason in failed}  # why it could not be scored
+        faults = {external.id: reason for external, reason in failed}  # by id, why the group could not be scored
         hung = {external.author for external, reason in failed if reason in HUNG}
         with _timed(self.clock, "score") as seconds_scoring:
             order = self.sampler.order(ready, rng)
@@ -197,8 +197,8 @@ class Node:
         hung: Collection[PeerId],
         now: Round,
     ) -> None:
-        """Takes the groups that were looked at from the pool, but for good ones that were not chosen, and tells the
-        network what they were worth."""
+        """Takes the groups that were looked at from the pool, except informative ones that passed the defence and were
+        not chosen. Tells the network what the taken groups were worth."""
         used = {(scored.author, scored.question) for scored in chosen}
         waiting = {(scored.author, scored.question) for scored in passed if scored.informative} - used
         spent = [external for external in spent if (external.author, external.question) not in waiting]
@@ -211,8 +211,8 @@ class Node:
     def _choose_local(
         self, groups: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[ScoredGroup], int]:
-        """Local groups to train on, more of them for places that no external group takes, and how many external ones
-        to look for."""
+        """Local groups to train on, spare ones for places that no external group takes, and how many external groups to
+        look for."""
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
         return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
 
@@ -243,7 +243,7 @@ class Node:
 def score_external(
     environment: Environment, asked: Sequence[ExternalGroup], divergence: Divergence | None = None
 ) -> list[ScoredGroup | Skipped]:
-    """External groups, with their prompts rebuilt. `divergence` says which are left, and learns of the others."""
+    """Scores external groups, their prompts rebuilt. `divergence` says which to leave out, and learns of the others."""
     left = [divergence is not None and divergence.leaves(external.author, external.question) for external in asked]
     groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
     results = score_groups(environment, groups, environment.prompts([group.question for group in groups]))
@@ -267,8 +267,8 @@ def score_groups(
     prompts: Sequence[str | Skipped],
     written: Sequence[GeneratedGroup] = (),
 ) -> list[ScoredGroup | Skipped]:
-    """Score groups here, whoever generated them: rewards never travel. Episodes of questions of several turns are
-    played. `written`: the groups as this node generated them, in the same order; empty for external ones."""
+    """Score groups here, local and external ones alike: rewards never travel. Episodes of questions of several turns
+    are played. `written`: the groups as this node generated them, in the same order; empty for external ones."""
     several = [place for place, group in enumerate(groups) if environment.turns(group.question) > 1]
     played = [(groups[place].question, [each.turns for each in groups[place].episodes]) for place in several]
     plays = dict(zip(several, environment.play(played) if played else (), strict=True))

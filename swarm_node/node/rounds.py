@@ -8,7 +8,7 @@ from swarm_node.common.files import write_json
 
 
 class Rounds:
-    """The counter of rounds, which no restart may turn back: a round is a set of questions."""
+    """Counts rounds, and never goes back, even after a restart: the number of a round decides its questions."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

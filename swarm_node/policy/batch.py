@@ -1,11 +1,11 @@
-"""Groups as token ids, micro-batches of them, and the tensors of a micro-batch. `tokenise` alone encodes for training.
+"""Groups as token ids, micro-batches of them, and the tensors of a micro-batch. Only `tokenise` encodes for training.
 
 A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded on the left, so a
 completion follows its prompt directly, and only the last columns need logits. In a *tree* all groups share one row
-without a pad (tree_attention.py), where tokens that sequences begin with in common stand once. In both a
-completion sees only its prompt and itself, positions count from the start of its prompt, and its last token is
-predicted but never fed. `Policy.packing` finds the layout for a model. What an environment wrote into an episode is fed
-and never predicted, so that no loss and no figure sees it.
+without a pad (tree_attention.py), where a common beginning of sequences stands once. In both a completion sees only its
+prompt and itself, positions count from the start of its prompt, and its last token is predicted but never fed.
+`Policy.packing` finds the layout for a model. Tokens that an environment wrote into an episode are fed and never
+predicted, so they enter no loss and no figure.
 
 The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L columns of a row, T
 predicted tokens of a batch (group by group, completion by completion, in order), U columns that predict one or more of
@@ -28,7 +28,7 @@ from swarm_node.rollouts.groups import ScoredGroup, Skipped
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
 UNKNOWN = float("nan")
 
-Recorded = Sequence[Sequence[float] | None]  # by completion a value for every predicted token; None: none was recorded
+Recorded = Sequence[Sequence[float] | None]  # per completion a value for every predicted token; None: none was recorded
 
 
 class Encoder(transcript.Encoder, Protocol):
@@ -46,7 +46,7 @@ class Encoder(transcript.Encoder, Protocol):
 class TokenGroup:
     """A group, or some of its completions, as token ids, with what is recorded of every token.
 
-    Log-probs that are not recorded are those that the step itself computes: in the first step nothing has moved.
+    Where no log-probs are recorded, a step uses those that it computes: before the first step no weight has moved.
     """
 
     prompt_ids: Sequence[int]
@@ -60,7 +60,7 @@ class TokenGroup:
 
     @property
     def predicted(self) -> list[Sequence[int]]:
-        """Of each completion the places of the tokens that the policy wrote."""
+        """The places, in each completion, of the tokens that the policy wrote."""
         masks = self.masks or [()] * len(self.completion_ids)
         each = zip(self.completion_ids, masks, strict=True)
         return [list(compress(range(len(ids)), mask)) if mask else range(len(ids)) for ids, mask in each]
@@ -76,8 +76,8 @@ class TokenGroup:
         return len(self.prompt_ids) + self.fed
 
     def pieces(self, columns: int) -> list["TokenGroup"]:
-        """The group in rows of at most `columns`, completions in order. One completion always fits, so 0 gives each
-        completion a row of its own."""
+        """The group in rows of at most `columns`, completions in order. A row always takes one completion, so 0 gives
+        each completion a row of its own."""
         pieces: list[list[int]] = []
         length = 0
         for index, ids in enumerate(self.completion_ids):
@@ -104,13 +104,13 @@ class TokenGroup:
 
 
 def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
-    """The ids that were generated for a local completion, those of this tokenizer for an external one.
+    """A group as token ids: those that were generated for a local completion, this tokenizer's for an external one.
 
     Args:
         advantages: one per completion.
 
     Returns:
-        The group without completions that have no token; why, where it cannot be trained on.
+        The group without completions that have no token, or why it cannot be trained on.
     """
     written = group.tokens or (None,) * len(group.group.episodes)
     ids, masks = [], []
@@ -147,12 +147,12 @@ def _encoded(group: ScoredGroup, number: int, policy: Encoder) -> tuple[Sequence
 
 
 def _seen(values: Sequence[float], mask: Sequence[bool]) -> Sequence[float]:
-    """Those of tokens that the policy wrote."""
+    """The values of the tokens that the policy wrote."""
     return list(compress(values, mask)) if mask else values
 
 
 def unrecorded(prompt_ids: Sequence[int], completion_ids: Sequence[Sequence[int]]) -> TokenGroup:
-    """A group of which nothing is known but its ids: to compare ways of computing log-probs."""
+    """A group with ids but no recorded values, to compare ways of computing log-probs."""
     unknown = [None] * len(completion_ids)
     return TokenGroup(
         prompt_ids, completion_ids, [0.0] * len(unknown), [True] * len(unknown), unknown, unknown, unknown
@@ -222,7 +222,7 @@ class Batch:
     mask: Tensor | None  # of rows: [R, L]; a tree has none
     tree: Tree | None  # None for rows
     keep: int  # only the last so many columns of a row predict tokens
-    columns_U: Tensor  # those that predict, as indices into the flattened [R * keep] ones
+    columns_U: Tensor  # columns that predict, as indices into the flattened [R * keep] ones
     source_T: Tensor  # index into columns_U
     target_T: Tensor  # ids to predict
     lengths: Sequence[int]  # predicted tokens of each completion: their sum is T
@@ -234,7 +234,7 @@ class Batch:
 
 
 def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
-    """A row for each completion, padded with its first token. A pad is often zero, where Gemma 3n has no gradient."""
+    """One row per completion, padded with its first token. Pads often embed to zero, where Gemma 3n has no gradient."""
     pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     predicted = [places for group in groups for places in group.predicted]
     width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
@@ -253,7 +253,7 @@ def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
 
 
 def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = WORTH) -> Batch:
-    """The groups in one row, where what sequences begin with in common stands once. See `grow` for `worth`."""
+    """The groups in one row, where a common beginning of sequences stands once. See `grow` for `worth`."""
     completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
     predicted = [places for group in groups for places in group.predicted]

@@ -22,16 +22,16 @@ SAYINGS = ("out of memory", "allocate memory", "not enough memory", "alloc_faile
 
 
 class OutOfMemory(UserError):
-    """There is no room for this. Whoever can do with less catches it; where nobody does, the node stops in one line."""
+    """Memory ran out. A caller that can do with less catches this error; otherwise it stops the node with one line."""
 
 
 def attempt(work: Callable[[], T], doing: str) -> T:
-    """What `work` returns. OutOfMemory, where it raised what any library raises for want of memory.
+    """What `work` returns. Raises OutOfMemory if `work` failed for want of memory, in any library.
 
-    By then the error is gone, and with it the frames that held tensors: what was used is free again.
+    The library's error is dropped first, and with it the frames that held tensors: their memory is free again.
 
     Args:
-        doing: ends the line, such as "in loading the model".
+        doing: ends the message, such as "in loading the model".
     """
     try:
         return work()
@@ -43,7 +43,7 @@ def attempt(work: Callable[[], T], doing: str) -> T:
 
 
 def probed(work: Callable[[], T], doing: str) -> T | None:
-    """What `work` returns; None where it fails, in whatever way, but for want of memory, which says nothing of it."""
+    """What `work` returns; None if it fails. A lack of memory says nothing about `work`, and raises OutOfMemory."""
     try:
         return attempt(work, doing)
     except OutOfMemory:
@@ -60,14 +60,14 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def keep_nothing_back() -> None:
-    """Large tensors on a CPU go back to the system when they are freed. glibc learns from them to keep what is below
-    32 MB for later use, which was 1.4 GB after a round of a model of 0.5 B. New pages for each cost time, so this is
-    for where memory is short."""
+    """From now on, large tensors on a CPU go back to the system when they are freed. glibc would learn to keep those
+    below 32 MB for later use: 1.4 GB after a round of a model of 0.5 B. New pages for each tensor cost time, so call
+    this only where memory is short."""
     _ask_libc("mallopt", M_MMAP_THRESHOLD, LARGE)
 
 
 def trim() -> None:
-    """Small tensors that were freed on a CPU go back to the system, too. glibc keeps them below whatever is in use."""
+    """Gives small freed tensors on a CPU back to the system, too. glibc keeps those that lie below memory in use."""
     _ask_libc("malloc_trim", 0)
 
 
@@ -77,7 +77,7 @@ def _ask_libc(name: str, *arguments: int) -> None:
 
 
 def release() -> None:
-    """Give back what is held for later use only."""
+    """Gives back memory that is only held for later use."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -112,8 +112,8 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def pin(memory: Tensor) -> bool:
-    """Lock shared memory into place, so that a GPU reads and writes it by itself. Whether that worked: copies are right
-    without, and slower."""
+    """Lock shared memory into place, so that a GPU reads and writes it by itself. Returns whether that worked: without
+    it copies are right, but slower."""
     size = memory.numel() * memory.element_size()
     return int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)) == 0  # type: ignore[no-untyped-call]
 

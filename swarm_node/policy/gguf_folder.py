@@ -1,6 +1,6 @@
 """A GGUF file of a Llama model, quantised or not, as a Hugging Face folder in bfloat16.
 
-It reads the four kinds of numbers and the kind of tokenizer that the models in named.py have. transformers reads more
+It reads the three kinds of numbers and the kind of tokenizer that the models in named.py have. transformers reads more
 kinds, ten times more slowly, and keeps the weights packed, which cannot be trained or saved.
 """
 
@@ -35,7 +35,7 @@ NAMES = {
 
 
 class _Reader:
-    """What stands in the file, in its order."""
+    """Reads the values of the file, in their order."""
 
     def __init__(self, data: mmap.mmap) -> None:
         self.data, self.at = data, 0
@@ -60,7 +60,7 @@ class _Reader:
 
 
 def convert(source: Path, out: Path) -> None:
-    """Makes the folder `out`. ValueError, KeyError or struct.error for a file of another kind."""
+    """Writes the folder `out`. Raises ValueError, KeyError or struct.error for a file of another kind."""
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         reader = _Reader(data)
         if reader.scalar("4s") != b"GGUF" or reader.scalar("I") != 3:
@@ -101,7 +101,7 @@ def _name(name: str) -> str:
 
 
 def _numbers(packed: Any, kind: int) -> Any:
-    """As float32, in one row. A block has a scale, Q4_1 a least value, too."""
+    """The numbers as float32, in one row. A block has a scale, and in Q4_1 also a least value."""
     if kind == FLOAT32:
         return packed.view("<f4")
     blocks = packed.reshape(-1, BLOCK[kind][1])
@@ -134,7 +134,7 @@ def _config(told: dict[str, Any]) -> LlamaConfig:
 
 
 def _tokenizer(told: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """Of byte-level BPE with digits apart, as all of SmolLM2."""
+    """A tokenizer of byte-level BPE with digits apart, as all of SmolLM2 have. ValueError for another kind."""
     if told["tokenizer.ggml.pre"] != "smollm":
         raise ValueError(f"its tokenizer is of kind {told['tokenizer.ggml.pre']}")
     tokens, kinds = told["tokenizer.ggml.tokens"], told["tokenizer.ggml.token_type"]

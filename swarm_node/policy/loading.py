@@ -1,4 +1,4 @@
-"""From a name, a folder or a checkpoint to a policy on its device.
+"""Loads a policy from a name, a folder or a checkpoint onto its device.
 
 Weights come from safetensors only and no code comes with a model (`trust_remote_code` stays off), so a stranger's model
 folder can be wrong but not dangerous.
@@ -33,9 +33,9 @@ from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, M
 def configured_policy(
     config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
 ) -> Policy:
-    """The policy of a whole configuration: told what stands around a prompt, with the precision of an extension whose
-    section asks for one. `tried`: what is known to work here. UserError where the model's chat template does not take
-    what is configured."""
+    """The policy of a whole configuration, with the frame around its prompts and the precision of an extension whose
+    section asks for one. `tried`: what is known to work here. UserError if the model's chat template does not take the
+    frame."""
     policy = load_policy(config.model, resume, precision_of(config))
     policy.tried = tried or policy.tried
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
@@ -45,22 +45,22 @@ def configured_policy(
     return policy
 
 
-MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft has them
+MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
-    """The policy by its name, as `named.source` has it; `resume` is a checkpoint folder to take its weights, or
-    adapters, from. `precision` puts another one to work in the model; adapters on top stay as they are. Raises Damaged
-    where that cannot be loaded, UserError where the model cannot."""
+    """The policy of the model that `named.source` finds; `resume` is a checkpoint folder to take its weights, or
+    adapters, from. `precision` puts another precision into the model, but not into its adapters. Raises Damaged if the
+    checkpoint cannot be loaded, UserError if the model cannot."""
     config = config.model_copy(update={"name": named.source(config.name)})
     device = choose_device(config.device)
-    if config.lora_rank:  # its own copy of the base goes, and each round merges adapters into another
+    if config.lora_rank:  # its copy of the base is freed, and each round merges adapters into a new one
         keep_nothing_back()
     source = _locate(config.name) if config.lora_rank or resume is None else resume
-    getLogger("bitsandbytes").setLevel(ERROR)  # it warns everybody of a quick product in 4 bits that it lacks
+    getLogger("bitsandbytes").setLevel(ERROR)  # it would warn every user that it lacks a quick 4-bit product
     filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)  # peft reads it, and no user can change that
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # of loading: it leaves its bars in pipes, and above the view
+    logging.disable_progress_bar()  # its bars of loading would stay in pipes, and above the view
     try:
         return attempt(partial(_loaded, config, device, source, resume, precision), f"in loading model {str(source)!r}")
     except UserError:
@@ -78,9 +78,9 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     for folder in (source, resume):
         if isinstance(folder, Path):
             soundness.check_adapters(folder)
-    # trust_remote_code: when not told, transformers asks whoever sits at the terminal
+    # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
-    revision = config.revision or "main"  # a folder has none, and takes no notice
+    revision = config.revision or "main"  # a folder has none, and ignores it
     tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source,
@@ -92,7 +92,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         output_loading_info=True,
         **_quantized(config, device),
     )
-    if missing := sorted(loading["missing_keys"]):  # transformers would go on with random ones
+    if missing := sorted(loading["missing_keys"]):  # transformers would continue with random weights
         raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
@@ -109,7 +109,7 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
-            module.training = True  # else bitsandbytes lays it out for inference on a CPU, with no way back
+            module.training = True  # else bitsandbytes lays it out for inference on a CPU, without a backward pass
     with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
         policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
@@ -140,7 +140,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"  # or it lists what torch has
+        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"  # that text lists every device
         raise UserError(f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps") from error
     return device
 
@@ -182,20 +182,20 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
         except Exception as error:
             raise Damaged(first_line(error)) from error
-    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # the name leaves the head out
+    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # this leaves the head out
     if model.config.model_type in MAMBAS:
-        options["exclude_modules"] = ["out_proj", "conv1d"]  # whose weights its kernels take, without adapters
+        options["exclude_modules"] = ["out_proj", "conv1d"]  # Mamba's kernels take their weights without adapters
     try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft asks by a name of the past
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft uses an outdated name
             return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
 
 
 def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
-    """Takes the weights that nobody trains, in float32, from a file in this user's cache: all nodes of a machine map
-    it, hold one copy, and none while generation has its own. One process writes it first, where it is missing or has
-    other weights, bit for bit. The mapped memory; where that fails the model keeps its own, and a line says so."""
+    """Maps the frozen weights, in float32, from a file in this user's cache. So all nodes of a machine hold one copy,
+    and none while generation has its own. One process writes the file first if it is missing or has other weights, bit
+    for bit. Returns the mapped memory; if that fails, the model keeps its own and a line says so."""
     weights, file, memory = list(model.parameters()), place.with_name(f"{place.name}.float32"), None
     try:
         if (memory := _taken(weights, file)) is None:
@@ -209,8 +209,8 @@ def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
 
 
 def _taken(weights: list[nn.Parameter], file: Path) -> mmap.mmap | None:
-    """The file as mapped memory, None where it lacks weights. Those that it has are taken from it. A change to one of
-    them would be this process's own, in a page that is copied for it, until `Policy.let_go`."""
+    """The file as mapped memory; None if it lacks weights. The weights that it has are taken from it. A change to such
+    a weight would stay in this process, in its own copy of the page, until `Policy.let_go`."""
     sizes = [weight.numel() for weight in weights]
     if not file.exists() or file.stat().st_size != 4 * sum(sizes):
         return None

@@ -5,7 +5,7 @@ means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top
 
 With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So `projected_log_probs` projects
 the hidden states of a few tokens at a time, turns each row of logits into a log-prob and an entropy, drops it, and
-computes it again backwards, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot -
+computes it again in `backward`, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot -
 probabilities) / temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
 
 Suffixes of tensors: see policy/batch.py.
@@ -22,8 +22,8 @@ FROZEN_BYTES = 2**25  # where the head is not trained: no chunk then reads and w
 
 
 def log_distribution(logits: Tensor, temperature: float) -> Tensor:
-    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled from, of `logits`
-    [..., vocabulary] of any float type."""
+    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled from. `logits` have the
+    same shape and any float type."""
     scaled = logits.float()
     return torch.log_softmax(scaled if temperature == 1.0 else scaled / temperature, dim=-1)
 
@@ -51,7 +51,7 @@ def projected_log_probs(
     """Log-prob [T] of each token taken, and the entropy [T] of the distribution it was taken from, without gradient.
 
     Args:
-        hidden_TD: what the output head is given.
+        hidden_TD: the input of the output head.
         taken_T: ids.
     """
     rows = chunk_rows(head.weight.shape[0], frozen=not head.weight.requires_grad)
@@ -83,7 +83,7 @@ class _Projected(torch.autograd.Function):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
                 entropies_T[part] = _entropies(log_p_TV, p_TV := log_p_TV.exp())
-                if of_hidden_TD is not None:  # but for a factor of the token: backward needs no logits a second time
+                if of_hidden_TD is not None:  # without each token's factor: so `backward` needs no logits
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
         ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))
@@ -114,13 +114,13 @@ class _Projected(torch.autograd.Function):
                     of_bias_V += of_logits_TV.sum(0, dtype=torch.float32)
                 del of_logits_TV  # before the next chunk is made
         if of_weight_VD is weight_VD.grad:
-            of_weight_VD = None  # it is there already
+            of_weight_VD = None  # it is in `grad` already
         of_head = [None if g is None else g.to(weight_VD.dtype) for g in (of_weight_VD, of_bias_V)]
         return of_hidden_TD, *of_head, None, None, None
 
 
 class _Head:
-    """The output head in the type that products have."""
+    """The output head in the type of the products."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         self.weight, self.dtype = weight.to(dtype), dtype
@@ -135,20 +135,20 @@ def _parts(tokens: int, rows: int) -> list[slice]:
 
 
 def _entropies(log_p_TV: Tensor, p_TV: Tensor) -> Tensor:
-    """Of each row, [T]; `log_p_TV` is used up. A share that underflows to 0 may have a
-    log-prob of minus infinity."""
+    """The entropy of each row, [T]; overwrites `log_p_TV`. A probability that underflows to 0 may have a log-prob of
+    minus infinity."""
     return log_p_TV.clamp_min_(torch.finfo(torch.float32).min).mul_(p_TV).sum(-1).neg_()
 
 
 def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:
-    """Gradient of the scaled logits: one-hot - probabilities. `p_TV` is used up."""
+    """Gradient of the scaled logits: one-hot - probabilities. Overwrites `p_TV`."""
     return p_TV.neg_().scatter_add_(-1, taken_T[:, None], torch.ones_like(p_TV[:, :1]))
 
 
 def _total(weight: Tensor) -> Tensor:
-    """Where the gradient of the head is added up: in float32, and if the weight is, in its own `grad`.
+    """The tensor in which the head's gradient is added up, in float32: the weight's `grad` if the weight is float32.
 
-    Handed to autograd it would wait there, as large as the embedding, until the embedding's own has been computed.
+    Autograd would hold this gradient, as large as the embedding, until it has computed the embedding's own gradient.
     """
     if weight.dtype != torch.float32 or not weight.is_leaf:
         return torch.zeros_like(weight, dtype=torch.float32)

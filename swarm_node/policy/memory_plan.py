@@ -24,8 +24,8 @@ UNLIMITED = LimitsConfig()
 
 
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> tuple[C, Plan | None]:
-    """The configuration with what memory leaves to be chosen, and the plan behind it; none for a device, or a model,
-    of which too little is known. The policy is told whether its blocks are computed again, and how much it decodes."""
+    """The configuration with the options that fit memory, and the plan behind them; no plan if too little is known of
+    the device or the model. Tells the policy whether its blocks are computed again, and how much it decodes."""
     made = plan_here(config, policy, limits, turns)
     if made is None:
         return config, None
@@ -37,7 +37,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: i
 
 
 def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> Plan | None:
-    """Of a policy that is loaded, on its device. `turns` of a question, at most."""
+    """The plan of a loaded policy on its device; None as in `fitted`. `turns`: of a question, at most."""
     room = _room(policy.device, limits)
     if room is None:
         return None
@@ -59,7 +59,7 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
 
 
 def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
-    """Of a CUDA card with so much memory, such as 8GB, that has bfloat16. Reads the model's shape, and no weights."""
+    """The plan for a CUDA card of this size, such as 8GB, with bfloat16. Reads the model's shape, not its weights."""
     known = SIZE.match(size)
     assert known is not None, size
     name = config.model.name
@@ -72,7 +72,7 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
 
 
 def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> Plan:
-    """The same of a transformers configuration, in bytes."""
+    """The same for a transformers configuration; `room` is in bytes."""
     lora = config.model.lora_rank > 0
     kind = config.model.dtype
     weight = 4 if kind == "float32" or (kind == "auto" and not lora) else 2
@@ -90,7 +90,7 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
 
 @lru_cache(maxsize=8)
 def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
-    """Parameters of a model so described; inputs and outputs of each of its linear layers but the head."""
+    """Parameters of the model that this JSON describes; inputs and outputs of each linear layer but the head."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
     head = model.get_output_embeddings()
@@ -99,7 +99,7 @@ def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _sizes(model: Any) -> Iterator[int]:
-    """Of its parameters; one of 4 bits holds two numbers in a byte."""
+    """The numbers in each of its parameters; a parameter in 4 bits holds two in a byte."""
     for p in model.parameters():
         yield p.numel() * (2 if p.dtype == torch.uint8 else 1)
 

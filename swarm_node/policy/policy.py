@@ -1,6 +1,6 @@
-"""A causal language model with its tokenizer: what this node can say about text and tokens.
+"""A causal language model with its tokenizer: token ids of text, and logits and log-probs of tokens.
 
-Any Hugging Face causal LM. `loading.py` makes one.
+It can be any Hugging Face causal LM. `loading.py` makes a policy.
 """
 
 import mmap
@@ -30,14 +30,14 @@ from swarm_node.policy.tried import Tried, folder_digest, subject
 from swarm_node.rollouts.transcript import results
 
 NO_LIMIT = 2**31  # context of models without positions
-# Largest difference of logits, of the largest one: rounding gives 1e-6, in bfloat16 0.03, in FP8 0.15, errors above 1.
+# Largest difference of logits, as a share of the largest: rounding gives 1e-6, bfloat16 0.03, FP8 0.15, errors above 1.
 FINE, COARSE, QUANTISED = 1e-3, 0.1, 0.4
 SAID = "forty-two"  # an answer that no chat template changes
 SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
 
 
 class Packing(Enum):
-    """Ways to attend over a tree of sequences, best first. The value says it to the user."""
+    """Ways to attend over a tree of sequences, best first. The value names the way for the user."""
 
     NATIVE = "packed, native forward"
     BLOCKS = "packed, tree attention"
@@ -45,12 +45,12 @@ class Packing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around a prompt, and what this node puts behind an external completion that ended."""
+    """The text around a prompt, and the end that this node puts behind an external completion that ended."""
 
     system: str = ""  # what the model is told before each prompt
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
-    stop: str = ""  # where the node's own completions end with it; "" for EOS
-    chat: bool = True  # a prompt is a turn of a chat, for a model with a chat template; else text to go on with
+    stop: str = ""  # the string that ends this node's own completions; "" for EOS
+    chat: bool = True  # a prompt is a turn of a chat, for a model with a chat template; else text to continue
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Policy:
     name: str = ""
     precision: Precision = PLAIN  # of the linear layers of `model`
     commit: str = ""  # of the hub model that was loaded; "" for a folder
-    checkpointing: bool = False  # blocks are computed again on the way back instead of kept
+    checkpointing: bool = False  # blocks are computed again in the backward pass instead of kept
     concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
     base: mmap.mmap | None = None  # where a frozen base is mapped from a file
     frame: Frame = Frame()
@@ -86,7 +86,7 @@ class Policy:
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
 
     def take(self, frame: Frame) -> None:
-        """Stands around prompts from now on. UserError where the model's chat template does not take that."""
+        """Puts this frame around prompts from now on. UserError if the model's chat template does not accept it."""
         try:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
@@ -107,16 +107,16 @@ class Policy:
         return list(ids)
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a peer's completion. Text that spells a special token stays text. One that ended gets this node's own
-        end: the string that ends its own completions, tokenized together with the text, or an end token."""
+        """Ids of a peer's completion. Text that spells a special token stays text. A completion that ended gets this
+        node's own end: the string that ends its own completions, tokenized together with the text, or an end token."""
         whole = text + self.frame.stop if ended else text
         ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
         end = self.turn_end if self.frame.chat else self.eos_id
         return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them, for
-        a turn that has ended itself is not ended again."""
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them. A
+        turn that ends with an end token does not get a second one."""
         said = results(observations) if self._around is None else "\n".join(observations)
         ids = list(self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids)
         before, behind = self._around or ([], [])
@@ -138,8 +138,8 @@ class Policy:
         return list(texts)
 
     def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
-        """Weights, in `dtype` if given, and tokenizer, as `from_pretrained` opens them. OSError, or safetensors' own,
-        on a full disk."""
+        """Writes the weights, in `dtype` if given, and the tokenizer, for `from_pretrained`. Raises OSError, or
+        safetensors' own error, on a full disk."""
         cast = {} if dtype is None else {"state_dict": _cast(self.model, dtype)}
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # checkpoints come all the time, between lines of rounds
@@ -161,35 +161,35 @@ class Policy:
         return torch.autocast(kind, wanted or torch.bfloat16, enabled=wanted is not None, cache_enabled=not again)
 
     def let_go(self) -> None:
-        """Holds no page of a mapped base, which has been copied, until it is read again."""
+        """Lets go of the pages of a mapped base, which has been copied. They come back when the base is read again."""
         if self.base is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.base.madvise(mmap.MADV_DONTNEED)
 
     def casts_held(self) -> AbstractContextManager[Any]:
-        """Weights that autocast casts inside are cast once, not at each `forward`."""
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost forgets them
+        """Inside, autocast casts each weight once, not at each `forward`."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost drops casts
 
     @property
     def arithmetic(self) -> str:
-        """What the linear layers compute in, for people."""
+        """The type that the linear layers compute in, for people."""
         return self.precision.describe(str(self.autocast_dtype or self.model.dtype).removeprefix("torch."))
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """The model computes as in generation. Where only generation has a precision of its own, training differs."""
+        """Inside, the model computes as in generation. Training differs if only generation has its own precision."""
         alike = self.precision.in_training and self.packing is Packing.BLOCKS
         attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
         with self.precision.active(True), attention:
             yield
 
     def exact(self) -> AbstractContextManager[None]:
-        """The model computes with plain linear layers, for comparisons. A low precision can turn a tiny difference in
-        the order of sums into a visible one."""
+        """Inside, the model computes with plain linear layers, for comparisons. A low precision can turn a tiny
+        difference in the order of sums into a visible one."""
         return self.precision.active(False)
 
     def log_probs(self, batch: Batch, temperature: float, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
-        for). Where [T, V] would be large it is never held."""
+        for). A large [T, V] is never held."""
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         way = self.packing  # tried, if it has to be, before autocast keeps casts of weights
         frozen = head is not None and not head.weight.requires_grad
@@ -206,7 +206,7 @@ class Policy:
         return distribution_UV[source_T, target_T], total
 
     def backward(self, loss: Tensor, batch: Batch) -> None:
-        """The way back from a loss of `log_probs`: blocks that are computed again attend as they did."""
+        """Backward pass from a loss of `log_probs`: blocks that are computed again attend as in the forward pass."""
         again = self.checkpointing and batch.tree is not None and self.packing is not Packing.NATIVE
         with tree_attention.using(self.model, tree_attention.BLOCKS) if again else nullcontext():
             loss.backward()  # type: ignore[no-untyped-call]
@@ -216,7 +216,7 @@ class Policy:
         return self._computed(batch, self.packing, self.model)[batch.source_T]
 
     def _computed(self, batch: Batch, way: Packing | None, module: Any) -> Tensor:
-        """[U, V or D] of what `module` puts out, which are logits for the model and hidden states for its body."""
+        """The output [U, V or D] of `module`: logits for the model, hidden states for its body."""
         if way is Packing.NATIVE and batch.tree is not None:
             native = self._native_forward
             return (native.logits if module is self.model else native.hidden)(batch, self.checkpointing)
@@ -246,7 +246,7 @@ class Policy:
 
     @cached_property
     def _head(self) -> nn.Linear | None:
-        """The output head, where all that follows the hidden states is a plain linear layer: found by trying."""
+        """The output head, if only a plain linear layer follows the hidden states, found by trying; else None."""
         head = self.causal.get_output_embeddings()
         if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
             return None
@@ -281,7 +281,7 @@ class Policy:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
-        longer = [*completions[1], *completions[2]]  # begins as another does, and its prompt as another prompt
+        longer = [*completions[1], *completions[2]]  # begins as another; the second prompt begins as the first
         packed = [unrecorded(prompt, [*completions, longer]), unrecorded([*prompt[:6], *prompt[1:]], completions[:2])]
 
         @cache
@@ -317,14 +317,14 @@ class Policy:
 
     @property
     def reach(self) -> int:
-        """Tokens of a sequence that every layer attends over: a mask of ours would replace that of a window."""
+        """Tokens of the longest sequence that all layers attend over: a tree's mask would replace that of a window."""
         names = ("sliding_window", "window_size", "attention_chunk_size")
         reaches = (getattr(self.model.config, name, None) for name in names)
         return min(self.context_length, *(reach for reach in reaches if isinstance(reach, int)), NO_LIMIT)
 
 
 def rounding(dtype: torch.dtype) -> float:
-    """The difference that there may be between logits of this type."""
+    """The largest difference allowed between logits of this type, as a share of the largest."""
     return FINE if dtype == torch.float32 else COARSE
 
 
@@ -337,8 +337,8 @@ def agreement(ours: Tensor, reference: Tensor, tolerance: float) -> bool:
 
 
 def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
-    """The end token behind an answer in the chat template, by which a chat model ends its turn; `otherwise` where no
-    template says. Gemma, Phi and Llama 3 have several, and EOS may be another."""
+    """The end token that the chat template puts behind an answer, with which a chat model ends its turn; `otherwise` if
+    no template shows one. Gemma, Phi and Llama 3 have several, and EOS may be another."""
     if not tokenizer.chat_template:
         return otherwise
     chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
@@ -350,14 +350,14 @@ def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) ->
 
 
 def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Its weights in another type; those that are one stay one."""
+    """The model's weights in another type; tied weights stay tied."""
     made: dict[int, Tensor] = {}
     state = model.state_dict(keep_vars=True)
     return {name: made.setdefault(id(value), value.detach().to(dtype)) for name, value in state.items()}
 
 
 def _put_out(output: Any) -> Tensor:
-    """[rows, columns, ...] of a model's output, or of its body's."""
+    """The logits of a model's output, or the hidden states of its body's, [rows, columns, ...]."""
     put_out: Tensor = output.logits if "logits" in output else output.last_hidden_state
     return put_out
 

@@ -1,8 +1,8 @@
-"""In what numbers the linear layers of a model multiply: the seam at which an extension puts in its own layers.
+"""The type of numbers in which a model's linear layers multiply. An extension can put in its own layers here.
 
-`Precision` itself is the plain one, which changes nothing. An extension registers, under `swarm_node.precision`, a
-function of a model, the whole configuration and a device that changes the model and returns a subclass, or None where
-its options are off. It is loaded only where its section has an option that is set.
+`Precision` itself is plain and changes nothing. An extension registers, under `swarm_node.precision`, a function of a
+model, the whole configuration and a device. It changes the model and returns a subclass, or None if its options are
+off. The extension is loaded only if an option of its section is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,19 +28,19 @@ class Precision:
     in_training: bool = False  # whether training multiplies so too, and not generation alone
 
     def describe(self, plain: str) -> str:
-        """What the linear layers compute in, for people; `plain` is the type that they have without it."""
+        """The type that the linear layers compute in, for people; `plain` is their type without this precision."""
         return plain
 
     def active(self, on: bool) -> AbstractContextManager[None]:
-        """Turns it on or off inside. Outside it is as training has it."""
+        """Turns the precision on or off inside. Outside it is as in training."""
         return nullcontext()
 
     def follow(self, optimizer: torch.optim.Optimizer) -> None:
-        """Hears from now on of the steps of this optimiser, which changes the weights of the model."""
+        """Follows from now on the steps of this optimiser, which change the weights of the model."""
 
     def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
-        """One map to the outputs of all these layers, for a decoder: computed in `dtype` as the layers compute them in
-        training, put out in the type of its input. None where they are plain layers."""
+        """One map to the outputs of all these layers, for a decoder. It computes them in `dtype`, as the layers do in
+        training, and returns them in the type of its input. None for plain layers."""
         return None
 
 
@@ -54,7 +54,7 @@ def plain(model: Any, device: torch.device) -> Precision:
 
 
 def precision_of(config: BaseModel) -> Use:
-    """What puts the precision of an extension that the configuration asks for to work in a model."""
+    """A function that puts into a model the precision of the extension that the configuration asks for."""
 
     def use(model: Any, device: torch.device) -> Precision:
         for name in asked_for(config, "precision"):

@@ -1,7 +1,7 @@
-"""Gradient checkpointing by block: a block keeps its input alone, and is computed again on the way back.
+"""Gradient checkpointing by block: a block keeps only its input, and is computed again in the backward pass.
 
-transformers' own switch needs blocks in training mode, and with that comes dropout. Autograd calls the way back from
-threads of its own: what a block needs besides its arguments goes with it, by `around`.
+transformers' own switch needs blocks in training mode, which turns on dropout. Autograd runs the backward pass in
+threads of its own: `around` sets up there what a block needs besides its arguments.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def blocks_of(model: Any) -> list[Any]:
 
 @contextmanager
 def checkpointing(model: Any, around: Around = nullcontext) -> Iterator[None]:
-    """Blocks called inside are computed again on the way back, within `around`."""
+    """Blocks called inside are computed again in the backward pass, within `around`."""
     blocks = blocks_of(model)
     for block in blocks:
         block.forward = partial(recomputed, _within(around, block.forward))

@@ -1,4 +1,4 @@
-"""Whether what a checkpoint folder holds can be trained on: the checks that libraries leave out.
+"""Checks that libraries leave out: whether the contents of a checkpoint folder can be trained on.
 
 An optimiser whose tensors have other shapes than the weights ends in a segmentation fault; a NaN spreads over all
 weights with the next update.
@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from swarm_node.common.files import read_plain
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, shaped as their weight; what counts is not, and 8-bit state is not
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, with the shape of their weight; counters and 8-bit state have others
 TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}  # AdamW in 8 bits has these for large weights only
-TEMPLATE_STEPS = 3_000_000  # lines of Python; to compile a long template takes a tenth
+TEMPLATE_STEPS = 3_000_000  # lines of Python; compiling a long template takes a tenth of them
 SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"  # a chat that a template is tried with
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
@@ -25,11 +25,11 @@ Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 
 class Damaged(Exception):
-    """What is wrong with a checkpoint, in some words."""
+    """A checkpoint cannot be used; the message says why in a few words."""
 
 
 class State(BaseModel):
-    """state.json. Other keys are left as they are."""
+    """The contents of state.json. Other keys are left as they are."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -53,21 +53,21 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def check_plain(folder: Path) -> None:
-    """Raises Damaged where anything in it is no plain file: to read a pipe would take for ever."""
+    """Raises Damaged if anything in the folder is not a plain file: reading a pipe would take for ever."""
     for path in folder.iterdir():
         if not path.is_file():
             raise Damaged(f"{path.name} is no plain file")
 
 
 def check_adapters(folder: Path) -> None:
-    """Raises Damaged where adapters lie there as anything but safetensors: peft would unpickle them."""
+    """Raises Damaged if the folder has adapters in another format than safetensors: peft would unpickle them."""
     if (folder / "adapter_config.json").exists() and not (folder / "adapter_model.safetensors").is_file():
         raise Damaged("its adapters are no safetensors")
 
 
 def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
-    """Tensors by "INDEX.NAME", as the checkpoint has them. Raises Damaged unless each fits its
-    parameter, and is finite."""
+    """Raises Damaged unless each of the optimiser's tensors fits its parameter and is finite, and no weight lacks its
+    state. The keys are "INDEX.NAME", as in the checkpoint."""
     names: dict[str, set[str]] = {}
     for key, tensor in tensors.items():
         index, dot, name = key.partition(".")
@@ -92,8 +92,8 @@ def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any
 
 
 def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> str:
-    """What the chat template makes of a chat: it comes with the model, and is a program. Damaged where it fails, or
-    does not end."""
+    """The text that the chat template makes of a chat. The template comes with the model, and is a program. Raises
+    Damaged if it fails, or does not end."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -116,8 +116,8 @@ def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> s
 
 
 def around_turns(tokenizer: Any, system: str, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What the chat template writes between an answer and the text of the next user turn, and behind that, up to the
-    next answer. None for one that does not leave what was there as it was, or fails."""
+    """The text that the chat template writes between an answer and the next user turn, and the text between that turn
+    and the next answer. None if the template changes earlier turns, or fails."""
     asked = [{"role": "system", "content": system}] if system else []
     asked.append({"role": "user", "content": "?"})
     later = [*asked, {"role": "assistant", "content": SAID}, {"role": "user", "content": NEXT}]

@@ -1,4 +1,4 @@
-"""Token sequences as a tree of what they begin with in common (few shots, a prompt, first tokens of completions), and
+"""Token sequences as a tree of their common beginnings (few shots, a prompt, first tokens of completions), and
 attention over such trees, registered with transformers for any model that lets its attention be chosen.
 
 Each common part is computed once, in training and in a prefill. Columns lie end to end in one row, without a pad.
@@ -7,10 +7,10 @@ Attention works level by level, because that takes two tensors a level, and no m
 The segments of each level attend to a copy of the keys above them and to their own, in one call of torch's
 scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own keys, without the copy, nor
 torch's FlexAttention with a block mask (one size on an H200) was faster.
-Another kernel, `alike`, is for writing: the model's usual attention in the type that training has it in.
+Another kernel, `alike`, is for generation: the model's usual attention in the type that training uses.
 
-What it is not: a promise that a model computes what it should this way. Policy.packing compares logits before use.
-Suffixes of tensors: see policy/batch.py.
+A model may compute something else this way, so Policy.packing compares logits before use. Suffixes of tensors: see
+policy/batch.py.
 """
 
 from bisect import bisect_left
@@ -31,14 +31,14 @@ from transformers.masking_utils import sdpa_mask
 
 from swarm_node.policy.device import to_device
 
-BLOCKS, ALIKE = "swarm_node_blocks", "swarm_node_alike"  # as transformers knows them
+BLOCKS, ALIKE = "swarm_node_blocks", "swarm_node_alike"  # names for transformers
 MAX_LEVELS = 8  # peers choose how their completions branch
-WORTH = 16  # columns that a level has to save: its own calls cost as much, in starters; a larger model gains from one
+WORTH = 16  # columns that a level has to save: in starters its own calls cost as much; larger models gain from one
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Segments with as many ancestors, as a block of attention: each is padded to the longest of the level."""
+    """Segments with the same number of ancestors, as a block of attention: each is padded to the level's longest."""
 
     count: int
     longest: int
@@ -50,8 +50,8 @@ class Level:
 class Tree:
     """Where the columns of a tree belong, and where they go for attention.
 
-    A column sees the earlier ones of its segment, and all of the segments above. It is on the way to some of the
-    leaves, which have numbers in a row. Pads repeat the last column of their segment, and attention hides them.
+    A column sees the earlier ones of its segment, and all of the segments above. It leads to some of the leaves, whose
+    numbers are consecutive. Pads repeat the last column of their segment, and attention hides them.
     """
 
     ids_L: Tensor
@@ -74,7 +74,7 @@ class _Run(NamedTuple):
 
 
 def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORTH) -> tuple[Tree, list[Sequence[int]]]:
-    """The tree of these sequences, and of each the columns, in order; there may be more of them behind its last one."""
+    """The tree of these sequences, and each one's columns in order; more may follow its last one. `worth`: as WORTH."""
     ordered = sorted(set(map(tuple, paths)))
     leaves = [path for path, after in zip(ordered, [*ordered[1:], ()], strict=True) if after[: len(path)] != path]
     columns: list[list[int]] = [[] for _ in leaves]
@@ -101,10 +101,10 @@ def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORT
 
 
 def _runs(leaves: Sequence[Sequence[int]], parent: int, first: int, past: int, start: int) -> Iterator[_Run]:
-    """The leaves from `first` on, together where they have the same token at `start`."""
+    """The leaves from `first` to before `past`, in runs of the same token at `start`."""
     for _, equal in groupby(range(first, past), key=lambda number: leaves[number][start]):
         members = list(equal)
-        one, other = leaves[members[0]], leaves[members[-1]]  # sorted: the others have in common what these have
+        one, other = leaves[members[0]], leaves[members[-1]]  # sorted: those between share what these two share
         end = start
         while end < min(len(one), len(other)) and one[end] == other[end]:
             end += 1
@@ -112,14 +112,14 @@ def _runs(leaves: Sequence[Sequence[int]], parent: int, first: int, past: int, s
 
 
 def _children(leaves: Sequence[Sequence[int]], run: _Run, parent: int) -> list[_Run]:
-    """What follows a run, or the run itself where that is a leaf's end."""
+    """The runs that follow a run, or the run itself if it is a leaf's end."""
     if run.past - run.first == 1:
         return [run]
     return list(_runs(leaves, parent, run.first, run.past, run.end))
 
 
 def _saved(leaves: Sequence[Sequence[int]], runs: Sequence[_Run]) -> int:
-    """Columns that there would be more if each child of these had a copy of its parent."""
+    """The additional columns if each child of these runs had a copy of its parent."""
     return sum((run.end - run.start) * (len(_children(leaves, run, 0)) - 1) for run in runs)
 
 
@@ -155,7 +155,7 @@ def _tree(ids: list[int], positions: list[int], levels: Sequence[Sequence[_Run]]
 
 
 def _mask(above: Tensor, longest: int) -> Tensor:
-    """Of a level, from bool [S, columns of all levels above] which of these are real."""
+    """The mask of a level. `above`: bool [S, columns of all levels above], which of these are real."""
     above = above[:1] if above.all() else above  # one for all
     own = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(above), 1, -1, -1)
     return torch.cat([above[:, None, None, :].expand(-1, 1, longest, -1), own], dim=-1)
@@ -166,14 +166,14 @@ _current: ContextVar[Tree] = ContextVar("tree of the batch in the model's forwar
 
 @contextmanager
 def attending(model: Any, tree: Tree) -> Iterator[None]:
-    """The model attends over the tree inside."""
+    """The model attends over the tree inside the context."""
     with within(tree), using(model, BLOCKS):
         yield
 
 
 @contextmanager
 def within(tree: Tree) -> Iterator[None]:
-    """`BLOCKS` attends over this tree inside. Of this thread: autograd has threads of its own."""
+    """`BLOCKS` attends over this tree inside the context, in this thread only: autograd has threads of its own."""
     token = _current.set(tree)
     try:
         yield
@@ -193,7 +193,7 @@ def using(model: Any, kernel: str) -> Iterator[None]:
 
 
 class _Rearranged(torch.autograd.Function):
-    """Rows of x by index, where the gradient's way back is an index too: each real row is taken exactly once."""
+    """Rows of x by index. The gradient comes back by an index, too: each real row is taken exactly once."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, there: Tensor, back: Tensor, pads: Tensor | None) -> Tensor:
@@ -211,7 +211,7 @@ class _Rearranged(torch.autograd.Function):
 
 
 class _Repeated(torch.autograd.Function):
-    """Blocks by index, each as often as it is named. torch's own ways back add single numbers, this is a product."""
+    """Blocks by index, each as often as it is named. torch's own backward adds single numbers; this is a product."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
@@ -237,7 +237,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float
             for above, own in ((keys, k), (values, v))
         )
         wide = keys, values
-        if query.device.type == "cuda":  # which has no fused kernel for shared heads under a mask, but one for this
+        if query.device.type == "cuda":  # whose fused kernels under a mask take no shared heads
             wide = _for_every_head(keys, query.shape[1]), _for_every_head(values, query.shape[1])
         seen.append(attention(q, *wide, attn_mask=level.mask, enable_gqa=q.shape[1] != wide[0].shape[1]))
     flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
@@ -269,13 +269,13 @@ def _attend_alike(
 
 
 def attention_dtype(device: torch.device, products: torch.dtype) -> torch.dtype:
-    """What training attends in, by the type of its matrix products: float32 on a CPU, whose kernel is twice as slow
-    backwards in bfloat16."""
+    """The type of attention in training, by that of the matrix products: float32 on a CPU, whose kernel is twice as
+    slow backwards in bfloat16."""
     return torch.float32 if device.type == "cpu" else products
 
 
 def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As kernels demand; under autocast rotary embeddings leave queries and keys in float32, values in bfloat16."""
+    """All in one type, as kernels demand; under autocast rotary embeddings make q and k float32, v stays bfloat16."""
     dtype = attention_dtype(query.device, value.dtype)
     return query.to(dtype), key.to(dtype), value.to(dtype)
 

@@ -1,8 +1,8 @@
-"""What was tried with a model on this machine, and whether it worked: in a file, so that a node tries it once.
+"""Remembers in a file what was tried with a model on this machine, and whether it worked: a node tries it once.
 
 An answer holds for the model, the code and the device that it was found with: `subject` names all three. A file that is
-damaged, or that somebody else has written, costs the trials again and one line. What could not be tried, for want of
-memory or for an error, is not remembered: the reason may be gone next time.
+damaged, or that no node wrote, costs the trials again and one line. A trial that fails for want of memory or with an
+error is not remembered: the reason may be gone next time.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from swarm_node.common.files import read_plain, write_bytes
 
 FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
-SUBJECTS = 16  # remembered, the last ones: a home has one model, and some options that change it
+SUBJECTS = 16  # that are remembered, the latest: a home has one model, and some options that change it
 CODE = Path(__file__).parents[1]
-ROOMS = ("policy", "generation", "training")  # where the code lies that is tried, but for a precision's
+ROOMS = ("policy", "generation", "training")  # folders of the code that is tried, except that of a precision
 NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}  # of a model's config
 
 Answers = dict[str, dict[str, bool]]
@@ -36,14 +36,14 @@ class _Kept(msgspec.Struct):
 
 
 class Tried:
-    """Answers by subject and name. Without a file they are remembered as long as this object."""
+    """Answers by subject and name. Without a file they are remembered as long as this object lives."""
 
     def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = path
         self._answers = {} if path is None else _read(path, warn)
 
     def ask(self, subject: str, name: str, trial: Callable[[], bool | None]) -> bool:
-        """Whether it works: as remembered, else found out by `trial`, which returns None where it could not be."""
+        """Whether `name` works: the remembered answer, else that of `trial`, which is None if the trial failed."""
         known = self._answers.get(subject, {}).get(name)
         if known is not None:
             return known
@@ -81,13 +81,13 @@ def subject(facts: Mapping[str, Any], model: Any, device: torch.device) -> str:
 
 
 def code_digest() -> str:
-    """Of the code that is tried: a release of another number, or a changed checkout, tries again."""
+    """The digest of the code that is tried: another release, or a changed checkout, tries again."""
     return _digest([folder_digest(CODE / room) for room in ROOMS])
 
 
 @cache
 def folder_digest(folder: Path) -> str:
-    """Of all Python files in a folder, with their names."""
+    """The digest of all Python files in a folder, with their names."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
         content = file.read_bytes()
@@ -102,7 +102,7 @@ def _described(device: torch.device) -> str:
 
 
 def _read(path: Path, warn: Callable[[str], None]) -> Answers:
-    """What the file holds; nothing, and a warning, where that is not what was written."""
+    """The answers in the file; none, and a warning, if it cannot be read or is damaged."""
     try:
         content = read_plain(path, MAX_BYTES + 1)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
 """Weights in memory that two processes share: the trainer publishes a snapshot after every update, the generator copies
 the newest. Neither ever sees the other's live parameters, nor a snapshot half of which is older than the rest.
 
-A record lock of the system is held while a snapshot is written or read: it waits for one copy at most, and goes away
-with its process however that ends, so nobody waits for the dead. Only trained parameters are in it (under LoRA: the
-adapters), in the trainer's types.
+A process holds a record lock of the system while it writes or reads a snapshot, so the other process waits for one copy
+at most. The lock goes away with its process, even with a killed one. A snapshot has only trained parameters (under
+LoRA: the adapters), in the trainer's types.
 """
 
 import fcntl
@@ -40,7 +40,7 @@ class SharedWeights:
 
     @classmethod
     def create(cls, policy: Policy) -> "SharedWeights":
-        """Memory for the parameters of `policy`, with nothing in it. Gone when the last process has closed it."""
+        """Empty memory for the trained parameters of `policy`. It is gone when the last process has closed it."""
         layout = [(name, tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in _trained(policy).items()]
         descriptor = _anonymous_file()
         os.ftruncate(descriptor, _places(layout)[-1])
@@ -73,7 +73,7 @@ class SharedWeights:
             self._set_version(policy.version)
 
     def take(self, policy: Policy) -> bool:
-        """Copy the newest snapshot into `policy`, if it is not the one that is there. Whether it was."""
+        """Copy the newest snapshot into `policy`, unless that is its version. Returns whether it was copied."""
         with self._locked(fcntl.LOCK_SH):
             version = self.version
             if version in (NOTHING, policy.version):
@@ -93,7 +93,7 @@ class SharedWeights:
         os.close(self.descriptor)
 
     def _pin(self, device: torch.device) -> None:
-        """Once, where there is a GPU to copy to or from."""
+        """Pins the memory once, if there is a GPU to copy to or from."""
         if device.type == "cuda" and not self._pinned:
             self._pinned.append(pin(torch.frombuffer(self._memory, dtype=torch.uint8)))
 
@@ -118,7 +118,7 @@ def _trained(policy: Policy) -> dict[str, Tensor]:
 
 
 def _places(layout: Layout) -> list[int]:
-    """Where each parameter begins, and the size of the whole."""
+    """The byte where each parameter begins, and the size of the whole."""
     places = [HEADER]
     for _, shape, kind in layout:
         size = torch.Size(shape).numel() * getattr(torch, kind).itemsize
@@ -127,7 +127,7 @@ def _places(layout: Layout) -> list[int]:
 
 
 def _anonymous_file() -> int:
-    """Memory without a name, so that nothing is left over after a kill, and not bounded by a container's /dev/shm."""
+    """Memory without a name: nothing is left over after a kill, and a container's /dev/shm does not limit it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("swarm-node-weights")
     with tempfile.TemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""The defence: what of external groups is trained on, since right completions may be poisoned.
+"""The defence: decides which external completions are trained on, since right completions may be poisoned.
 
 A hostile group has right completions with a payload and wrong ones without it, so its advantages teach the payload.
 Neither a single completion nor a reward shows this. Each layer takes one means from the attacker: the contrast
@@ -17,11 +17,11 @@ from typing import Protocol
 
 from swarm_node.rollouts.groups import Refused, ScoredGroup
 
-TYPICAL = 0.95  # quantile of local lengths that stands for a long one
-TIMES = 2.0  # an external completion may be so many times as long
+TYPICAL = 0.95  # quantile of the local lengths that counts as long
+TIMES = 2.0  # an external completion may be so many times as long as a long local one
 ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
 ADDED = 2  # external completions that join local ones of their prompt
-LONGEST = 4  # characters of a string that is looked for
+LONGEST = 4  # characters, at most, of the strings that the alarm looks for
 READ = 1024  # characters read at either end of a text: peers choose how long it is
 HELD_LOCAL, HELD_EXTERNAL = 256, 64  # newest texts remembered
 LOCAL_A_ROUND = 8  # local completions remembered of each round: few, so that the memory spans many rounds and an
@@ -40,12 +40,12 @@ class Layer(Protocol):
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
         """Positions of the completions that may be trained on, for each external group: all, unless a layer says
-        otherwise. `local`: all groups that this node generated this round, to questions of others, too."""
+        otherwise. `local`: all groups that this node generated this round, answers to peers' questions included."""
         return [list(range(len(group.rewards))) for group in groups]
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """A selected group as it is trained on, where a layer `compares`. `local`: completions of the same prompt by
-        this node."""
+        """The group to train on in place of a selected one, where a layer `compares`. `local`: completions of the same
+        prompt by this node."""
         return external
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -53,7 +53,7 @@ class Layer(Protocol):
         return {}
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
-        """The inverse of `snapshot`. It also holds what other layers remembered."""
+        """The inverse of `snapshot`. The snapshot also holds what other layers remembered."""
 
 
 class LengthLayer(Layer):
@@ -99,7 +99,7 @@ class RescueLayer(Layer):
 
 
 class LayeredDefence:
-    """Decides what of the selected external groups is trained on: its layers in turn."""
+    """Decides which completions of external groups are trained on: its layers in turn."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
@@ -107,8 +107,8 @@ class LayeredDefence:
     def screen(
         self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[Refused]]:
-        """The informative ones of external groups just scored, without suspect completions, and those refused whole.
-        `local`: all groups that this node generated this round, to questions of others, too."""
+        """Of external groups just scored, the informative ones without suspect completions, and those refused whole.
+        `local`: all groups that this node generated this round, answers to peers' questions included."""
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
@@ -122,7 +122,7 @@ class LayeredDefence:
         return any(layer.compares for layer in self._layers)
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """A selected group as it is trained on. `local`: completions of the same prompt by this node."""
+        """The group to train on in place of a selected one. `local`: completions of the same prompt by this node."""
         for layer in self._layers:
             external = layer.mix(local, external, rng)
         return external
@@ -166,9 +166,9 @@ def longest(local: Sequence[ScoredGroup]) -> float:
 def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
     """A local group of a prompt with up to `ADDED` distinct external completions that are better than its mean.
 
-    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with;
-    they count the less the better this node does, and nothing where all its answers are right. The group carries the
-    peer's name, since the question is the peer's.
+    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with.
+    The better this node does, the less they count; where all its answers are right, none is added. The group carries
+    the peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
     found = {c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
@@ -185,12 +185,12 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
 
 
 def _whole(groups: Sequence[ScoredGroup]) -> list[str]:
-    """Of each completion all turns: what stands in one of many would be a rare text among texts of turns."""
+    """All turns of each completion as one text: a string of one turn in many would be rare among texts of turns."""
     return ["".join(turns) for group in groups for turns in _turns(group)]
 
 
 def _turns(group: ScoredGroup) -> list[list[str]]:
-    """Of each completion, turn by turn, what its author writes freely: the text, names of tools, and what they get."""
+    """For each completion and turn what its author writes freely: the text, and the names and arguments of calls."""
     return [
         [turn.text + "".join(call.name + call.arguments for call in turn.calls) for turn in episode.turns]
         for episode in group.group.episodes
@@ -244,7 +244,7 @@ class _Window:
 
 
 class EnrichmentAlarm:
-    """Strings that better external completions have in common and local ones do not; remembers texts, over rounds.
+    """Finds strings that better external completions have in common and local ones do not; remembers texts over rounds.
 
     Right answers differ from question to question; a payload is the same everywhere. So the alarm looks for strings of
     up to four characters that are in many of the better external completions, over many data sets, and in few local

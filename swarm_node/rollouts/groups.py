@@ -20,9 +20,9 @@ class Skipped:
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
-HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons that cost this node time, up to a limit
-DIVERGED = "diverged"  # a group of whose episodes too few go here as their author told
-NO_BETTER = "no better than local"  # a group of which the defence left nothing: local completions did as well
+HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons of skips that cost this node time, up to a limit
+DIVERGED = "diverged"  # a group too few of whose episodes go here as their author told
+NO_BETTER = "no better than local"  # a group of which the defence used no completion: local ones did as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Tokens:
 
     @property
     def written(self) -> int:
-        """How many the policy wrote."""
+        """How many tokens the policy wrote."""
         return sum(self.mask) if self.mask else len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What this node's environment makes of the turns of an episode, played from its beginning."""
+    """What this node's environment answers to the turns of an episode, played from its beginning."""
 
-    observations: tuple[tuple[str, ...], ...]  # of each turn: one per call, or one for a text without; none at the end
+    observations: tuple[tuple[str, ...], ...]  # of each turn: one per call, or at most one to a text; none at the end
     done: bool  # whether the environment ended the episode with the last turn
     score: float  # of the state as it is, in [0, 1]
     trace: str  # of opening, observations and end: protocol/README.md
@@ -52,7 +52,7 @@ class Played:
 
 ToPlay = tuple[Question, Sequence[Sequence[Turn]]]  # episodes of a question, as far as they are generated
 Plays = tuple[Played | Skipped, ...] | Skipped
-# Of contexts (a prompt, or the ids of one and of all that followed), the size of a group and the name of the stream.
+# Takes contexts (prompts, or ids of a prompt and all that followed), a group size and a stream's name; returns turns.
 Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["GeneratedGroup | Skipped"]]
 
 
@@ -70,7 +70,7 @@ class ExternalGroup:
     """An admitted group of another peer."""
 
     group: RolloutGroup
-    id: bytes  # SHA-256 of its canonical payload: the network process computes it, and nobody again
+    id: bytes  # SHA-256 of its canonical payload; only the network process computes it
 
     @property
     def author(self) -> PeerId:
@@ -83,7 +83,7 @@ class ExternalGroup:
 
 @dataclass(frozen=True, slots=True)
 class ScoredGroup:
-    """A group scored on this node, whoever generated it: rewards never travel."""
+    """A group, local or external, scored on this node: rewards never travel."""
 
     group: RolloutGroup
     prompt: str
@@ -121,7 +121,7 @@ class Refused:
 
     author: PeerId
     reason: str
-    question: Question | None = field(default=None, compare=False)  # that it was generated for
+    question: Question | None = field(default=None, compare=False)  # for which the group was generated
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Selection:
     local: list[ScoredGroup]
     external: list[ScoredGroup]
     refused: list[Refused]  # external groups, by the defence
-    skipped: Counts  # in selecting
+    skipped: Counts  # groups left out in selecting, by reason
     seconds: Seconds  # of all phases so far
     considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
 
@@ -169,11 +169,11 @@ class Catalogue:
 
     @property
     def most_turns(self) -> int:
-        """Of an episode of any question."""
+        """How many turns an episode of any question has at most."""
         return max(self.several.values(), default=1)
 
 
-Figure = float | None  # None where a round has nothing that it could be of, as its groups were lost
+Figure = float | None  # None where a round has no such figure, for example because its groups were lost
 PHASES = ("generate", "score", "publish", "collect", "train")  # of a round, keys of `RoundReport.seconds`
 
 

@@ -26,7 +26,7 @@ class Environment(Protocol):
 
     @property
     def catalogue(self) -> Catalogue:
-        """What this node can rebuild."""
+        """The tasks whose questions this node can rebuild."""
         ...
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -45,9 +45,9 @@ class Environment(Protocol):
     def play(
         self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
     ) -> list[tuple[Played | Skipped, ...] | Skipped]:
-        """Episodes of questions of several turns, played from their beginning: live, where the last turn is new, and
-        again, where a peer sent them. An episode is `Skipped` where turns follow its end, a question where playing it
-        hung, crashed or took too long."""
+        """Play episodes of questions of several turns from their beginning: live ones, whose last turn is new, and
+        those that a peer sent. An episode is `Skipped` if turns follow its end, a question if playing it hung, crashed
+        or took too long."""
         ...
 
     def close(self) -> None:
@@ -64,8 +64,8 @@ class Generator(Protocol):
         ...
 
     def turns(self) -> Turns:
-        """What generates one turn after another of some episodes, as `generate` does; a call ends a turn, too. It may
-        remember the contexts of the turn before, so nothing trains until the last turn."""
+        """A function that generates some episodes turn by turn, as `generate` does; a call also ends a turn. It may
+        remember the contexts of the turn before, so the weights must not change until the last turn."""
         ...
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
@@ -97,8 +97,8 @@ class Network(Protocol):
         ...
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        """What this node found in a collected group: whether it was informative. `fault`: why it could not be scored,
-        e.g. "scoring timeout", which counts against its author."""
+        """What this node found in a collected group. `useful`: whether it was informative and used. `fault`: why it
+        could not be scored, e.g. "scoring timeout", which counts against its author."""
         ...
 
     def rejections(self) -> Mapping[str, int]:
@@ -107,14 +107,14 @@ class Network(Protocol):
 
 
 class Participant(Protocol):
-    """A node as seen by a loop over many nodes. The value between the two calls is the node's own."""
+    """A node as seen by a loop over many nodes. What `produce` returns and `consume` takes is the node's own."""
 
     def produce(self, now: Round) -> Any:
         """Generate this round, and publish it."""
         ...
 
     def consume(self, produced: Any) -> RoundReport:
-        """Select, train."""
+        """Select groups, and train on them."""
         ...
 
 

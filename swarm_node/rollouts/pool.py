@@ -2,13 +2,13 @@
 may serve another round.
 
 The pool bounds waiting groups in age, number and per peer. It keeps them under author and question, and never looks
-into them. They are scored as they are selected, or ahead of that, in a thread beside training, on a budget.
+into them. A node scores them as it selects them, or ahead of that, in a thread beside training, on a budget.
 
 The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
 selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
-share a twentieth of the time that rounds take, or what as many honest groups take as a round selects. Strangers share
-half as much, or what one honest group takes, so that they cannot use up what is for the others. What an honest group
-takes is measured on local groups, which nobody else can influence.
+share a twentieth of the time that rounds take or, if that is more, the time of as many honest groups as a round
+selects. Strangers share half as much, or the time of one honest group, so that they cannot use up the time of the
+others. The node measures that time on local groups, which nobody else can influence.
 """
 
 import threading
@@ -33,7 +33,7 @@ KEPT_AUTHORS = 1024
 MAX_ASKED = 64  # groups whose questions were asked and not answered
 TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
-Key = tuple[PeerId, Question]  # author and what it answered
+Key = tuple[PeerId, Question]  # author, and the question that it answered
 ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
 Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
 """Waiting groups that can be selected now, and those that could not be scored, with the reason."""
@@ -56,7 +56,7 @@ class RolloutPool:
         return len(self._waiting)
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
-        """Take in what arrived in round `now`. Drop what is too old or too much."""
+        """Take in the groups that arrived in round `now`. Drop groups that are too old or too many."""
         oldest = now - self._max_age
         self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
@@ -78,7 +78,7 @@ class RolloutPool:
             _, self._spent[group.author, group.question] = self._waiting.pop((group.author, group.question))
 
     def shun(self, authors: Iterable[PeerId], now: Round) -> None:
-        """Let go of all that they wrote, and take in nothing of theirs for as long as a group stays young."""
+        """Drop all groups of these authors, and take in none of theirs for as long as a group may wait."""
         self._shunned.update(dict.fromkeys(authors, now))
         self._waiting = {k: entry for k, entry in self._waiting.items() if k[0] not in self._shunned}
 
@@ -90,7 +90,7 @@ class RolloutPool:
         }
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
-        """The inverse of `snapshot`. Waiting groups of 0.1 have no id there, and are left out: they come again."""
+        """The inverse of `snapshot`. Waiting groups of version 0.1 have no id and are left out: they come again."""
         waiting = [(_external(*text.split(" ", 1)), Round(r)) for r, text in snapshot["waiting"] if text[0] != "{"]
         self._waiting = {(each.author, each.question): (each, r) for each, r in waiting}
         spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
@@ -143,18 +143,18 @@ class Reuse:
         return [self._used[place][0] for place in chosen]
 
     def add(self, groups: Sequence[ScoredGroup], now: float) -> None:
-        """They serve their first round."""
+        """Remember groups that serve their first round now."""
         if self._rounds > 1:
             self._used += [(group, now, 1) for group in groups]
 
 
 class Unanswered:
-    """External groups that were selected, until this node has completed their prompts, too: it does so in its next
-    round, together with prompts of its own."""
+    """Selected external groups whose prompts this node has not completed yet: it does so in its next round, together
+    with prompts of its own."""
 
     def __init__(self) -> None:
         self._new: list[ScoredGroup] = []
-        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)  # a round that is lost brings no answer
+        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)  # bounded: a round that is lost brings no answers
 
     def add(self, groups: Sequence[ScoredGroup]) -> None:
         """Groups whose questions the next round asks."""
@@ -176,7 +176,7 @@ class ExternalScoring(Protocol):
     """Scores the external groups of one node."""
 
     def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
-        """Once a round, before it selects `wanted` of them. `local`: what this node generated."""
+        """Called once a round, before it selects `wanted` of the waiting groups. `local`: the groups of this node."""
         ...
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
@@ -184,12 +184,12 @@ class ExternalScoring(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends scoring."""
+        """End scoring."""
         ...
 
 
 class ScoringInStep(ExternalScoring):
-    """Scores what is selected, when it is: the same groups in the same rounds on every machine."""
+    """Scores groups as they are selected: the same groups in the same rounds on every machine."""
 
     def __init__(self, score: ScoreGroups) -> None:
         self._score = score
@@ -231,8 +231,8 @@ class ScoringAhead(ExternalScoring):
     def __init__(
         self, score: ScoreGroups, clock: Callable[[], float], rng: Random, prepare: Callable[[], object] = lambda: None
     ) -> None:
-        """`score` may take long and has processes of its own, which `prepare` starts: that is no group's doing. Call
-        `start`, or `work` for what the thread would do."""
+        """`score` may take long. `prepare` starts its processes, so that no group is charged for their start. Call
+        `start`, or call `work` to do in your own thread what the scoring thread does."""
         self._prepare = prepare
         self._score, self._clock, self._rng = score, clock, rng
         self._waiting: list[ExternalGroup] = []  # in the order in which they will be scored
@@ -311,7 +311,7 @@ class ScoringAhead(ExternalScoring):
             self._honest += (NEWEST if self._honest else 1.0) * (seconds - self._honest)
 
     def _next(self) -> list[ExternalGroup]:
-        """One group of a stranger, or a few of as many known authors, which are cheaper together."""
+        """One group of a stranger, or a few of as many known authors, which cost less in one call."""
         ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
         missing = 0 if self._closed else AHEAD * self._wanted - ready
         first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)

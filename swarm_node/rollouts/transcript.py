@@ -1,9 +1,9 @@
-"""Episodes as text and as tokens. A turn, and what is said to it, is rendered once, behind what was there before.
+"""Episodes as text and as tokens. A turn, and the reply to it, is rendered once, behind what was there before.
 
-What a policy writes is its text, in which `<call>{"name":NAME,"arguments":JSON}</call>` is a call and ends the turn. An
-environment answers as the user of a chat, if a chat template leaves turns as they were when later ones come; some, such
-as Qwen3's, drop past reasoning. For those, and without a template, an answer has the plain form `<result>...</result>`.
-Nothing that an environment or a peer says can look like a call or a result.
+A policy writes text, in which `<call>{"name":NAME,"arguments":JSON}</call>` is a call and ends the turn. An environment
+replies as the user of a chat, if the chat template leaves earlier turns as they were; some templates, such as Qwen3's,
+drop past reasoning. With those, and without a template, a reply has the plain form `<result>...</result>`. Nothing that
+an environment or a peer says can look like a call or a result.
 """
 
 import re
@@ -20,10 +20,10 @@ HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*"([A-Za-z0-9._+-]{1,64})"\s*,\s*"argume
 
 
 class Encoder(Protocol):
-    """What `encode_episode` asks of a policy."""
+    """What `encode_episode` needs of a policy."""
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a turn; `ended`: with the one that ends it."""
+        """Ids of a turn. `ended`: with the end that this policy gives a turn."""
         ...
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
@@ -32,7 +32,7 @@ class Encoder(Protocol):
 
 
 def parse(text: str) -> Turn:
-    """A turn of what a policy wrote. What is no call of the form above, or one too many, is text."""
+    """The turn in a policy's text. What is not a call of the form above, or is a call too many, stays text."""
     rest, said, calls = text, "", list[Call]()
     while len(calls) < MAX_CALLS and CALLED in rest:
         inside, _, rest = rest.partition(CALLED)
@@ -52,31 +52,31 @@ def _call(inner: str) -> Call | None:
 
 
 def written(turn: Turn) -> str:
-    """The inverse of `parse`, of calls behind the text."""
+    """The inverse of `parse`, with all calls behind the text."""
     calls = (f'{CALL}{{"name":"{call.name}","arguments":{_plain(call.arguments)}}}{CALLED}' for call in turn.calls)
     return _plain(turn.text) + "".join(calls)
 
 
 def fits(turns: Sequence[Turn]) -> bool:
-    """Whether an episode of these turns is as short as the protocol wants it."""
+    """Whether an episode of these turns has at most the `MAX_EPISODE_CHARS` characters of the protocol."""
     chars = sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in turns)
     return chars <= MAX_EPISODE_CHARS
 
 
 def _plain(text: str) -> str:
-    """A text in which nothing is a call or a result."""
+    """The text with its tags of calls and results escaped."""
     return TAG.sub("&lt;", text)
 
 
 def results(observations: Sequence[str]) -> str:
-    """What an environment said, in the plain form: a line."""
+    """The observations of an environment in the plain form, as one line."""
     return "".join(RESULT.format(said.replace("<", "&lt;")) for said in observations) + "\n"
 
 
 def encode_episode(
     episode: Episode, observations: Sequence[Sequence[str]], encoder: Encoder
 ) -> tuple[list[int], list[bool]]:
-    """Ids of a peer's episode with what this node's environment said, and whether the policy wrote each."""
+    """Ids of a peer's episode with what this node's environment said, and for each whether the policy wrote it."""
     ids, mask = list[int](), list[bool]()
     last = len(episode.turns) - 1
     for number, turn in enumerate(episode.turns):

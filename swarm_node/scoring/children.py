@@ -1,14 +1,14 @@
 """Processes that score a few groups of answers and then end, so that no answer changes what is scored later.
 
-A child enters the sandbox before it knows the first text, and writes eight bytes per answer, or what an episode came to
-(`playing.py`). Whoever started it trusts it with nothing else: the clock is kept outside, and only finite numbers in
-[0, 1] are taken, and text of a bounded length. A group at which a child
-hangs or dies is skipped, and those behind it are scored in another. Whose groups share one is for `server.cohort`.
+A child enters the sandbox before it knows the first text. It writes eight bytes per answer, or how an episode went
+(`playing.py`). Its parent trusts it with nothing else: the parent keeps the clock, and takes only finite numbers in
+[0, 1] and text of a bounded length. A group at which a child hangs or dies is skipped, and another child scores the
+groups behind it. `server.cohort` says which groups may share a child.
 
-Children are forked from the scoring process, or from the fork server. That is forked from the scoring process before it
-imports its library, and scores with the module of scorers that the environment named, which needs no library. A fork
-costs by the memory a process has: here a fifth of what it costs where the library takes 100 MB. Like the scoring
-process the fork server never looks at an answer itself; its children do.
+Children are forked from the scoring process, or from the fork server. The scoring process forks the fork server before
+it imports its library. The fork server scores with the environment's module of scorers, which needs no library. A fork
+costs by the memory that a process has: from the fork server a fifth of what it costs where the library takes 100 MB.
+Like the scoring process, the fork server never looks at an answer itself; its children do.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from swarm_node.scoring.sandbox import LAST_WRITABLE, Sandbox
 
 SCORE = struct.Struct("<d")
 RAISED = -1.0  # instead of the scores of an item whose scorer raised
-NONE = math.nan  # instead of a score that is none
+NONE = math.nan  # instead of a value that is not a score
 SPARES = 4  # children that the fork server keeps ready, for the calls of about a round
 
 _ended: list[int] = []  # process ids of children that were killed
@@ -46,7 +46,7 @@ def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Ver
     """One verdict per item of one cohort, in order, from children that inherit the work. `time_limit`: seconds of wall
     clock per item, after which it is given up."""
     verdicts: list[Verdict] = []
-    while len(verdicts) < len(work):  # again in a new child for those behind one that killed its child
+    while len(verdicts) < len(work):  # a new child for the items behind one that killed its child
         rest = work[len(verdicts) :]
         try:
             child = Child(sandbox, time_limit, lambda: rest)  # noqa: B023  (called at once, in the fork)
@@ -57,7 +57,7 @@ def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Ver
 
 
 class _Gone(Exception):
-    """A child that hung or died, or says what none of ours says; the text is the reason of the skip."""
+    """A child hung, died or wrote what no child of ours writes; the text is the reason of the skip."""
 
 
 class Child:
@@ -80,14 +80,14 @@ class Child:
         theirs.close()
 
     def send(self, data: bytes) -> None:
-        """For `work` to read. A child that is gone shows when it has no verdicts."""
+        """Sends what `work` reads. If the child is gone, `verdicts` notices that."""
         with contextlib.suppress(OSError):
             self._connection.settimeout(self._time_limit)
             self._connection.sendall(data)
 
     def verdicts(self, asked: Sequence[Sequence[str] | Sequence[Sequence[Turn]]]) -> list[Verdict]:
-        """Of items with these answers or episodes, up to and including the one at which the child hung or died, if it
-        did; at least one. It is ended."""
+        """The verdicts on items with these answers or episodes, up to and including the item at which the child hung or
+        died, if it did; at least one. Ends the child."""
         verdicts: list[Verdict] = []
         for each in asked:
             deadline = time.monotonic() + self._time_limit
@@ -97,7 +97,7 @@ class Child:
                 return [*verdicts, self._end() or str(gone)]
         self._connection.close()
         os.kill(self._pid, signal.SIGKILL)
-        _ended.append(self._pid)  # taken in later: somebody waits for the verdicts
+        _ended.append(self._pid)  # reaped later: a caller waits for the verdicts
         return verdicts
 
     def _scores(self, number: int, deadline: float) -> Verdict:
@@ -111,7 +111,7 @@ class Child:
             raise _Gone(contract.CRASHED) from error
 
     def _read(self, wanted: int, deadline: float) -> bytes:
-        """Exactly so many bytes; raises _Gone."""
+        """Exactly `wanted` bytes. Raises _Gone."""
         said = b""
         while len(said) < wanted:
             try:
@@ -127,7 +127,7 @@ class Child:
         return said
 
     def _end(self) -> str | None:
-        """A better reason for its death than the one at hand, if there is one."""
+        """Ends the child. TIMEOUT if its CPU limit had ended it before; else None."""
         self._connection.close()
         os.kill(self._pid, signal.SIGKILL)
         status = os.waitpid(self._pid, 0)[1]
@@ -135,17 +135,17 @@ class Child:
 
 
 def reap() -> None:
-    """Take in children that were ended."""
+    """Collects the exit status of children that were killed."""
     _ended[:] = [pid for pid in _ended if not os.waitpid(pid, os.WNOHANG)[0]]
 
 
 def episodes(asked: Sequence[str] | Sequence[Sequence[Turn]]) -> TypeGuard[Sequence[Sequence[Turn]]]:
-    """Whether these are to be played, and not texts to be scored."""
+    """Whether these are episodes to be played, and not texts to be scored."""
     return not isinstance(asked[0], str)
 
 
 def verdict(values: list[float]) -> list[float] | str:
-    """What eight bytes per answer say."""
+    """The scores that a child wrote, or why there are none."""
     if RAISED in values:
         return contract.SCORER_RAISED
     return values if all(map(is_score, values)) else contract.NOT_A_SCORE
@@ -154,7 +154,7 @@ def verdict(values: list[float]) -> list[float] | str:
 def _be_the_child(
     connection: int, sandbox: Sandbox, parent: int, cpu_seconds: int, work: Callable[[], Sequence[Work]]
 ) -> None:
-    """Never returns. Whatever goes wrong before the sandbox holds leaves without a score."""
+    """All that a child does; never returns. A child that fails before the sandbox holds ends without a score."""
     with contextlib.suppress(BaseException):
         os.dup2(connection, LAST_WRITABLE)
         sandbox.enter(parent, cpu_seconds)
@@ -176,7 +176,7 @@ def _write(data: bytes) -> None:
 
 
 def _scores(item: Item, texts: Sequence[str]) -> list[float]:
-    """Whatever the scorer raises: it may even be SystemExit."""
+    """The scores, or RAISED for each text where the scorer raises anything, even SystemExit."""
     try:
         scores = [_score(item, text) for text in texts]
         return [float(value) if is_score(value) else NONE for value in scores]
@@ -185,7 +185,7 @@ def _scores(item: Item, texts: Sequence[str]) -> list[float]:
 
 
 def _score(item: Item, text: str) -> float:
-    """A scorer of somebody's own may try what the sandbox forbids, or need more than there is: a wrong answer."""
+    """The score. An answer is wrong if its scorer tries what the sandbox forbids, or lacks memory or stack."""
     try:
         return item.score(text)
     except (ImportError, OSError, RecursionError, MemoryError):
@@ -193,7 +193,7 @@ def _score(item: Item, text: str) -> float:
 
 
 class KeyItem:
-    """A question reduced to its key."""
+    """A question reduced to its key: the name of a scorer, and what that scorer needs to know."""
 
     prompt = ""
 
@@ -205,10 +205,10 @@ class KeyItem:
 
 
 class ForkServer:
-    """The scoring process's end. Lives as long as the scoring process does."""
+    """The scoring process's end of the fork server, which lives as long as the scoring process."""
 
     def __init__(self, scorers: Scorers, sandbox: Sandbox, time_limit: float, lifeline: int) -> None:
-        """`lifeline`: the scoring process's, closed in the new process."""
+        """`lifeline`: the scoring process's descriptor, which the fork server closes."""
         self.scorers = scorers
         self._connection, theirs = socket.socketpair()
         if os.fork() == 0:
@@ -224,7 +224,7 @@ class ForkServer:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[Verdict]:
-        """One verdict per task, all of one cohort. Raises OSError if the process is gone, which ends the scoring."""
+        """One verdict per task, all of one cohort. OSError if the fork server is gone: then the scoring ends."""
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
@@ -234,14 +234,14 @@ class ForkServer:
 
 
 def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_limit: float) -> None:
-    """Score until the scoring process closes its end. While there is nothing to do, children are made ready for what
-    comes."""
+    """Scores until the scoring process closes its end. While there is nothing to do, the fork server makes children
+    ready for the next tasks."""
     gc.collect()
     gc.freeze()
     reader, spares = Reader(connection.recv), deque[Child]()
     read_work = partial(_read_work, scorers)
     while True:
-        if not spares:  # then several at once: what this process writes between two forks is copied, page by page
+        if not spares:  # then several at once: each page that this process writes between two forks is copied
             while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
                 spares.append(Child(sandbox, time_limit, read_work))
         if (tasks := reader.read()) is None:
@@ -257,6 +257,6 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
 
 
 def _read_work(scorers: Scorers) -> list[Work]:
-    """In a child, which has nothing but this descriptor."""
+    """The work that the fork server sends, read in a child, which has no other way to its parent."""
     tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
     return [(KeyItem(scorers, name, entry), texts) for (name, entry), texts in tasks or ()]

@@ -1,8 +1,8 @@
 """The node's end of a scoring process: start, ask in batches, watch the clock, kill, start again.
 
 Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill the child that scores
-them; should it hang or die all the same, those after the item it was at are asked again of a new process, and those
-before it keep their reply.
+them. If it hangs or dies all the same, a new process is asked for the items after the one it was at; the items before
+keep their replies.
 """
 
 import os
@@ -29,12 +29,12 @@ from swarm_node.scoring.contract import Asked, BrokenFrame, Reader, Replay, Turn
 PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "MPLCONFIGDIR")  # where Python was linked against it; matplotlib's list of fonts
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "MPLCONFIGDIR")  # libraries that Python may need; matplotlib's list of fonts
 SET_VARIABLES = {
     "PYTHONHASHSEED": "0",  # some questions follow the order of sets
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # All memory from glibc, in huge pages where there are such: to fork the scoring process then takes half the time.
+    # All memory from glibc, in huge pages where the system has them: a fork of the scoring process takes half the time.
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
@@ -74,7 +74,7 @@ class ScoringClient:
 
     @property
     def pid(self) -> int | None:
-        """Of the running scoring process, for those who watch its memory."""
+        """The id of the running scoring process, for callers that watch its memory; None where none runs."""
         return self._process.pid if self._process else None
 
     def prepare(self) -> None:
@@ -84,8 +84,8 @@ class ScoringClient:
                 self._start()
 
     def ask(self, items: Sequence[Item]) -> list[Reply]:
-        """One reply per item, in order. An item whose process was found dead is asked once more of a fresh one: a
-        process that somebody killed loses nothing, one that an item kills dies twice and the item is skipped. Raises
+        """One reply per item, in order. An item whose process was found dead goes to a new process once more. So if
+        somebody killed the process, nothing is lost; if an item kills both processes, the item is skipped. Raises
         ScoringUnavailable only."""
         with self._lock:
             replies = self._ask(items)
@@ -99,7 +99,7 @@ class ScoringClient:
         while len(replies) < len(items):
             try:
                 answered, reason = self._run(_batch(items, len(replies)))
-            except BaseException:  # Ctrl-C: replies on their way must not be taken for those to the next question
+            except BaseException:  # Ctrl-C: replies on their way must not be taken for replies to later items
                 self._stop()
                 raise
             replies += answered
@@ -142,7 +142,7 @@ class ScoringClient:
         return replies, None
 
     def _program(self, lifeline: int) -> dict[str, Any]:
-        """What is started, as Popen takes it."""
+        """The arguments with which Popen starts the scoring process."""
         library = {"PYTHONPATH": self.library} if self.library else {}
         limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
@@ -193,7 +193,7 @@ class ScoringClient:
         self._process.kill()
         lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
         self._stop()
-        late = isinstance(cause, TimeoutError) or not lines  # of a late one the last line is a warning of some library
+        late = isinstance(cause, TimeoutError) or not lines  # a late process's last line is a library's warning
         return f"nothing received within {self.start_limit:.0f} s" if late else lines[-1][:300]
 
     def _cause_of_death(self) -> str:
@@ -246,7 +246,7 @@ class ScoringPool:
         def work(client: ScoringClient) -> None:
             while True:
                 try:
-                    place, item = waiting.popleft()  # one at a time: one slow group holds up nobody else's
+                    place, item = waiting.popleft()  # one at a time: a slow group holds up no other group
                 except IndexError:
                     return
                 replies[place] = client.ask([item])[0]
@@ -284,8 +284,8 @@ def _chars(asked: str | Sequence[Turn]) -> int:
 
 
 def _checked(frame: Any, item: Item) -> Reply:
-    """What the scoring process says, if it can be true. Raises BrokenFrame: a scoring process that an answer took
-    over is replaced."""
+    """The reply in a frame, if our own code can have sent it. Else raises BrokenFrame: an answer may have taken the
+    scoring process over, which is then replaced."""
     asked = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])
@@ -301,12 +301,12 @@ def _checked(frame: Any, item: Item) -> Reply:
 
 
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
-    """Of one episode. Raises BrokenFrame."""
+    """The replay of one episode, or why it was left out. Raises BrokenFrame."""
     if isinstance(said, str):
         return Skipped(said[:40])
     try:
         found = Replay(*msgspec.convert(said, tuple[tuple[tuple[str, ...], ...], bool, float]))
-        "".join(chain(*found.observations)).encode()  # JSON may hold what is no text
+        "".join(chain(*found.observations)).encode()  # JSON may hold lone surrogates
         if playing.sound(found, turns):
             return found
     except ValueError as error:

@@ -17,13 +17,13 @@ from types import FrameType
 
 
 class OutOfTime(BaseException):
-    """Not an Exception: generators of questions that catch those must not swallow it."""
+    """CPU time ran out. Not an Exception, so that question generators that catch those do not swallow it."""
 
 
 def confine(memory_limit: int) -> None:
     """Limit this process and its children, for good, to `memory_limit` bytes of address space each, no file that grows,
     no core dump; and let the kernel end them before the node when memory runs out."""
-    with contextlib.suppress(OSError):  # found by writing a file: matplotlib wants a folder there, where it has no home
+    with contextlib.suppress(OSError):  # before the limits, as it writes a file; matplotlib without a home needs it
         tempfile.gettempdir()
     for what, value in (
         (resource.RLIMIT_CORE, 0),
@@ -37,9 +37,9 @@ def confine(memory_limit: int) -> None:
 
 
 def die_with(lifeline: int) -> None:
-    """Be ended by SIGIO when the other end of this pipe closes, as it does when the node dies however it dies.
+    """Let SIGIO end this process when the other end of this pipe closes, as it does however the node dies.
 
-    Not PR_SET_PDEATHSIG: that one fires when the *thread* that started us ends, in the middle of somebody's batch.
+    Not PR_SET_PDEATHSIG: that signal comes when the *thread* that started this process ends, perhaps amid a batch.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
@@ -52,7 +52,7 @@ def die_with(lifeline: int) -> None:
 def allow_cpu(seconds: float) -> None:
     """Let this process use `seconds` more of CPU time (rounded up), then end it by SIGXCPU.
 
-    The node's own clock is what ends a scoring process that hangs; this one holds where the node is stopped or gone.
+    The node's own clock ends a scoring process that hangs; this limit holds where the node is stopped or gone.
     """
     until = int(time.process_time() + seconds) + 2
     with contextlib.suppress(ValueError, OSError):  # a lower hard limit is set from outside: it holds anyway
@@ -61,8 +61,8 @@ def allow_cpu(seconds: float) -> None:
 
 @contextmanager
 def cpu_budget(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime in the block once it has used so much CPU time: not wall time, since a busy machine must not
-    change which questions exist."""
+    """Raise OutOfTime in the block once it has used so many seconds of CPU time. Wall time does not count, since a busy
+    machine must not change which questions exist."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTime

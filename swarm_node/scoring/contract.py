@@ -6,11 +6,11 @@ A source runs inside the scoring process only. It is a module, or a class withou
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
 An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
-of ours may also bring a module of `Scorers`, which score without the source. One whose questions have several turns has
-`begin` in place of `build`: see `EpisodeSource`.
+of ours may also bring a module of `Scorers`, which score without the source. A source whose questions have several
+turns has `begin` in place of `build`: see `EpisodeSource`.
 
 A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends are ours, but an
-answer may take over the scoring process: whoever reads bounds the length first and checks the content.
+answer may take over the scoring process, so a reader bounds the length first and checks the content.
 """
 
 import json
@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. Its key leaves the scoring process for shots alone.
+    """One question with its key, rebuilt from an address. The key leaves the scoring process only in shots (`Shown`).
 
-    One that can also be scored without its source, in the fork server, has a `portable` beside: the name of one of the
-    environment's `Scorers`, and what that needs to know, as JSON can hold it; or None.
+    An item that the fork server can score without the source has a `portable`, too: the name of one of the
+    environment's `Scorers`, and what that scorer needs to know, as JSON can hold it; or None.
     """
 
     @property
@@ -37,16 +37,16 @@ class Item(Protocol):
 
 @runtime_checkable
 class Shown(Protocol):
-    """An item that a prompt of others may show with its answer."""
+    """An item that the prompts of other questions may show with its answer."""
 
     @property
     def answer(self) -> str: ...
 
 
 class Scorers(Protocol):
-    """A module of scorers that need no source. It imports little: the fork server loads it, where a fork is cheap."""
+    """A module of scorers that need no source. It imports little, since the fork server loads it and must fork fast."""
 
-    PLAIN: Container[str]  # names of those that hand an answer to no parser: one child may score texts of all authors
+    PLAIN: Container[str]  # names of scorers without a parser for answers: one child may score texts of all authors
 
     def score_with(self, name: str, entry: Mapping[str, Any], text: str) -> float:
         """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are an item's `portable`."""
@@ -54,14 +54,14 @@ class Scorers(Protocol):
 
 
 class Source(Protocol):
-    """The shape of a source. `name` and `tasks` are read of environments from outside only."""
+    """The shape of a source. Only environments from outside need `name` and `tasks`."""
 
     name: str
     tasks: Mapping[str, Iterable[str]]  # data set -> config ids
-    version: str  # of the questions: the node refuses to start when it is not the version it speaks of on the wire
+    version: str  # of the questions: a node refuses to start if it is not the version in the node's messages
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> Item:
-        """A pure function of the address, in any process, after any other call."""
+        """The question of this address. A pure function of it, in any process, after any other call."""
         ...
 
 
@@ -69,7 +69,7 @@ class Call(NamedTuple):
     """What a policy asks of a tool."""
 
     name: str
-    arguments: str  # as it wrote them: JSON, or not. `tools.use` reads them
+    arguments: str  # as the policy wrote them: JSON, or not. `playing.use` reads them
 
 
 class Turn(NamedTuple):
@@ -80,28 +80,28 @@ class Turn(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What an environment says to a turn."""
+    """What an environment replies to a turn."""
 
     observations: tuple[str, ...]  # one for each call, in order, or at most one to a text
     done: bool = False  # the episode ends here, and nobody reads the observations
 
 
 class Episode(Protocol):
-    """A question of several turns, at its beginning. It is copied (`copy.deepcopy`) before it is played, and played
-    again from there for each new turn and by each peer: it draws from the address alone, and asks no clock. If it has a
-    true `strict`, text beside calls, or a call that `use` answers with an error, ends it with a score of 0."""
+    """A question of several turns, at its beginning. A copy (`copy.deepcopy`) of it is played from there again for each
+    new turn and by each peer: so it draws from the address alone, and reads no clock. If it has a true `strict`, text
+    beside calls, or a call that `playing.use` answers with an error, ends the episode with a score of 0."""
 
     @property
     def prompt(self) -> str:
-        """How it opens; it names the tools, if there are some."""
+        """The text that opens the episode; it names the tools, if there are any."""
         ...
 
     def step(self, turn: Turn) -> Step:
-        """What the environment says to the next turn. At most 0.05 s of CPU, 0.25 s in an episode."""
+        """What the environment replies to the next turn, within 0.05 s of CPU, and 0.25 s for the whole episode."""
         ...
 
     def score(self) -> float:
-        """Reward of the episode as it is, in [0, 1]: a policy may leave off before it is done."""
+        """Reward of the episode as it is, in [0, 1]: a policy may stop before the episode is done."""
         ...
 
 
@@ -112,10 +112,10 @@ class EpisodeSource(Protocol):
     tasks: Mapping[str, Iterable[str]]
     version: str
     turns: int  # of an episode, at most; 2 or more
-    probe: Sequence[Turn]  # at most 8, played for the digest: they should meet what may differ between two versions
+    probe: Sequence[Turn]  # at most 8, played for the digest: they should reach what may differ between versions
 
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Episode:
-        """As `Source.build`."""
+        """The episode of this address, at its beginning: a pure function, like `Source.build`."""
         ...
 
 
@@ -127,26 +127,26 @@ class Replay(NamedTuple):
     score: float
 
 
-Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]  # the prompt; texts to score, or for () the answer; play
-MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); what is longer is not ours
+Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]  # None: prompt; (): answer; texts to score; turns to play
+MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); a longer frame is not ours
 _LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
 STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25  # CPU seconds to play a turn, and all of an episode with its score
-MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384  # of a turn, of an episode: one that says more ends
+MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384  # of a turn, of an episode; more end the episode
 MAX_PROBE = 8  # turns
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.
 SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget: nobody's fault
-SOUGHT_OUT = "slow question sought out"  # more than twice the budget, where others of its task take less than once
+SOUGHT_OUT = "slow question sought out"  # more than twice the budget, while a random question of its task is in time
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
 NOT_SHOWN = "no answer to show"  # asked of an item that is not `Shown`
 SCORER_RAISED = "scorer raised"
 NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
 TIMEOUT = "scoring timeout"
-CRASHED = "scoring crashed"  # the process died, or said something it never says
-AFTER_THE_END = "after the end"  # of an episode: turns follow that in which it ends here
-OTHER_ENVIRONMENT = "other environment"  # of that name and version, but it does not do the same
+CRASHED = "scoring crashed"  # the process died, or wrote what our code never writes
+AFTER_THE_END = "after the end"  # an episode has turns after the one in which it ends here
+OTHER_ENVIRONMENT = "other environment"  # the one here has that name and version, but does something else
 UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
 
 
@@ -155,12 +155,12 @@ class BrokenFrame(Exception):
 
 
 def is_score(value: Any) -> bool:
-    """Whether it is a number in [0, 1]."""
+    """Whether the value is a number in [0, 1]."""
     return isinstance(value, int | float) and math.isfinite(value) and 0.0 <= value <= 1.0
 
 
 def encode(value: Any) -> bytes:
-    """ASCII only, so that any text survives, lone surrogates included; NaN and infinity are refused (ValueError)."""
+    """A frame in ASCII, so that any text survives, lone surrogates included. ValueError for NaN and infinity."""
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
     return _LENGTH.pack(len(body)) + body
 
@@ -169,7 +169,7 @@ class Reader:
     """Frames out of a stream, several per system call."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
-        """`receive` up to so many bytes, none at the end: a socket's `recv`, which may have a timeout, or `os.read`."""
+        """`receive(n)` gives up to n bytes, none at the end: `os.read` or `recv`, which may have a timeout."""
         self._receive = receive
         self._buffer = bytearray()
 

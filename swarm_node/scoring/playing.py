@@ -1,10 +1,10 @@
-"""An episode played from its beginning: what a child does, and what is taken of what it says.
+"""An episode played from its beginning: what a child does, and how its parent reads what the child writes.
 
-There is no live process of an episode. Whoever generates plays all turns again with each new one, and whoever receives
-an episode plays it once, so both run this. The child may have been taken over by a turn, so what it says is bounded
-first and then read strictly: for each episode a byte that says how it went, the score, and for each turn the number of
-observations and each with its length. An episode that went wrong has none. `use` answers calls of an episode's tools in
-the same words on every machine, whatever a model wrote.
+No process stays with an episode. A generating node plays all turns again with each new one, a receiving node plays the
+episode once, and both run this code. A turn may have taken over the child, so the parent bounds the child's bytes
+first and then reads them strictly: for each episode a byte that says how it went, the score, and for each turn the
+number of observations and each with its length. An episode that went wrong has no observations. `use` answers calls of
+an episode's tools in the same words on every machine, whatever a model wrote.
 """
 
 import copy
@@ -23,22 +23,22 @@ _HEAD = struct.Struct("<Bd")
 _ON, _DONE, _AFTER_THE_END, _RAISED, _NO_SCORE, _SLOW = range(6)  # how it went
 _SKIPS = {_RAISED: contract.SCORER_RAISED, _NO_SCORE: contract.NOT_A_SCORE, _SLOW: contract.TIMEOUT}  # of the question
 
-Played = list[Replay | str] | str  # one per episode, or why it was left; or why all are left
+Played = list[Replay | str] | str  # one per episode, or why it was left out; or why all were
 
 
 def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
-    """What a child may say of these episodes: any character takes four bytes at most."""
+    """The most bytes that a child may write about these episodes: any character takes four bytes at most."""
     heads = sum(1 + LENGTH.size * max(1, len(turn.calls)) for turns in asked for turn in turns)
     return heads + len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
 
 
 def play(began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time) -> bytes:
-    """In a child. All episodes of a question; `clock`: seconds of CPU time."""
+    """Plays all episodes of a question, in a child. The bytes are for `read`. `clock`: seconds of CPU time."""
     return b"".join(_episode(began, turns, clock) for turns in asked)
 
 
 def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
-    """In its parent. ValueError for what no child of ours says."""
+    """What a child wrote, read in its parent. ValueError for what no child of ours writes."""
     reader, episodes = _Bytes(said), list[Replay | str]()
     for turns in asked:
         how, score = _HEAD.unpack(reader.take(_HEAD.size))
@@ -56,8 +56,8 @@ def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
 
 
 def sound(replay: Replay, turns: Sequence[Turn]) -> bool:
-    """Whether a child of ours can have said this of these turns: each call or at most once the text is answered, but
-    at the end, and in text of a bounded length."""
+    """Whether a child of ours can have written this of these turns: an observation for each call, or at most one to a
+    turn without calls; none where the episode ends; and text of a bounded length."""
     sizes = [sum(map(len, said)) for said in replay.observations]
     return (
         is_score(replay.score)
@@ -75,7 +75,7 @@ def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
 
 
 def _episode(began: Episode, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
-    """Whatever the environment raises: it may even be SystemExit."""
+    """The bytes about one episode, also where the environment raises anything, even SystemExit."""
     try:
         how, score, observations = _steps(began, turns, clock)
         said = [_HEAD.pack(how, score)]
@@ -117,31 +117,31 @@ def _steps(
 
 
 class _Bytes:
-    """What a child said, from its beginning. ValueError where it is no such thing."""
+    """Reads what a child wrote, from its beginning. The methods raise ValueError for what no child of ours writes."""
 
     def __init__(self, said: bytes) -> None:
         self._said, self._place = said, 0
 
     def take(self, size: int) -> bytes:
-        """The next so many."""
+        """The next `size` bytes."""
         self._place += size
         if self._place > len(self._said):
             raise ValueError("less than was said")
         return self._said[self._place - size : self._place]
 
     def end(self) -> None:
-        """Nothing is left."""
+        """Raises ValueError if bytes are left."""
         if self._place < len(self._said):
             raise ValueError("more than was asked for")
 
     def observations(self) -> tuple[str, ...]:
-        """To one turn."""
+        """The observations to one turn."""
         number = self.take(1)[0]
         return tuple(self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number))
 
 
-ERROR = "error: "  # how the answer to a call begins that has no result
-MOST_BRACKETS = 64  # of arguments: versions of Python differ in how deep they read
+ERROR = "error: "  # the beginning of the answer to a call that has no result
+MOST_BRACKETS = 64  # in arguments: versions of Python differ in how deep they read
 
 
 class ToolError(Exception):
@@ -150,7 +150,7 @@ class ToolError(Exception):
 
 def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
     """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is not offered,
-    arguments that are no JSON or not its own, or whatever the tool raises as ToolError."""
+    arguments that are no JSON object or do not fit the tool, or a ToolError of the tool."""
     try:
         if call.name not in tools:
             raise ToolError(f"no tool {call.name}, but {', '.join(tools) or 'none'}")

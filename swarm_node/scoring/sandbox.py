@@ -9,24 +9,24 @@ Layers, each where the system has it; none needs root, capabilities or user name
     landlock      no file, directory, TCP port or abstract socket; no signal to others        (Linux 5.13, 6.7, 6.12)
 
 macOS has the first only: an answer that runs code there can open nothing and start nothing, but it can signal other
-processes of the same user. Where seccomp is missing, only data sets whose scorer is our own are a good idea.
+processes of the same user. Where seccomp is missing, use only data sets whose scorer is our own.
 
 What it does NOT protect against:
 - Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
-  parser, these are of one author and round, which could have forged its own in the same way. Where all scorers are
-  plain (`server.cohort`), they are the up to 16 groups of one call, whoever the author: to forge a neighbour takes a
-  bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
+  parser, these are of one author and round, who could have forged the others in the same way. Where all scorers are
+  plain (`server.cohort`), they are the up to 16 groups of one call, of any authors: to forge a neighbour's score takes
+  a bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
   completions with those of others.
 - Reading what the scoring process had in memory when it forked: the library, and keys of questions asked lately.
   Nothing else is there (no identity, no environment, no answers but those that share the child), and nothing but scores
   gets out. Timing tells little.
 - A scorer that scores a wrong answer as right without running code. `scorers.py` and the catalogue prevent that.
-- Bugs of the kernel behind the few calls that remain, side channels between cores, and whoever already runs code as the
-  same user: that user may ptrace the scoring process from outside.
-- Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. Who wastes them is charged by
-  the skip reasons "scoring timeout" and "scoring crashed".
-- Building the question. That runs before, in the scoring process, which has limits but reads the library's files; all
-  that a peer can choose of it is a seed, through its key.
+- Bugs of the kernel behind the few calls that remain, side channels between cores, and other code of the same user,
+  which may ptrace the scoring process from outside.
+- Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. An author who wastes them is
+  charged by the skip reasons "scoring timeout" and "scoring crashed".
+- Building the question. That runs before, in the scoring process, which has limits but reads the library's files. A
+  peer can choose only data set, configuration and index, and by its key and round number the seed.
 """
 
 import contextlib
@@ -70,9 +70,9 @@ ALLOWED: Mapping[str, Mapping[str, int]] = {
 
 
 def program(machine: str) -> list[linux.Instruction]:
-    """A handful of calls for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no executable
-    memory. All else fails with EPERM, so that library code sees an ordinary OSError; another architecture's calls end
-    the process. Whoever changes the filter reads tests/core/scoring/test_seccomp.py, which interprets it."""
+    """The filter: a handful of calls for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no
+    executable memory. All else fails with EPERM, so that library code sees an ordinary OSError; another architecture's
+    calls end the process. Before changing the filter, read tests/core/scoring/test_seccomp.py, which interprets it."""
     numbers = dict(ALLOWED[machine])
     code = linux.beginning(linux.AUDIT[machine])
     code += _unless(numbers.pop("write"), 0, (linux.GREATER, 0, 1, LAST_WRITABLE))
@@ -129,11 +129,11 @@ class Sandbox:
         if os.getppid() != parent:
             raise OSError("the scoring process died before its child could ask to die with it")
         os.closerange(LAST_WRITABLE + 1, DESCRIPTORS)
-        if "seccomp" in self._steps:  # last: it forbids what the others need
+        if "seccomp" in self._steps:  # last: it forbids calls that the other steps need
             self._steps["seccomp"]()
 
     def _works(self, name: str, step: Callable[[], None]) -> bool:
-        """Tried in a child, since there is no way back."""
+        """Whether this step succeeds: tried in a child, since no step can be undone."""
         pid = os.fork()
         if pid == 0:
             with contextlib.suppress(BaseException):
@@ -145,7 +145,7 @@ class Sandbox:
         return os.waitpid(pid, 0)[1] == 0
 
     def die_with_parent(self) -> None:
-        """Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe is closed."""
+        """On Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe closes."""
         if sys.platform == "linux" and self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "pdeathsig")
 

@@ -46,30 +46,30 @@ def main() -> None:
     allow_cpu(60)  # for imports
     sandbox = Sandbox()
     forkserver = None
-    if scorers_name:  # now: the library makes a process heavy to fork
+    if scorers_name:  # before the library is loaded, which makes a process heavy to fork
         scorers = cast(Scorers, loading.load(scorers_name))
         forkserver = ForkServer(scorers, sandbox, float(time_limit), int(lifeline))
     connection = socket.socket(fileno=os.dup(0))
     source = load(source_name)
     silence()  # only now: until here the node reads standard error, to tell the user what is missing
     gc.collect()
-    gc.freeze()  # the library's 100,000 objects need no further look, which would copy them into every child
+    gc.freeze()  # a collection would look at the library's 100,000 objects, and so copy them into every child
     connection.sendall(encode({"version": source.version}))
     ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
 
 
 def load(target: str) -> Source | EpisodeSource:
-    """A source by its place (common/loading.py): a module, or a class, of which one is made. PLACE?ARGUMENT makes it
-    with an argument."""
+    """A source by its place (common/loading.py): a module, or an object of a class. PLACE?ARGUMENT hands the class an
+    argument."""
     place, asked, argument = target.partition("?")
     made = loading.load(place)
     return cast(Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
 
 
 def declare(target: str) -> None:
-    """What an environment from outside says of itself, as one JSON object on standard output."""
+    """Prints what an environment from outside says of itself, as one JSON object on standard output."""
     out = os.dup(1)
-    os.dup2(2, 1)  # whatever the import prints
+    os.dup2(2, 1)  # what the import prints goes to standard error
     source = load(target)
     facts = {
         "name": source.name,
@@ -93,7 +93,7 @@ class ScoringServer:
         self._builder = Builder(source)
 
     def serve(self, connection: socket.socket) -> None:
-        """Answer batches until the node closes its end."""
+        """Answers batches until the node closes its end."""
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
             asked = [((dataset, config_id, seed, k), _asked(said)) for dataset, config_id, seed, k, said in batch]
@@ -103,7 +103,7 @@ class ScoringServer:
                 connection.sendall(b"".join(map(encode, replies)))
 
     def replies(self, asked: Sequence[tuple[Address, Asked]]) -> list[Reply]:
-        """At most as many as one child may score."""
+        """One reply per question, in order. At most as many questions as one child may score."""
         built = [self._builder.build(address) for address, _ in asked]
         replies = [_told(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
         together: dict[Cohort, list[tuple[int, children.Work]]] = {}
@@ -128,10 +128,10 @@ class ScoringServer:
 def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> Cohort:
     """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
 
-    A plain scorer of ours does nothing with an answer but compare strings and read numbers, so there is nothing to
-    take over, and who hangs or dies all the same costs its group alone. The library's scorers, and ours that hand
-    the answer to a parser, get a child per author: whoever could forge a neighbour of its own could have forged that
-    directly. An author is a seed, which is a digest of author and round that admission checks.
+    A plain scorer of ours does nothing with an answer but compare strings and read numbers, so an answer can take over
+    nothing; one at which the child hangs or dies all the same costs its own group alone. The library's scorers, and
+    ours that hand the answer to a parser, get a child per author: what an author could forge there, in its own groups,
+    it could forge directly. A seed stands for an author: it is a digest of author and round that admission checks.
     """
     key, (_, _, seed, _) = portable(item), address
     if scorers is None or key is None:
@@ -140,7 +140,7 @@ def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> C
 
 
 def portable(item: Item | Episode) -> Key | None:
-    """The key that the fork server can score by; None where the item itself has to."""
+    """The key by which the fork server can score; None where the item itself has to score."""
     found: Key | None = getattr(item, "portable", None)
     return found
 
@@ -153,7 +153,7 @@ def _asked(said: Any) -> Asked:
 
 
 def _told(item: Item | Episode | str, texts: Asked) -> Reply:
-    """Of a question: why there is none, its answer, or its prompt, which scores or episodes replace."""
+    """The reply to a question: why there is none, its answer, or its prompt, which scores or episodes may replace."""
     if isinstance(item, str):
         return skipped(item)
     if texts is None or texts:

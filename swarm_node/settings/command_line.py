@@ -1,7 +1,7 @@
-"""One path for options, wherever they come from: defaults < home < file < environment < flags; a line for a mistake.
+"""Resolves options from all places: defaults < home < file < environment < flags. A mistake is reported in a line.
 
-The line names the option as the user wrote it: a flag, a variable, or a key of a file. A text becomes a number, a path
-or a list in the configuration alone, so that a mistake reads the same wherever it stands.
+That line names the option as the user wrote it: a flag, a variable, or a key of a file. Only the configuration turns a
+text into a number, a path or a list, so that a mistake reads the same wherever the option stands.
 """
 
 import json
@@ -31,7 +31,7 @@ KINDS = (
     programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig, programs.BootstrapConfig,
     programs.EvaluationConfig, programs.AskConfig,
 )  # fmt: skip
-OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service of the name swarm-node
+OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)
 
@@ -60,14 +60,14 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
 
 
 def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, Any]) -> C:
-    """Of a file or a shipped one's name, and of values, the last of which go first. UserError in one line."""
+    """A configuration from a file or a shipped one's name, and values: later ones win. UserError, in one line."""
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
     given = [Source("file", flatten(_read_file(file)) if file else {}), *(Source("flag", flatten(v)) for v in values)]
     return _combined(kind, [_of_home(kind, given), *given], file)
 
 
 def shipped(file: Path) -> Path:
-    """The file, or, where there is none, the configuration of this name that ships. UserError for one like it."""
+    """The file, or, where there is none, the shipped configuration of this name. UserError for a name close to one."""
     places = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
     names = {place.stem: place for folder in places for place in folder.glob("configs/*.toml")}
     if not file.exists() and (near := meant(str(file), names)) != str(file) and near:
@@ -78,7 +78,7 @@ def shipped(file: Path) -> Path:
 def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
-    """The configuration file, if one is named, and all that is given, the weakest first. See `from_command_line`."""
+    """The configuration file, if one is named, and all sources, the weakest first. See `from_command_line`."""
     kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
@@ -128,7 +128,7 @@ def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str =
 
 
 def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
-    """Every flag of this configuration, with its option, and what it says where that is a switch."""
+    """Every flag of this configuration, with its option and, for a switch, the value that the flag sets."""
     found: dict[str, tuple[Option, bool]] = {}
     for option in options(kind).values():
         for flag in option.flags:
@@ -182,7 +182,7 @@ def _is_flag(word: str) -> bool:
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:
-    """The words that are this flag's; they are taken away. A negative number is a value, a flag is none."""
+    """Takes the words of this flag from `rest`, and returns them. A negative number is a value; a flag is none."""
     if option.is_switch:
         return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
     taken: list[str] = []
@@ -209,7 +209,7 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
 
 
 def _read(option: Option | None, text: str) -> Any:
-    """JSON where it is JSON (a list, a number, null), unless the option is a text: a swarm may be called 12."""
+    """The text, parsed if it is JSON (list, number, null), unless the option is a text: a swarm may be called 12."""
     try:
         return text if option and option.is_a(str, Secret) else json.loads(text)
     except (ValueError, RecursionError):
@@ -232,7 +232,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
-    """What the home says of the options of this command; nothing where a command has no home."""
+    """The options of this command that the home's file sets; none where a command has no home."""
     if "home" not in kind.model_fields:
         return Source("home")
     named = next((source.values["home"] for source in reversed(given) if "home" in source.values), None)
@@ -297,7 +297,7 @@ def _written(key: str, given: Sequence[Source]) -> str:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{"a.b": 1} -> {"a": {"b": 1}}. What stands where a section belongs stays, to be found wrong."""
+    """{"a.b": 1} -> {"a": {"b": 1}}. A value in place of a section stays, to be refused later."""
     whole: dict[str, Any] = {}
     for key, value in flat.items():
         *path, last = key.split(".")

@@ -11,7 +11,7 @@ NO_TEMPLATE = "none"
 
 
 def _escapes(text: str) -> str:
-    """A shell hands over a backslash and an n."""
+    """Makes a new line of a backslash and an n, which is what a shell passes; likewise a tab."""
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
@@ -37,8 +37,8 @@ class ModelConfig(Section):
     device: str = "auto"
     """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
     quantization: Literal["none", "nf4"] = "none"
-    """Of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and more time;
-    needs the extra `memory` (bitsandbytes)."""
+    """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and
+    more time; needs the extra `memory` (bitsandbytes)."""
     template_arguments: Annotated[str, AfterValidator(_arguments)] = ""
     """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none: no template, and
     prompts are text to go on with, as questions with shots are."""

@@ -1,4 +1,4 @@
-"""What options are made of: keys, flags and explanations, the page that lists them, and what a wrong one is
+"""What options are made of: keys, flags and explanations; the page that lists them; and what a mistake in one is
 called, in one line.
 """
 
@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone
 
-SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # of difflib, from 0 to 1: of whole names
+SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # least similarity by difflib, from 0 to 1: of whole names
 NEARLY, ALIKE = 0.8, 0.5  # of parts alone, and of the last parts of close names
 SHORT, BEGUN = 3, 4  # letters: of a short name, and of the beginning that two names share
 SHOWN = 60  # characters of a wrong value
@@ -39,7 +39,7 @@ class Option:
 
     @property
     def flags(self) -> list[str]:
-        """The flag of its place first. A switch has a second form of each: `negated`."""
+        """The flag of its key first, then its aliases. A switch has a second form of each: `negated`."""
         aliases = (each for mark in self.about.metadata if isinstance(mark, Alias) for each in mark.aliases)
         return [f"--{self.key}".replace("_", "-"), *aliases]
 
@@ -53,7 +53,7 @@ class Option:
 
     @property
     def alone(self) -> str:
-        """Its value where the flag stands alone; "" where the flag needs one."""
+        """The value that a flag without one sets; "" where the flag needs a value."""
         return next((mark.value for mark in self.about.metadata if isinstance(mark, Alone)), "")
 
     def is_a(self, *kinds: type) -> bool:
@@ -79,7 +79,7 @@ def describe(kind: type[BaseModel]) -> dict[str, str]:
 
 
 def negated(flag: str) -> str:
-    """Of --network.mdns: --network.no-mdns."""
+    """The flag that turns a switch off: --network.no-mdns for --network.mdns."""
     section, dot, name = flag.removeprefix("--").rpartition(".")
     return f"--{section}{dot}no-{name}"
 
@@ -139,10 +139,9 @@ def meant(name: str, names: Iterable[str]) -> str:
 
 
 def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
-    """The likeliest first. An option that moved: --environment.dataset.file is --dataset.file. The right name in the
-    wrong section, or a part of it: --learning-rate is --training.learning-rate, --rounds is --max-rounds. Then what is
-    spelt nearly so, or begins so, as a section does: --modell is --model.name.
-    """
+    """Names that may be meant, the likeliest first. An option that moved: --environment.dataset.file is --dataset.file.
+    The right name in the wrong section, or a part of it: --learning-rate is --training.learning-rate, --rounds is
+    --max-rounds. Then names that are spelt nearly so, or begin so, as a section does: --modell is --model.name."""
     last, (section, dot, _) = _last(name), name.partition(".")
     yield from difflib.get_close_matches(name, names, n=1, cutoff=SURE)
     yield from (each for each in names if _moved(name, each))
@@ -181,5 +180,5 @@ def _moved(old: str, new: str) -> bool:
 
 
 def _last(name: str) -> str:
-    """Of --network.no-mdns: mdns."""
+    """The last part of a name, without `no-`: mdns of --network.no-mdns."""
     return name.lstrip("-").rsplit(".", 1)[-1].removeprefix("no-")

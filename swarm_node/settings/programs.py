@@ -10,8 +10,8 @@ from swarm_node.settings.model import AnswerForm, EnvironmentConfig, GenerationC
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
-VALIDATE_FILE = "validate"  # in the home: held-out questions are asked after this round, and it goes
-MICRO_BATCH = {"gpu": 16384, "cpu": 4096, "adapters": 256}  # tokens; of adapters on a CPU: memory is short there
+VALIDATE_FILE = "validate"  # in the home: the node validates after this round, and removes the file
+MICRO_BATCH = {"gpu": 16384, "cpu": 4096, "adapters": 256}  # tokens; adapters: on a CPU, where memory is short
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 
@@ -37,7 +37,7 @@ class TrainingConfig(Section):
     """The optimiser, the objective, and how an update is cut into passes."""
 
     learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
-    """Of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
+    """Learning rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
     optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
@@ -259,7 +259,7 @@ class ArchiveConfig(Section):
 
 
 def _as_in_run(name: str) -> Any:
-    """The flag may be written as `run` has it, too: so advice that names it is right for both."""
+    """Lets a flag be written as `run` has it, too: so advice that names it is right for both."""
     return Alias(f"--network.{name}")
 
 

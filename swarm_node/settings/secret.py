@@ -1,4 +1,4 @@
-"""Options that are nobody else's business: what they print is never what they hold."""
+"""Options that hold secrets: they never print what they hold."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from swarm_node.common.redaction import HIDDEN
 
-AUTO = "auto"  # in place of an address, where an option knows one
+AUTO = "auto"  # in place of an address, where an option allows it
 UNSHOWN = "unshown"  # kind of a mistake in an option whose value is not to be shown
 
 
@@ -54,13 +54,13 @@ class SecretUrl(Secret):
         super().__init__(secret_value)
 
     def at(self, path: str) -> str:
-        """The address of `path` there, without user and password: these are `login`."""
+        """The address of `path` on this server, without user and password, which `login` gives."""
         parts = urlsplit(self.get_secret_value())
         return parts._replace(netloc=_host(parts), path=parts.path.rstrip("/") + path).geturl()
 
     @property
     def login(self) -> tuple[str, str] | None:
-        """User and password, where it has any."""
+        """User and password of the address; None where it has none."""
         parts = urlsplit(self.get_secret_value())
         if "@" not in parts.netloc:
             return None

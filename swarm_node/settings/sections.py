@@ -40,8 +40,8 @@ SwarmName = Annotated[str, AfterValidator(_swarm)]
 class PlugIn:
     """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration.
 
-    A file gets its whole path: it lies in the `folder` of the context of validation, that of a configuration file, else
-    in the current one. A name that nobody has registered is a UserError, before anything starts.
+    A file gets its whole path: it lies in the `folder` of the validation context, which is that of a configuration
+    file, else in the current folder. A name that is not registered is a UserError, before anything starts.
     """
 
     kind: str  # "environments", "samplers", ...
@@ -86,7 +86,7 @@ class Section(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         allow_inf_nan=False,
-        hide_input_in_errors=True,  # which may be a secret, and a traceback goes to a log
+        hide_input_in_errors=True,  # the input may be a secret, and a traceback goes to a log
     )
 
     @classmethod
@@ -96,7 +96,7 @@ class Section(BaseModel):
             field.description = " ".join((field.description or "").split())
 
     def in_validation(self) -> Self:
-        """The section that questions between rounds are asked by."""
+        """The section by which validation asks its questions between rounds."""
         return self
 
     @field_validator("*", mode="before")

@@ -24,12 +24,12 @@ from swarm_node.settings import Section
 class Event:
     """Something that has happened."""
 
-    written: ClassVar[bool] = True  # to events.jsonl; else it is for sinks of the same process alone
+    written: ClassVar[bool] = True  # whether it goes to events.jsonl; else only sinks of this process get it
 
 
 @dataclass(frozen=True, slots=True)
 class Begun(Event):
-    """The command has begun and has loaded nothing heavy yet. Before it, sinks start no thread."""
+    """The command has begun and has loaded nothing heavy yet. Sinks start no thread before this event."""
 
     written: ClassVar[bool] = False
 
@@ -156,8 +156,8 @@ class Telemetry:
         self._sinks.append(sink)
 
     def emit(self, event: Event) -> None:
-        """To every sink, in their order; a sink may emit another event while it takes one. Text, which may be that of a
-        library's error, is without secrets."""
+        """Hand the event to every sink, in their order; a sink may emit another event while it takes one. The event's
+        text, which may be that of a library's error, is stripped of secrets."""
         told = {key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)}
         event = replace(event, **told)
         for sink in list(self._sinks):
@@ -183,20 +183,20 @@ class Telemetry:
 
 
 Factory = Callable[[Path, Section, Telemetry], Sink | None]
-"""Makes an observer of the run in this folder, or None. A factory returns at once: it may start a process, and leaves
-threads to the event `Begun` and what is heavy to `RunStarted`. The observer takes all events in the thread that emits
-them, and may emit its own while it takes one. `Telemetry.show` may be called at any time and in any thread."""
+"""Makes an observer of the run in this folder, or None. A factory returns at once: it may start a process, but the
+observer starts threads only at the event `Begun` and loads what is heavy at `RunStarted`. It takes all events in the
+thread that emits them, and may emit its own meanwhile. `Telemetry.show` may be called at any time and in any thread."""
 
 
 def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
     """Add every observer that this configuration asks for.
 
     Args:
-        folder: of the run: the home of a node, or the report folder of a simulation.
-        config: of the command, such as NodeConfig, BootstrapConfig or SimulationConfig.
+        folder: that of the run: the home of a node, or the report folder of a simulation.
+        config: that of the command, such as NodeConfig, BootstrapConfig or SimulationConfig.
 
     Returns:
-        How many there are.
+        How many observers it added.
 
     Raises:
         UserError: an observer cannot be loaded, cannot begin, or finds a mistake in its options.
@@ -217,7 +217,7 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
 
 
 class Guarded:
-    """A sink that is left out when it raises, so that the run goes on. After an OSError it is asked again, as a full
+    """A sink that is left out when it raises, so that the run goes on. After an OSError it is called again, as a full
     disk may have room again. A UserError passes and ends the run, as only the user can correct it."""
 
     def __init__(self, name: str, sink: Sink, warn: Callable[[str], None]) -> None:

@@ -1,7 +1,7 @@
 """Events as JSON lines: one object a line, append-only, readable while it is written. Not a database.
 
-Every line reaches the operating system before the next event, so a killed run loses at most its last line. What a full
-disk took of a line is cut off again, and so is what a kill left of the last one, when the file is opened next.
+Every line reaches the operating system before the next event, so a killed run loses at most its last line. A part of a
+line on a full disk is cut off again. A part that a kill left is cut off when the file is next opened.
 """
 
 import json
@@ -24,7 +24,7 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self._file = open_to_write(path, append=True, mode=None)
-        self._in_line = False  # a part of a line could not be cut off
+        self._in_line = False  # whether a part of a line could not be cut off
         if self.size:
             self._cut(_end_of_lines(path))
 
@@ -58,7 +58,7 @@ class Lines:
 
 
 def _end_of_lines(path: Path) -> int:
-    """Bytes up to the last line break."""
+    """Bytes up to and including the last line break."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         while end:
@@ -77,7 +77,7 @@ class JsonLines:
     def __init__(
         self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, most: int = 0
     ) -> None:
-        """`most`: bytes at which the file is put aside; 0 for no end."""
+        """`most`: bytes at which the file is put aside and a new one begun; 0 for no limit."""
         self._path, self._warn, self._clock, self._most = path, warn, clock, most
         self._warned = False
         self._lines = Lines(path)
@@ -99,7 +99,7 @@ class JsonLines:
         self._lines.close()
 
     def _rotate(self) -> None:
-        """Begins a new file where this one is large; the one before the last goes."""
+        """Puts a large file aside, in place of the one put aside before, and begins a new one."""
         if not self._most or self._lines.size < self._most:
             return
         self._path.rename(self._path.with_suffix(f".1{self._path.suffix}"))
@@ -108,7 +108,7 @@ class JsonLines:
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """The object in a line; None for what is none. NaN and Infinity are no JSON."""
+    """The object in a line; None if the line holds no JSON object. NaN and Infinity are no JSON."""
     try:
         record = json.loads(line, parse_constant=_refused)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""What a node has learned so far, task by task, as its events tell it, and small shapes of a number over time. Pure:
-views show it."""
+"""What a node has learned so far, task by task, from its events; also moving averages and sparklines of numbers. Pure:
+views show the results."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,30 +17,30 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 @dataclass(slots=True)
 class TaskLearning:
-    """Of one task."""
+    """What is known of one task."""
 
     rewards: list[float] = field(default_factory=list)  # in training, by round
     before: float | None = None  # held out; None: not asked
     now: float = 0.0  # held out
     local: int = 0  # informative groups trained on
-    external: Counter[str] = field(default_factory=Counter)  # the same of others, by author
+    external: Counter[str] = field(default_factory=Counter)  # the same with completions of others, by author
 
     @property
     def span(self) -> tuple[float, float]:
-        """From which reward to which: of held-out questions where they are asked, else of rounds."""
+        """The first and the present reward: of held-out questions if they are asked, else of rounds."""
         if self.before is None:
             return fmean(self.rewards[:1] or [0.0]), fmean(self.rewards[-RECENT:] or [0.0])
         return self.before, self.now
 
     @property
     def from_others(self) -> float | None:
-        """Share of the groups trained on; None where there was none."""
+        """The share of others' groups in all groups trained on; None if there were none."""
         total = self.local + self.external.total()
         return self.external.total() / total if total else None
 
 
 class Learning:
-    """Takes events, and tells of all tasks that the node asks, or is asked of in validation."""
+    """Takes events, and keeps what they say of every task that rounds or validation ask."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskLearning] = {}
@@ -68,14 +68,14 @@ class Learning:
 
     @property
     def tasks(self) -> dict[str, TaskLearning]:
-        """Those that held-out questions are of; where none is asked, all that rounds asked."""
+        """The tasks of held-out questions; if none are asked, all tasks that rounds asked."""
         shown = {task: known for task, known in self._tasks.items() if known.before is not None or not self.held_out}
         return {task: known for task, known in shown.items() if known.rewards or known.before is not None}
 
     @property
     def example(self) -> tuple[Corrected, str] | None:
-        """A question that was corrected, and the author who taught it where only others had that task: of such a task
-        if there is one, else of the one that gained most."""
+        """A corrected question, and the author who taught it if only others had groups of its task, else "". Tasks that
+        others taught come first, then those that gained most."""
         found = [(self._teacher(task) != "", self._gain(task), task) for task in self._corrected]
         return (self._corrected[task], self._teacher(task)) if (task := max(found, default=(0, 0, ""))[2]) else None
 

@@ -1,7 +1,7 @@
-"""What a folder tells of its run: events.jsonl, and the manifest, which has the facts that are needed to run it again
-and is written before it starts.
+"""The records of a run in its folder: events.jsonl, and the manifest, which has the facts that are needed to run it
+again and is written before it starts.
 
-Imports no torch: a GPU is named through torch where something else has imported it, else through the driver.
+Imports no torch: it takes the names of GPUs from torch if something else has imported it, else from the driver.
 """
 
 import datetime
@@ -36,8 +36,8 @@ GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 def manifest(
     kind: str, config: BaseModel, seeds: Sequence[int], command: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """`kind` says what made the folder ("simulation", "node"), so that no other folder is taken for one. Secrets are
-    in it as `***`."""
+    """The content of a manifest. `kind` says what made the folder ("simulation", "node"), so that no other folder is
+    taken for one. Secrets stand in it as `***`."""
     return {
         "kind": kind,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -123,7 +123,7 @@ def _output(command: Sequence[str]) -> str | None:
 
 
 def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
-    """Write the manifest, and from now on every event. A folder that cannot be written costs only these files."""
+    """Write the manifest, and from now on every event. If the folder cannot be written, only these files are lost."""
     try:
         write_json(home / "manifest.json", manifest("node", config, [config.seed]))
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))

@@ -1,4 +1,4 @@
-"""Facts about training for `status`. Events come in one thread, and another one reads."""
+"""Facts about training for `status`. One thread brings the events, and another one reads the facts."""
 
 from collections import deque
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class RecentRounds(Sink):
         }
 
     def note(self, name: str, value: Any) -> None:
-        """Something else that whoever asks should be told; what is empty is not."""
+        """Another fact to tell under this name; an empty value is left out."""
         self._noted[name] = value
 
     def facts(self) -> dict[str, Any]:

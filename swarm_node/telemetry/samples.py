@@ -1,7 +1,7 @@
 """Samples of rollouts on disk: at most one a second on average, in a ring of two files that is bounded in bytes.
 
-They are for looking at: prompts, completions and what became of them. Text of strangers is cut, and otherwise kept as
-it came; whoever shows it has to treat it as data.
+They are for people to look at: prompts, completions, and whether they were trained on. Text of strangers is cut, and
+otherwise kept as it came, so a view has to treat it as data.
 """
 
 import json
@@ -21,7 +21,7 @@ FILE, OLDER = "rollouts.jsonl", "rollouts.old.jsonl"
 MOST_BYTES = 4 * 1024 * 1024  # of all samples on disk
 PROMPT_CHARS, COMPLETION_CHARS = 8000, 4000
 COMPLETIONS = 16  # of a group
-MESSAGES = 192  # of an episode: at most 32 turns, each with its text, 4 calls and what is said to them
+MESSAGES = 192  # kept of an episode, which has at most 32 turns
 MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
@@ -29,7 +29,7 @@ Sample = Mapping[str, Any]  # a scored group and what became of it, as it is wri
 
 
 def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
-    """None where the option is off, and for commands that train nothing."""
+    """The observer of samples; None where the option is off, and for commands that train nothing."""
     if not isinstance(config, NodeConfig) or "samples" not in config.observers:
         return None
     return SampleWriter(home, config)
@@ -53,7 +53,7 @@ class SampleWriter(Sink):
 
 
 def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]:
-    """Every scored group of the round, with what became of it."""
+    """A sample of every scored group of the round, and why it was not trained on, if it was not."""
     chosen = {id(group) for group in selection.local}
     for group in selection.generated.groups:
         why = "not selected" if group.informative else "uninformative"
@@ -62,13 +62,13 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
     for group in selection.external:
         yield sample_of(group, advantages, local=False, why="" if group.from_others else NO_BETTER)
     refused = {(each.author, each.question): each.reason for each in selection.refused}
-    for group in selection.considered:  # the others of them are trained on, now or later
+    for group in selection.considered:  # the rest of these groups are trained on, now or later
         if why := refused.get((group.author, group.question), "" if group.informative else "uninformative"):
             yield sample_of(group, advantages, local=False, why=why)
 
 
 def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
-    """`why` it was not trained on; "" where it was."""
+    """A scored group as it is written. `why`: why it was not trained on; "" if it was."""
     rows = zip(group.group.episodes, group.rewards, advantages(group.rewards), strict=True)
     return {
         "author": group.author,
@@ -92,7 +92,7 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
 
 
 def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
-    """An episode of several turns: what the policy and the environment say, and whether it is the policy, in order."""
+    """An episode of several turns as messages in order: what is said, and whether the policy says it."""
     turns = group.group.episodes[number].turns
     said: list[tuple[bool, str]] = []
     for turn, heard in zip(turns, group.observations[number] if group.observations else [()] * len(turns), strict=True):
@@ -118,15 +118,15 @@ class SampleRing:
         self._path, self._older = folder / FILE, folder / OLDER
         self._half = most_bytes // 2
         self._clock, self._now = clock, now
-        self._since = clock() - 1.0  # the first round has one
+        self._since = clock() - 1.0  # so the first round has a sample due
         self._turn = 0
 
     def due(self) -> int:
-        """Samples that may be taken now: whole seconds since the last ones, to a limit."""
+        """How many samples may be taken now: whole seconds since the last ones, at most `MOST_AT_ONCE`."""
         return min(int(self._clock() - self._since), MOST_AT_ONCE)
 
     def take(self, number: int, samples: Sequence[Sample]) -> None:
-        """Of what a round had, as many as are due, from each kind in turn. OSError where a disk is full."""
+        """Write as many samples of a round as are due, from each kind in turn. OSError where a disk is full."""
         due = self.due()
         if not due or not samples:
             return
@@ -136,8 +136,8 @@ class SampleRing:
             self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
 
     def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
-        """Local, trained external and left-out external ones in turn; which of each kind, a counter says: what is
-        random here belongs to learning."""
+        """Local, trained external and left-out external samples in turn. A counter picks one of each kind, since random
+        numbers belong to learning."""
         kinds: list[list[Sample]] = [[], [], []]
         for sample in samples:
             kinds[0 if sample["local"] else 1 if sample["trained"] else 2].append(sample)

@@ -34,18 +34,18 @@ from swarm_node.telemetry.learning import HISTORY, Learning, moving_average, spa
 
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
 SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters
-NAME_CHARS = 8  # the last of a peer id
-SHOWN_SHARE = 0.05  # of a round, of a phase that is shown
-BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty one, the names of columns
-ECHO, FRAME = 2, 6  # columns beside the panel, and of its frame beside a title
+NAME_CHARS = 8  # the last characters of a peer id, which are shown
+SHOWN_SHARE = 0.05  # share of a round's time above which a phase is shown
+BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty line, the names of columns
+ECHO, FRAME = 2, 6  # columns left free beside the panel, and taken by its frame beside a title
 LEAVING = "Ctrl-C stops after this round, and saves"
 
 
 class NodeView(Sink, Protocol):
-    """A sink that can say something at once, in the middle of whatever it does."""
+    """A sink that can show a note at once, in the middle of whatever it does."""
 
     def note(self, text: str) -> None:
-        """Called by a handler of signals."""
+        """Show this note. A signal handler calls it."""
         ...
 
 
@@ -55,7 +55,7 @@ def node_terminal(console: Console) -> NodeView:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """One line, whatever its length, without rich reading brackets in it as markup."""
+    """Print one line, whatever its length; rich does not read brackets in it as markup."""
     console.print(Text(text, style=style), soft_wrap=True, highlight=False)
 
 
@@ -154,7 +154,7 @@ class LiveNode:
         self._learning = Learning()
         self._checkpoint = "none yet"
         self._resting, self._note = "", LEAVING
-        # What is redrawn goes when the view ends, and its last state is printed once: nothing of it is left behind.
+        # The redrawn panel disappears when the view ends, and `close` prints its last state once.
         self._live = Live(get_renderable=self._fitting, console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
@@ -208,8 +208,8 @@ class LiveNode:
         return Panel(body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left")
 
     def _fitting(self) -> Panel:
-        """The panel as it is redrawn. It would leave a border behind where it is higher than the screen, or where the
-        ^C of a terminal begins a line of its own."""
+        """The panel as it is redrawn. It would leave a border behind if it were higher than the screen, or so wide that
+        the ^C of a terminal began a line of its own."""
         panel = self.render()
         panel.width = max(8, self._console.width - ECHO)
         if len(self._console.render_lines(panel)) >= self._console.height:
@@ -243,7 +243,7 @@ class LiveNode:
         )
 
     def _tasks(self, room: int) -> Table:
-        """So many tasks, those last asked for the first time; what does not fit is counted."""
+        """At most `room` rows: the tasks that were asked last for the first time, and a row that counts the rest."""
         tasks = list(self._learning.tasks.items())
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
@@ -277,7 +277,7 @@ def _rows(values: Mapping[str, str]) -> Table:
 
 
 def _fitted(facts: Sequence[str], width: int) -> str:
-    """As many as fit whole, the first ones first; of the first, what fits."""
+    """As many facts as fit whole, the first ones first. The first is kept even where it does not fit."""
     kept = list(facts)
     while len(kept) > 1 and len("   ".join(kept)) > width:
         kept.pop()
@@ -285,7 +285,7 @@ def _fitted(facts: Sequence[str], width: int) -> str:
 
 
 def _sharing(latest: RoundDone) -> str:
-    """How many groups wait, of how many peers."""
+    """How many external groups wait, and how many peers are connected."""
     waiting = latest.report.pool_size + (latest.waiting or 0)
     peers = "" if latest.peers is None else f"   {latest.peers} peer{'s' * (latest.peers != 1)}"
     return f"{waiting} external groups wait{peers}"

@@ -1,8 +1,8 @@
 """Checkpoints: a Hugging Face model folder that `from_pretrained` opens, plus what an exact resume needs.
 
 A checkpoint is written beside its final name, brought to disk and renamed, so that a folder with a final name is whole:
-a kill or a full disk in the middle leaves the older ones untouched. Tensors are safetensors, the rest is JSON; nothing
-is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
+a kill or a full disk in the middle leaves the older checkpoints untouched. Tensors are safetensors, the rest is JSON;
+nothing is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
 """
 
 import filecmp
@@ -37,7 +37,7 @@ def save(
     keep: int,
     states: int = 2**31,
 ) -> Path:
-    """Write the checkpoint taken after `rounds` rounds, let go of all but the newest `keep`. OSError on a full disk.
+    """Write the checkpoint taken after `rounds` rounds; delete all but the newest `keep`. OSError on a full disk.
 
     Args:
         states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
@@ -45,7 +45,7 @@ def save(
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
     if (final / STATE).is_file():
         return final
-    shutil.rmtree(final, ignore_errors=True)  # of one that was damaged
+    shutil.rmtree(final, ignore_errors=True)  # a damaged checkpoint
     for left_over in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(left_over)
     try:
@@ -79,7 +79,7 @@ def has_state(checkpoint: Path) -> bool:
 
 
 def _link_equal(partial: Path, others: list[Path]) -> None:
-    """Files that another checkpoint has too, such as the tokenizer's, share its place on disk where that can be."""
+    """Replaces files that another checkpoint has too, such as the tokenizer's, by hard links where possible."""
     for file in partial.iterdir():
         for twin in (other / file.name for other in others):
             if twin.exists() and filecmp.cmp(file, twin, shallow=False):
@@ -91,7 +91,7 @@ def _link_equal(partial: Path, others: list[Path]) -> None:
 
 
 def all_checkpoints(folder: Path) -> list[Path]:
-    """Whole ones, oldest first."""
+    """Whole checkpoints, oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file())
 
 
@@ -106,8 +106,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Optimiser state, if it was kept, and counts. The policy's weights were loaded from the same folder before. Raises
-    Damaged."""
+    """Restores the optimiser's state, if it was kept, and counts. The policy's weights were loaded from the same folder
+    before. Raises Damaged."""
     try:
         tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
@@ -116,7 +116,7 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
-    for key, tensor in tensors.items():  # torch's own way back would make bfloat16 of the state of such weights
+    for key, tensor in tensors.items():  # torch's own loading would cast the state of bfloat16 weights to bfloat16
         index, name = key.split(".", 1)
         parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
@@ -124,7 +124,7 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
 
 
 def set_aside(checkpoint: Path) -> Path:
-    """A damaged one, kept under a name that is not taken for a checkpoint. OSError."""
+    """Renames a damaged checkpoint, so that it is no longer taken for one. Raises OSError."""
     aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
     shutil.rmtree(aside, ignore_errors=True)
     checkpoint.rename(aside)

@@ -13,17 +13,17 @@ SCALES = ("absmax1", "absmax2")
 
 
 class PiecewiseAdamW8bit(AdamW8bit):  # type: ignore[misc]
-    """A step widens the state of a parameter to float32, and makes several numbers of that size on the way: five times
-    an embedding of 0.5 GB. Here long parameters are stepped piece by piece, which gives the same bits.
+    """On a CPU bitsandbytes widens a parameter's state to float32, and makes several tensors of that size on the way:
+    five times an embedding of 0.5 GB. This class steps long parameters piece by piece, which gives the same bits.
 
-    On CUDA one kernel does it all without such numbers, and parameters stay whole.
+    On CUDA one kernel takes the step without such tensors, and parameters stay whole.
     """
 
     @torch.no_grad()
     def update_step(self, group: dict[str, Any], p: nn.Parameter, gindex: int, pindex: int) -> None:
-        """bitsandbytes' seam: one parameter, with its gradient, state and options."""
+        """Steps one parameter by its gradient, state and options. bitsandbytes calls it."""
         state = self.state[p]
-        assert p.grad is not None  # else it is not asked for
+        assert p.grad is not None  # bitsandbytes asks for no other
         whole = p.device.type != "cpu" or p.numel() <= PIECE or not p.is_contiguous()
         if whole or state["state1"].dtype != torch.uint8:
             super().update_step(group, p, gindex, pindex)

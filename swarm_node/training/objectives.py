@@ -50,7 +50,7 @@ def population_advantages(rewards: Sequence[float]) -> list[float]:
 
 
 def unscaled_advantages(rewards: Sequence[float]) -> list[float]:
-    """In units of reward (Dr. GRPO, arXiv 2503.20783)."""
+    """Advantages in units of reward, not divided by a deviation (Dr. GRPO, arXiv 2503.20783)."""
     return group_advantages(rewards, "none")
 
 
@@ -124,7 +124,7 @@ class Bounds(NamedTuple):
 
     epsilon: float = 0.2
     epsilon_high: float = 0.28
-    importance: float = 5.0  # limit of proximal / behaviour, at which it is held
+    importance: float = 5.0  # largest proximal / behaviour; larger ones are clamped
 
 
 Objective = Callable[[Terms, Bounds], TokenLoss]
@@ -195,7 +195,7 @@ class Mismatch:
         return self.joined(found)
 
     def joined(self, other: "Mismatch") -> "Mismatch":
-        """Of the tokens of both."""
+        """The mismatch over the tokens of both."""
         return Mismatch(
             self.tokens + other.tokens,
             self.absolute + other.absolute,

@@ -16,7 +16,7 @@ from swarm_node.settings import TrainingConfig
 
 
 def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
-    """As configured. UserError where it is not installed."""
+    """The configured optimiser. UserError if its library is not installed."""
     how: dict[str, Any] = {"lr": config.learning_rate, "betas": config.adam_betas, "weight_decay": config.weight_decay}
     if config.optimizer != "adamw_8bit":
         return torch.optim.AdamW(parameters, fused=True, **how)
@@ -31,7 +31,7 @@ def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) 
 
 
 def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
-    """The step with this number, which names its random stream."""
+    """Takes the step with this number, which seeds its random stream."""
     coarse = [p for group in optimizer.param_groups for p in group["params"] if p.dtype == torch.bfloat16]
     if not coarse:
         optimizer.step()
@@ -56,8 +56,8 @@ def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
 
 
 def state_tensors(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> dict[str, Tensor]:
-    """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`. What several weights
-    share, as the tables of AdamW in 8 bits, stands once for each: safetensors takes nothing that overlaps."""
+    """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`. A tensor that
+    weights share, such as a table of AdamW in 8 bits, is copied for each: safetensors takes no overlaps."""
     tensors: dict[str, Tensor] = {}
     places: set[int] = set()
     for index, parameter in enumerate(parameters):

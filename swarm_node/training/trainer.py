@@ -1,8 +1,8 @@
 """One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
 
-Behaviour log-probs are those of the policy that generated the text for local groups, and of this policy when the group
-is admitted to the training set for external groups, whose author's probabilities are unknown and would not be
-comparable.
+For local groups, behaviour log-probs are those of the policy that generated the text. For external groups, they are
+those of this policy when the group is admitted to the training set: the author's probabilities are unknown and would
+not be comparable.
 """
 
 import copy
@@ -66,10 +66,10 @@ class GrpoTrainer:
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
             advantages: from the rewards of a group.
-            padded: one completion a row. Else what sequences begin with in common stands there once, for a model whose
+            padded: one completion a row. Else a common beginning of sequences stands once in a row, if the model's
                 logits agree, which is tested once.
-            recompute: whether a block of the model keeps its input alone and is computed again on the way back: a third
-                more work, a small part of the memory. None: where a micro-batch would not fit otherwise.
+            recompute: whether a block of the model keeps only its input and is computed again in the backward pass: a
+                third more work, a small part of the memory. None: only if a micro-batch would not fit otherwise.
         """
         self.policy, self._config = policy, config
         self._objective, self._advantages = objective, advantages
@@ -79,7 +79,7 @@ class GrpoTrainer:
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
         self.optimizer = build_optimizer(self.parameters, config)
         policy.precision.follow(self.optimizer)
-        self.updating = False  # weights are being changed; stays so where an update was cut off
+        self.updating = False  # weights are being changed; stays True if an update was cut off
         self.steps = 0  # optimiser steps taken in this policy's life
         self._packing = self.packing = None if padded else policy.packing
         self._may_recompute = recompute is None
@@ -94,7 +94,7 @@ class GrpoTrainer:
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
         totals, trained = Totals(), list[TokenGroup]()
-        self._trim()  # what generation left
+        self._trim()  # memory that generation left
         try:
             trained = self._tokenised(groups, totals)
             if trained:
@@ -138,7 +138,7 @@ class GrpoTrainer:
         )
 
     def _tokenised(self, groups: Sequence[ScoredGroup], totals: Totals) -> list[TokenGroup]:
-        """The informative ones that can be trained on; others are counted."""
+        """The informative groups that can be trained on; counts those that cannot."""
         found: list[TokenGroup] = []
         for group in groups:
             if any(advantages := self._advantages(group.rewards)):
@@ -241,14 +241,14 @@ class GrpoTrainer:
         return float(loss.detach())
 
     def _weights(self, batch: Batch, size: StepSize) -> Tensor:
-        """Of every token in the loss, [T]."""
+        """The weight of every token in the loss, [T]."""
         loss_type, longest = self._config.loss_type, self._max_completion_length
         weights = torch.tensor([token_weight(length, size, loss_type, longest) for length in batch.lengths])
-        # On the host, which knows how many there are: a device would be waited for.
+        # On the host, which knows the count. On a device the host would have to wait for it.
         return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self.policy.device)
 
     def _anchored(self, group: TokenGroup, totals: Totals) -> TokenGroup:
-        """With log-probs of the present policy, before the first of several steps moves it, where they are needed."""
+        """The group with the present policy's log-probs, where needed, before the first of several steps moves it."""
         if None not in group.behaviour and self._config.objective == "clipped":
             return group
         present = self._present_log_probs(group, totals)
@@ -256,7 +256,7 @@ class GrpoTrainer:
         return replace(group, behaviour=behaviour, proximal=present)
 
     def _present_log_probs(self, group: TokenGroup, totals: Totals) -> list[list[float]]:
-        """Of every token, by completion."""
+        """The present policy's log-prob of every token, by completion."""
 
         def work() -> list[list[float]]:
             values: list[list[float]] = []

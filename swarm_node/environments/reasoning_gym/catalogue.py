@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
-VERSION = f"{LIBRARY}-2"  # part of an address: the library's, and that of how an address leads to one of its questions
+VERSION = f"{LIBRARY}-2"  # part of an address: the library's version, and ours of how addresses lead to questions
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},

@@ -29,7 +29,7 @@ PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a li
 
 
 def library(tasks: Sequence[str] = ()) -> str:
-    """Where it lies, if it is not installed: in the cache, beside an empty module in place of its solver. UserError."""
+    """The library's cache folder, with an empty pycosat; "" if installed. UserError if it or its solver is missing."""
     if find_spec("reasoning_gym"):
         return ""
     if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
@@ -61,7 +61,7 @@ class ReasoningGym(ScoredEnvironment):
 
 
 class ReasoningGymKind(EnvironmentKind):
-    """What is registered: the data sets of reasoning-gym."""
+    """The registered kind: the data sets of reasoning-gym."""
 
     name = NAME
     tasks = TASKS

@@ -1,10 +1,10 @@
 """reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 60 MB and a second.
 
-By itself it is not deterministic: two datasets depend on process-wide state (the decimal context, the global random
-stream) that others change. So each question is built from the same state. Completions are scored by scorers of ours.
+The library is not deterministic by itself: two datasets depend on process-wide state (the decimal context, the global
+random stream) that others change. So each question is built from the same state. Our own scorers score completions.
 
-Held-out questions are apart from all others by text, not by address alone: an address draws until it has a question of
-its own side (see `addressing.is_held_out_text`).
+Held-out questions differ from all others in text, not only in address: an address draws questions until one is on its
+own side, held out or not (see `addressing.is_held_out_text`).
 """
 
 import decimal
@@ -39,7 +39,7 @@ def _library() -> Any:
 
 version = VERSION
 reasoning_gym = _library()
-DRAWS = 64  # a data set of few texts may have none on one side
+DRAWS = 64  # per address, at most: a data set of few texts may have none on one side
 
 
 class NoQuestion(Exception):
@@ -75,8 +75,8 @@ def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, An
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
-    """The question at this address: the first that is drawn on its side. Only names from the catalogue: parameters
-    from outside are an attack (10^7 terms, a path of a file)."""
+    """The question at this address: the first one drawn that is on the seed's side, held out or not. It takes only
+    names from the catalogue: parameters from outside are an attack (10^7 terms, a path of a file)."""
     again = random.Random(f"{dataset}/{config_id}/{seed}/{index}")
     seeds = [seed, *(again.randint(0, MAX_SEED) for _ in range(DRAWS - 1))]
     items = (LibraryItem(dataset, CATALOGUE[dataset][config_id], each, index) for each in seeds)

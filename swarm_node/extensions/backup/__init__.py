@@ -1,4 +1,4 @@
-"""A home in one file, and a home from it."""
+"""Backs up a home into one file, and restores a home from it."""
 
 from swarm_node.commands.command import Entry, Purpose
 

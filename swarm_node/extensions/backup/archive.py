@@ -1,8 +1,8 @@
-"""The file of a backup, read by somebody who trusts nothing in it.
+"""The file of a backup, and its reader, which trusts nothing in it.
 
 Its first line lists the files: a JSON object of names, each with a size in bytes and the SHA-256 of its content. The
-contents follow in that order, and nothing else. So there is nothing that a reader would have to follow: no links,
-devices, sparse files or packed ones, and no size but that of the backup itself.
+contents follow in that order, and nothing else. So a reader has nothing to follow: no links, devices, sparse files or
+packed ones, and no size but that of the backup itself.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from swarm_node.commands.home import KEY_FILE
 
 FOLDERS = ("checkpoints", "best")
 FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
-MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file beside the checkpoints
+MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file that belongs to no checkpoint
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes
-BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")  # in a folder: of a checkpoint
+BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")  # a checkpoint's file in such a folder
 
 Listed = Mapping[str, tuple[Annotated[int, msgspec.Meta(ge=0)], str]]  # bytes, and SHA-256, by name
 
 
 class BadArchive(Exception):
-    """It is none that `backup` wrote. The text says why."""
+    """The file is no backup that `backup` wrote. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def head(listed: Listed) -> bytes:
 
 
 def survey(file: BinaryIO) -> dict[str, Member]:
-    """The members by name, each with the hash that it has. Reads the whole file.
+    """The members by name, each of which has the listed hash. Reads the whole file.
 
     Raises BadArchive, and OSError.
     """
@@ -75,7 +75,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
 
 
 def may_hold(name: str) -> bool:
-    """Whether it is the name of a file that a backup is for."""
+    """Whether a backup may hold a file of this name."""
     folder, _, below = name.partition("/")
     return name in FILES or (folder in FOLDERS and BELOW.fullmatch(below) is not None)
 

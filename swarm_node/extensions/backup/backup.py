@@ -1,7 +1,7 @@
 """`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a home cannot make again,
 in one checked file.
 
-A backup holds the private key: mode 0600, as the key itself. `archive.py` says what its file looks like.
+A backup holds the private key, so its mode is 0600, as the key's. `archive.py` describes the file.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ that has an identity or checkpoints is left alone.
 
 
 def backup(home: Path, file: Path) -> list[str]:
-    """Writes the file, whole or not at all. The names in it. UserError where there is nothing to keep, or it exists."""
+    """Writes the file, whole or not at all; returns the names in it. UserError where it exists, or there is no node."""
     if not (home / KEY_FILE).is_file():
         raise UserError(f"home {home} holds no node: name its folder with --home")
     if os.path.lexists(file):
@@ -71,8 +71,8 @@ def backup(home: Path, file: Path) -> list[str]:
 
 
 def restore(file: Path, home: Path) -> list[str]:
-    """Puts everything back. The names. UserError for a file that is damaged, and for a home that holds a node: then
-    nothing was written."""
+    """Restores all files, and returns their names. UserError for a file that is damaged, and for a home that holds a
+    node: then nothing was written."""
     if in_use(home):
         raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
     if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
@@ -90,7 +90,7 @@ def restore(file: Path, home: Path) -> list[str]:
 
 
 def _check_room(file: Path, size: int, home: Path) -> None:
-    """Before anything is read: what a backup takes on the disk, its files take there, too."""
+    """UserError where the disk of the home has less room than the size of the backup, which its files take there."""
     there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if size > free:
@@ -98,8 +98,8 @@ def _check_room(file: Path, size: int, home: Path) -> None:
 
 
 def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> None:
-    """Every file of the archive, written beside and then moved to where it belongs. Raises OSError, and BadArchive
-    where the file is another than a moment ago."""
+    """Writes every file of the archive to a new folder in the home, then moves it to its place. Raises OSError, and
+    BadArchive where the archive has changed since it was checked."""
     new = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:
         for name, member in members.items():
@@ -118,7 +118,7 @@ def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> Non
 
 
 def _write(out: BinaryIO, home: Path) -> list[str]:
-    """All files are opened first: a node that runs meanwhile puts others in their places."""
+    """Returns the names. Opens all files first: a node that runs meanwhile puts others in their places."""
     with ExitStack() as stack:
         files = {path.relative_to(home).as_posix(): stack.enter_context(path.open("rb")) for path in _kept(home)}
         listed = {}

@@ -15,11 +15,11 @@ SOURCE = "swarm_node.extensions.basics.source"
 
 
 class BasicsKind(EnvironmentKind):
-    """What is registered: every task with 4 shots (`few`) and with 8 (`more`)."""
+    """The kind that is registered: every task with 4 shots (`few`) and with 8 (`more`)."""
 
     name = "basics"
     continued = True
-    # Four at a time. Those that come first were learned soonest: docs/tutorials/first_run.md
+    # A node asks four at a time. The first ones were learned soonest: docs/tutorials/first_run.md
     first_tasks = tuple(
         f"{task}/few" for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )

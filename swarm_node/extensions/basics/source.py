@@ -1,11 +1,11 @@
 """Questions of `basics` for a scoring process. Each of the 24 tasks draws one question and its answer.
 
-There are five families: positions in lists, comparing, arithmetic, letters, calendar.
-A question is one line that ends where the answer begins; the answer is a word or a number. Shots show the form, so no
-question explains itself. Each task has 130 questions or more, of which a quarter is held out.
+There are five families: positions in lists, comparing, arithmetic, letters, calendar. A question is one line that ends
+where the answer begins; the answer is a word or a number. Shots show the form, so no question explains itself. Each
+task has 130 questions or more, of which a quarter is held out.
 
-Held-out questions are apart from all others by text, not by address alone: a hash of a question says on which side it
-is, and an address draws until it has a question of its own side.
+Held-out questions differ from all others by text, not by address alone: a hash of its text says whether a question is
+held out, and an address draws until it has a question of its own side.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""What a card makes of a configuration: `run --card FILE|URL|CODE`, once, and the home remembers it.
+"""How a card changes a configuration: `run --card FILE|URL|CODE`, once, and the home remembers the card.
 
-The first card of a network is trusted, aloud. From then on its signers alone say what comes next, whoever passes that
-on. A node may do less than its card says, and nothing else.
+A node trusts the first card of a network that it sees, and says so. From then on only the signers of a card decide on
+the next one, no matter which peer passes it on. A node may do less than its card says, and nothing else.
 """
 
 import os
@@ -28,7 +28,7 @@ MAX_DOWNLOAD = 1 << 20  # bytes
 
 
 def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
-    """The configuration of a node in its swarm; itself where there is no card. `keep`: into the home. UserError."""
+    """The configuration as the card allows it; unchanged without a card. `keep`: write to the home. UserError."""
     section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
     source = section.source.get_secret_value()
     _, card = load_cards(file)
@@ -59,14 +59,14 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
 
 
 def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
-    """A chain that is not checked, who gave it, and the network that is meant, if somebody said. UserError."""
+    """A chain, not checked yet; addresses of nodes that have it; the network that is meant, or "". UserError."""
     if source.startswith("swarm:"):
         return _by_code(source, network, config)
     if "://" not in source:
         if not (chain := load_cards(Path(source).expanduser())[0]):
             raise UserError(f"{printable(source, 200)} is no file of cards: correct its name")
         return chain, (), network
-    if not network and not source.startswith("https://"):  # what is signed needs TLS at first sight alone
+    if not network and not source.startswith("https://"):  # a signed card needs TLS only at first sight
         raise UserError(f"{printable(source, 200)} must begin with https://, unless --card-network says whose card")
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
@@ -91,7 +91,7 @@ def _read(text: str) -> Any:
 
 
 def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
-    """As a node of the code has it, with the very card that the maker of the code knew."""
+    """The chain, from the nodes that the code names; it contains the card that the maker of the code knew."""
     code = _read(text)
     if not getattr(code, "network", ""):
         raise UserError("this code has no card: use swarm-node join")
@@ -112,7 +112,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
 
 
 def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
-    """The newest card of a chain, in the home from now on. UserError where it may not take the place of that there."""
+    """The newest card of a chain; `keep` puts the chain in the home. UserError where it may not replace `before`."""
     card = follow(chain, network, int(time.time()), before)
     if isinstance(card, Refusal):
         raise UserError(f"--card: {card}")
@@ -124,7 +124,7 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
 
 
 def _narrowed(config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]) -> Config:
-    """With the swarm and the addresses of the card, and no more than its tasks and completions."""
+    """The configuration with the swarm and addresses of the card, and no more tasks and completions than it allows."""
     swarm, key, tasks = swarm_of(card), config.home.expanduser() / KEY_FILE, _tasks(card)
     own = load_identity(key.parent).peer_id if key.exists() else "nobody"
     given = config.peers if isinstance(config, BootstrapConfig) else config.network.peers
@@ -147,7 +147,7 @@ def _tasks(card: Card) -> list[str]:
 
 
 def described(card: Card) -> str:
-    """In a line: what it says, and its age."""
+    """A line for the user: what the card says, and its age."""
     age, left = (int(seconds / DAY) for seconds in (time.time() - card.issued, card.expires - time.time()))
     ends = f"{left} left" if left >= 0 else f"ended {-left} days ago, its rules go on: ask a signer for more"
     return (
@@ -158,7 +158,7 @@ def described(card: Card) -> str:
 
 
 def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What `status` says besides: the card, and which tasks of this node it no longer has."""
+    """What `status` adds: the card, and which tasks of this node it no longer has."""
     _, card = load_cards(home / CARDS_FILE)
     if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
         return {}

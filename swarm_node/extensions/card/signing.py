@@ -79,8 +79,8 @@ def draft(first: bool, config: DraftConfig) -> None:
 
 
 def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The tasks, as they are here. UserError for one that this machine does not have."""
-    from swarm_node.environments.kinds import EVALUATION  # here: the other commands are quick
+    """The tasks, with digests made on this machine. UserError for a task that it does not have."""
+    from swarm_node.environments.kinds import EVALUATION  # imported here, so that the other commands are quick
     from swarm_node.environments.registry import build_environment, with_environment
 
     with closing(build_environment(with_environment(NodeConfig(), tasks=names))) as environment:
@@ -102,7 +102,7 @@ def sign(config: CardConfig) -> None:
 
 
 def show(strict: bool, config: CardConfig) -> None:
-    """The newest card, what differs from the one before, and how it stands."""
+    """Prints the newest card, what differs from the one before, and whether it holds."""
     chain, now = load(config.card), int(time.time())
     card, found = chain[-1].card, judged(config, chain, now)
     new, old = ([*rows(each.card)] for each in (chain[-1], chain[-2:][0]))
@@ -143,7 +143,7 @@ def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
 
 
 def rows(card: Card) -> Iterator[str]:
-    """A line for each fact."""
+    """A line for each fact on the card."""
     times = {key: datetime.fromtimestamp(getattr(card, key), UTC) for key in ("issued", "expires")}
     said = card.model_dump(exclude={"members"}) | (card.members.model_dump() if card.members else {}) | times
     for name, value in (said | {"network": cards.network_of(card)}).items():
@@ -153,7 +153,7 @@ def rows(card: Card) -> Iterator[str]:
 
 
 def command(usage: str, does: str, do: Callable[[Any], None], options: type[CardConfig] = CardConfig) -> Command:
-    """One of the group. Its first word is a file."""
+    """A command of the group `swarm`. Its first argument is a file."""
     name, file = usage.split()[0], "key" if usage.startswith("key") else "card"
 
     def run(argv: list[str]) -> None:

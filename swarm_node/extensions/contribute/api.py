@@ -1,6 +1,6 @@
-"""Completions from an OpenAI-compatible server, which may be anybody's: its answers are checked in form, and what it is
-asked is bounded by a budget, by a number of tries, and by a circuit that opens where nothing comes of it.
-"""
+"""Completions from an OpenAI-compatible server. It may be anybody's server, so the form of its answers is checked.
+Requests are bounded by a budget, by a number of tries, and by a circuit breaker that opens while the server gives
+nothing usable."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.secret import Secret, SecretUrl
 
-CHARS_PER_TOKEN = 4  # a guess, for servers that do not say what they used, or say less
+CHARS_PER_TOKEN = 4  # a guess, for servers that report no usage, or too little
 ATTEMPTS = 5  # of one request
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between them
-LONGEST_RETRY_AFTER = 3600.0  # seconds: what a server may ask for at most
-REFUSED = {401, 403}  # the key
-HOPELESS = {400, 402, 404, 405, 422}  # asking again changes nothing
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds between attempts
+LONGEST_RETRY_AFTER = 3600.0  # seconds: the longest wait that a server may ask for
+REFUSED = {401, 403}  # statuses: the server refuses the key
+HOPELESS = {400, 402, 404, 405, 422}  # statuses: asking again changes nothing
 TOO_MANY = 429
-FIXED = {"model", "messages", "n", "max_tokens", "stream"}  # fields of a request that are options, or counted on
+FIXED = {"model", "messages", "n", "max_tokens", "stream"}  # fields that options set, and that the budget counts on
 NO_THINKING = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -42,27 +42,26 @@ class Unsent(Exception):
 
 
 class Broken(Exception):
-    """The answer broke a bound, or off. What the request cost is not known."""
+    """The answer exceeded a bound, or the connection broke off. What the request cost is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """The server's answer to one request."""
 
     status: int
     content: bytes
-    retry_after: str  # the header, as it came; "" without one
+    retry_after: str  # the header as received; "" without one
 
 
 class Server:
-    """It is never followed elsewhere. `seconds` is the deadline of a whole request: name, connection, TLS, headers and
-    content. httpx alone bounds each read, which a server that drips makes last; an event loop can give up whatever it
-    waits for.
-    """
+    """The server, whose redirects are never followed. `seconds` is the deadline of a whole request: name, connection,
+    TLS, headers and content. httpx alone bounds each read, so a server that drips bytes could hold a request for ever;
+    an event loop can cancel any wait."""
 
     def __init__(self, url: SecretUrl, key: Secret, seconds: float) -> None:
         self._url, self._seconds = url, seconds
-        headers = {"Accept-Encoding": "identity"}  # what is packed may unfold to any size
+        headers = {"Accept-Encoding": "identity"}  # a compressed answer may grow to any size
         if key:
             headers["Authorization"] = f"Bearer {key.get_secret_value()}"
         login = None if url.login is None else httpx.BasicAuth(*url.login)
@@ -70,7 +69,7 @@ class Server:
         self._runner = asyncio.Runner()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
-        """Unsent, Broken."""
+        """The server's answer. Raises Unsent or Broken."""
         try:
             return self._runner.run(self._post(self._url.at(path), body))
         except TimeoutError as error:
@@ -81,7 +80,7 @@ class Server:
             raise Broken(f"the server breaks off: {type(error).__name__}") from error
 
     def close(self) -> None:
-        """Ends what Ctrl-C has left under way."""
+        """Cancels a request that Ctrl-C has interrupted."""
         self._runner.close()
 
     async def _post(self, url: str, body: Mapping[str, Any]) -> Reply:
@@ -111,14 +110,14 @@ class _Usage(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What is needed of an answer; whatever else stands in it is left aside."""
+    """The parts of an answer that are needed; all others are ignored."""
 
     choices: Annotated[list[_Choice], Field(min_length=1, max_length=256)]
     usage: _Usage | None = None
 
 
 class Failed(TemporaryError):
-    """One request came to nothing. Another may do better, after `wait` seconds."""
+    """One request failed. Another may succeed after `wait` seconds."""
 
     def __init__(self, what: str, advice: str, wait: float = 0.0) -> None:
         super().__init__(what)
@@ -126,8 +125,8 @@ class Failed(TemporaryError):
 
 
 class ApiGenerator:
-    """Asks the server. `pause`: waits so many seconds, or less where the contributor is told to stop. `clock`: seconds
-    since 1970, for a server that names the time at which to come back."""
+    """Asks the server for completions. `pause`: waits so many seconds, unless the contributor is stopped first.
+    `clock`: seconds since 1970, for a server that names the time at which to come back."""
 
     def __init__(
         self,
@@ -148,8 +147,8 @@ class ApiGenerator:
         self._server = Server(config.api, key, config.timeout)
 
     def complete(self, prompt: str) -> tuple[Episode, ...] | Skipped:
-        """`samples` completions of a prompt, or as many of them as can be used. Servers that know no `n` are asked
-        again for each. UserError where the server will never do."""
+        """Up to `samples` completions of a prompt; Skipped where there are none. A server that ignores `n` is asked
+        again for the rest. UserError where it refuses for good, the circuit gives up, or the budget is used up."""
         found: list[Episode] = []
         asked = 0
         while asked < self._config.samples:
@@ -173,7 +172,7 @@ class ApiGenerator:
         self._server.close()
 
     def _patiently(self, prompt: str, samples: int) -> list[_Choice]:
-        """Failed, after as many tries as it deserves."""
+        """The choices of one answer, after at most ATTEMPTS tries, or one if the circuit is on trial. Raises Failed."""
         attempts = 1 if self._circuit.on_trial else ATTEMPTS
         asked = len(self._config.environment.system) + len(prompt)
         most = asked // CHARS_PER_TOKEN + samples * self._config.max_tokens
@@ -189,7 +188,7 @@ class ApiGenerator:
         raise last
 
     def _ask(self, prompt: str, samples: int, most: int) -> list[_Choice]:
-        """One request. What is not known to have cost less stays counted as `most` tokens."""
+        """Makes one request. It stays counted as `most` tokens unless it is known to have cost less."""
         config, system = self._config, self._config.environment.system
         turns = [{"role": "system", "content": system}] if system else []
         body = {
@@ -225,11 +224,11 @@ class ApiGenerator:
         return answer.choices
 
     def _refused(self, reply: Reply) -> Exception:
-        """What to make of a status that is not 200: another try, or the end."""
+        """The error for a status that is not 200: Failed where another try may help, else UserError."""
         api, status = self._config.api, reply.status
         if 300 <= status < 400:
             return UserError(f"{api} sends elsewhere (status {status}): name the address it sends to")
-        if status in REFUSED:  # such answers like to repeat part of the key, so their words are not shown
+        if status in REFUSED:  # such answers often repeat part of the key, so their text is not shown
             return UserError(f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file")
         if status in HOPELESS:
             said = self._clean(printable(reply.content.decode(errors="replace"), 160))
@@ -254,7 +253,8 @@ class ApiGenerator:
         return f"{config.model} says nothing", "name another --model, or look at what the server logs"
 
     def _nothing(self, skipped: Skipped, what: str, advice: str) -> Skipped:
-        """A prompt without a usable completion. Where that happens again and again it pauses, and at last UserError."""
+        """Counts a prompt without a usable completion. Pauses while the circuit is open; UserError if it has given
+        up."""
         seconds = self._circuit.failed()
         many, what = f"{self._circuit.fruitless} prompts in a row came to nothing", self._clean(what)
         if self._circuit.gave_up:
@@ -278,15 +278,15 @@ def _completion(choice: _Choice) -> Episode | None:
 
 
 def _tokens(answer: _Answer, prompt: str, most: int) -> int:
-    """What was used: as the server says, or as it looks, whatever is more. Where it neither says nor shows anything,
-    what it may have been."""
+    """Tokens used: what the server reports or what the texts suggest, whichever is more; `most` where the server
+    reports nothing and the texts are empty."""
     shown = sum(len(choice.message.content or "") for choice in answer.choices)
     said = answer.usage.total_tokens if answer.usage else 0
     return max(said, (len(prompt) + shown) // CHARS_PER_TOKEN) if said or shown else most
 
 
 def _seconds(text: str, now: float) -> float:
-    """What a Retry-After asks for, in seconds or as a date of HTTP; within bounds, and 0 where it is neither."""
+    """The seconds that a Retry-After asks for, as a number or an HTTP date, within bounds; 0 where it is neither."""
     text = text.strip()[:64]
     if text.isascii() and text.isdigit():
         return min(float(text), LONGEST_RETRY_AFTER)

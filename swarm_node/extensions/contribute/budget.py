@@ -1,6 +1,5 @@
-"""What a contributor may still use of a server: requests and tokens, in a minute and in all, where the counts of all
-outlive a restart; and nothing for a while where the server gives nothing for them.
-"""
+"""What a contributor may still use of a server: requests and tokens, per minute and in total. The totals outlive a
+restart. A circuit breaker stops all requests for a while when the server gives nothing usable for them."""
 
 import json
 from collections import deque
@@ -17,12 +16,12 @@ from swarm_node.settings.sections import Count
 
 MINUTE = 60.0
 IN_A_ROW = 3  # prompts without a usable completion after which the circuit opens
-FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0  # seconds it stays open: doubled each time
+FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0  # seconds that the circuit stays open: doubled each time
 MOST_OPENINGS = 8  # in a row: 1, 2, 4, 8, 16, 32, 60 and 60 minutes
 
 
 class _Used(BaseModel):
-    """budget.json."""
+    """The content of budget.json."""
 
     total_requests: Count
     total_tokens: Count
@@ -31,23 +30,23 @@ class _Used(BaseModel):
 class Budget:
     """Counts what was used, against the limits of `config`. `clock`: seconds since 1970.
 
-    A request counts with the most tokens that it may take, on disk, before it is made; afterwards with what it took. So
-    neither a crash nor a request that never ends is forgotten.
+    Before a request is made, the most tokens that it may take are written to disk; afterwards, the tokens that it took.
+    So neither a crash nor a request that never ends is forgotten.
     """
 
     def __init__(self, config: ContributeConfig, file: Path, clock: Callable[[], float]) -> None:
         self._limits, self._file, self._clock = config, file, clock
-        self._minute: deque[tuple[float, int]] = deque()  # when, and tokens
+        self._minute: deque[tuple[float, int]] = deque()  # (time, tokens) of each request
         self._used = self._load()
 
     @property
     def used(self) -> tuple[int, int]:
-        """Requests and tokens in all."""
+        """Requests and tokens used in total."""
         return self._used.total_requests, self._used.total_tokens
 
     def wait(self, tokens: int) -> float:
-        """Seconds until a request of at most so many tokens may be made; 0 where it may be made now. UserError where
-        the budget in all has no room for it."""
+        """Seconds until a request of at most `tokens` tokens may be made; 0 where it may be made now. UserError where
+        the total budget has no room for it."""
         self._check_total(tokens)
         limits, now = self._limits, self._clock()
         self._forget(now)
@@ -57,12 +56,12 @@ class Budget:
         return max(0.0, self._minute[0][0] + MINUTE - now) if full or dear else 0.0
 
     def reserve(self, tokens: int) -> None:
-        """A request is made now, which may take so many tokens. UserError where that cannot be written down."""
+        """Counts a request, made now, that may take `tokens` tokens. UserError where the file cannot be written."""
         self._minute.append((self._clock(), tokens))
         self._add(1, tokens)
 
     def settle(self, tokens: int) -> None:
-        """The last request took so many tokens, in place of what was reserved for it."""
+        """Counts `tokens` for the last request, in place of what was reserved for it. UserError as in `reserve`."""
         when, reserved = self._minute.pop()
         self._minute.append((when, tokens))
         self._add(0, tokens - reserved)
@@ -88,7 +87,7 @@ class Budget:
             )
 
     def _forget(self, now: float) -> None:
-        """Requests of more than a minute ago, and of a time that has not come: the clock was put back."""
+        """Drops requests of more than a minute ago, and of a future time: then the clock was put back."""
         while self._minute and not now - MINUTE < self._minute[0][0] <= now:
             self._minute.popleft()
 
@@ -108,7 +107,7 @@ class Circuit:
     trial, which closes it or opens it for longer. Any usable completion closes it. It has no clock."""
 
     def __init__(self) -> None:
-        self.fruitless = 0  # prompts in a row
+        self.fruitless = 0  # prompts in a row without a usable completion
         self._openings = 0  # in a row
 
     @property
@@ -118,7 +117,7 @@ class Circuit:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the last trial was the last."""
+        """Whether the trial after the last opening has failed, too."""
         return self._openings > MOST_OPENINGS
 
     def worked(self) -> None:
@@ -126,7 +125,7 @@ class Circuit:
         self.fruitless = self._openings = 0
 
     def failed(self) -> float:
-        """A prompt had none. Seconds for which it is open now; 0 where it is not."""
+        """Counts a prompt without a usable completion. Returns the seconds for which the circuit is open now, or 0."""
         self.fruitless += 1
         if not self.on_trial and self.fruitless < IN_A_ROW:
             return 0.0

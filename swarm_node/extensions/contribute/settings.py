@@ -26,7 +26,7 @@ class ContributeConfig(WithQuestions):
     max_tokens: Positive = 512
     """Tokens a completion may have before it is cut off."""
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
-    """Of sampling. Completions that are all alike are never shared."""
+    """Temperature of sampling. Completions that are all alike are never shared."""
     stop: Stops = ()
     """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab."""
     thinking: bool = True

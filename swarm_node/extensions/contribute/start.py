@@ -1,4 +1,4 @@
-"""`swarm-node contribute`: joins a swarm, and gives it completions of a server."""
+"""`swarm-node contribute`: joins a swarm, and publishes completions that a server's model generates."""
 
 import os
 import signal
@@ -32,12 +32,12 @@ TERMS = (
     "what the model generates is published, and others train on it: see that the terms of your provider and the "
     "licence of the model allow both"
 )
-MANY = 8  # groups in a row that teach nothing, when that is said for the first time
-EXAMPLE = 60  # characters of a completion that is shown
+MANY = 8  # uninformative groups in a row before the first warning
+EXAMPLE = 60  # characters shown of a completion
 SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = "of one text", "all wrong", "all right", "of equal reward"
 EASIER = "name easier tasks, or tell the model by --environment.system how to answer"
 SEVERAL = Skipped("question of several turns: swarm-node run plays them")
-REMEDIES = {  # what to change, by why a group teaches nothing
+REMEDIES = {  # why a group is uninformative -> what to change
     SAME_TEXT: "raise --temperature",
     ALL_WRONG: EASIER,
     AS_GOOD: EASIER,
@@ -48,8 +48,8 @@ Complete = Callable[[str], tuple[Episode, ...] | Skipped]
 
 
 class Contributor:
-    """The rounds: questions of its own address, completions of a server, scored here, published where they differ in
-    reward. It signs like any other node, and trains nothing."""
+    """The rounds of a contributor: it asks a server the questions of its own address, scores the completions here, and
+    publishes the groups whose completions differ in reward. It signs like any other node, and trains nothing."""
 
     def __init__(
         self, peer_id: PeerId, environment: Environment, network: Network, rounds: Rounds, questions: int
@@ -58,14 +58,14 @@ class Contributor:
         self._rounds, self._questions = rounds, questions
         self.published = 0
         self.skipped: Counter[str] = Counter()
-        self._in_vain: Counter[str] = Counter()  # groups since the last informative one, by what they were
-        self._told = 0  # how many of them when that was last said
-        self._example = ""  # a completion of the last of them
+        self._in_vain: Counter[str] = Counter()  # reason -> groups since the last informative one
+        self._told = 0  # how many of these groups there were at the last warning
+        self._example = ""  # a completion of the last of these groups
 
     def round(self, complete: Complete) -> int:
-        """Groups published."""
+        """Asks, scores and publishes the questions of one round. Returns the number of groups published."""
         now = self._rounds.begin()
-        self._network.collect(now)  # nothing is done with it; it should not pile up
+        self._network.collect(now)  # external groups are dropped, so that they do not pile up
         questions = self._environment.sample(self._peer_id, now, self._questions)
         groups: list[RolloutGroup] = []
         for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
@@ -78,13 +78,13 @@ class Contributor:
                 continue
             self._in_vain, self._told = Counter(), 0
             groups.append(group)
-        if groups:  # a round without any has nothing to say, and wants nothing
+        if groups:  # without groups there is nothing to announce, and this node wants none of others
             self._network.publish(groups, now)
         self.published += len(groups)
         return len(groups)
 
     def why_in_vain(self) -> str:
-        """Said once more each time that twice as many groups in a row taught nothing: why, and what to change."""
+        """A warning with a remedy after MANY uninformative groups in a row, and at each doubling; else ""."""
         if (many := self._in_vain.total()) < max(MANY, 2 * self._told):
             return ""
         self._told = many
@@ -127,7 +127,7 @@ Stops on Ctrl-C. The key stands in no log and in no list of processes."""
 
 
 def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
-    """Until `max_rounds`, or Ctrl-C. UserError."""
+    """Contributes until `max_rounds` rounds are done, or until Ctrl-C. UserError."""
     home = config.home.expanduser()
     key = take_key(config.key_file)
     with owned(home), ExitStack() as stack:
@@ -141,7 +141,7 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
             uptime = round(time.monotonic() - began, 1)
             return {"seconds_since": 0.0, "published": contributor.published, "uptime": uptime}
 
-        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it fetches nothing
+        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it wants no external groups
         rounds = Rounds(home / "rounds.json")
         contributor = Contributor(identity.peer_id, environment, network, rounds, config.questions)
         budget = Budget(config, home / "budget.json", time.time)
@@ -179,7 +179,7 @@ def _rounds(
 
 
 def take_key(file: Path | None) -> Secret:
-    """The key of a server, out of the environment for good: no process started later inherits it. UserError."""
+    """The server's key. It is taken out of the environment, so that no process started later inherits it. UserError."""
     key = os.environ.pop(KEY_VARIABLE, "")
     try:
         key = file.expanduser().read_text(encoding="utf-8") if file else key
@@ -203,7 +203,7 @@ def command(argv: list[str]) -> None:
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it says goodbye as it does on Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the node says goodbye to its peers as on Ctrl-C
     try:
         contribute(config, lambda line: print(line, flush=True))
     except KeyboardInterrupt:

@@ -5,11 +5,11 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 
-MAX_FILE_BYTES = 1024 * 1024 * 1024  # of a file; of the columns of a Parquet file that are read, decompressed
+MAX_FILE_BYTES = 1024 * 1024 * 1024  # of a file, and of those columns of a Parquet file that are read, decompressed
 MAX_ROWS = 1_000_000  # blank lines and rows that are left out count
-MAX_ROW_BYTES = 1024 * 1024  # of one row: what is longer is left out, and never held in memory whole
+MAX_ROW_BYTES = 1024 * 1024  # of one row: a longer row is left out, and never held whole in memory
 MAX_COLUMNS = 1024  # of a CSV file
-SHOWN_COLUMNS = 64  # names that a row has for a message, where its cells are not read
+SHOWN_COLUMNS = 64  # unread columns whose names a row keeps for messages
 
 Row = Mapping[str, Any]
 Read = Row | str | None  # a row, why it is left out, or None for a blank line
@@ -18,10 +18,10 @@ TOO_LONG, NO_OBJECT = "row above 1 MB", "no JSON object"
 
 
 def too_large(file: str) -> UserError:
-    """For a file above the bound of bytes."""
+    """The error for a file above MAX_FILE_BYTES."""
     return UserError(f"data set {file} is above {MAX_FILE_BYTES >> 20} MB: use a part of it")
 
 
 def too_many(file: str) -> UserError:
-    """For a file above the bound of rows."""
+    """The error for a file of more than MAX_ROWS rows."""
     return UserError(f"data set {file} has more than {MAX_ROWS} rows: use a part of it")

@@ -67,7 +67,7 @@ def command(argv: list[str]) -> None:
 
 
 def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
-    """For a person."""
+    """The facts as lines for a person."""
     for warning, text in facts.notes():
         yield f"warning: {text}".replace("--dataset.", "--") if warning else text
     yield f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to train on"
@@ -78,7 +78,7 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     agreed = " ".join(f"{key} {value}" for key, value in facts.verifier.items() if key != "place")
     yield f"peers train together that have the same version: {facts.version}"
     yield f"    of rows and template {facts.rows}, verifier {agreed}, held out {config.held_out:g}"
-    yield "what leaves this machine: completions, which quote questions; whoever joins the swarm reads them,"
+    yield "what leaves this machine: completions, which quote questions; everybody in the swarm reads them,"
     yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
 
 

@@ -1,4 +1,4 @@
-"""A file to questions, in a process that ends at once (`elsewhere.py`). Not for people."""
+"""Turns a file into questions, in a process that ends at once (`elsewhere.py`). Not a command for people."""
 
 import hashlib
 import json
@@ -16,12 +16,12 @@ from swarm_node.extensions.dataset import elsewhere, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
-SHOWN = 3  # prompts
+SHOWN = 3  # examples
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file
 
 
 def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
-    """In a process that may take no more memory from here on."""
+    """Calls `compiled` after limiting the memory of this process. UserError where MAX_MEMORY is not enough."""
     with suppress(ValueError, OSError):  # a lower limit is set from outside: it holds anyway
         resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     try:
@@ -42,7 +42,7 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
     if out:
         rows = {side: [(each.prompt, each.answer) for each in members] for side, members in sides.items()}
-        with Path(out).open("w", encoding="ascii") as file:  # piece by piece: one text would take memory several times
+        with Path(out).open("w", encoding="ascii") as file:  # streamed: one string would take memory several times
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     return {
         "version": version,
@@ -62,7 +62,7 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
 
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
-    """With the verifier for the form of the answers. Rows without an answer in that form are left out."""
+    """The configuration with the verifier for the form of the answers. Rows without that form are left out."""
     form = made.form = questions.form_of([each.answer for each in made.kept])
     for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
         made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
@@ -71,8 +71,8 @@ def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
 
 
 def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
-    """What peers have to agree on, and, for this machine, the place of a function."""
-    beside: dict[str, Any] = {"form": form} if form else {}  # not said where there is none: versions stay as they were
+    """The verifier as peers have to agree on it; of a function also its place on this machine."""
+    beside: dict[str, Any] = {"form": form} if form else {}  # left out where empty: versions stay as they were
     beside |= {"form_weight": config.form_weight} if config.form_weight else {}
     if config.verifier == "math" and find_spec("math_verify") is None:
         raise UserError("the verifier math needs the extra math: pip install 'textswarm[math]'")

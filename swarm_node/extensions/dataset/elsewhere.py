@@ -1,5 +1,5 @@
-"""Reads questions in a process that ends at once, and tells the node what there is to know of them: both ends of it. So
-the node never imports a reader of Parquet or somebody's code, and never holds a row."""
+"""Both ends of a process that reads questions, tells the node facts about them, and ends at once. So the node never
+imports a reader of Parquet or somebody's code, and never holds a row."""
 
 import json
 import os
@@ -20,8 +20,8 @@ Facts = dict[str, Any]
 
 
 def ask(module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]) -> str:
-    """The facts that this module finds, as JSON. Questions are written to `out`, unless there is none. `what`: such as
-    data set FILE. UserError: one line."""
+    """The facts that `module` finds, as JSON. It writes the questions to `out`, if given. `what` names the source in
+    errors, such as data set FILE. UserError: one line; TemporaryError where the cause may pass."""
     command, asked = [sys.executable, "-P", "-m", module], {"config": revealed(config), "out": str(out or "")}
     try:
         done = subprocess.run(
@@ -45,9 +45,9 @@ def ask(module: str, config: BaseModel, out: Path | None, what: str, environment
 
 
 def answer(compiled: Callable[[Any, str], Facts]) -> None:
-    """The life of that process. Exit code 1, and the mistake as one line, where the questions will not do."""
+    """The life of that process. On a UserError: one line to stderr, and exit code 75 or 2 (`exit_code`)."""
     out = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints
+    os.dup2(2, 1)  # what a library prints must not mix with the facts
     asked = json.load(sys.stdin)
     try:
         facts = compiled(asked["config"], asked["out"])

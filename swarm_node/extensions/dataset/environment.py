@@ -24,12 +24,12 @@ from swarm_node.settings import EnvironmentConfig, section_of
 
 
 def tasks_of(name: str) -> Tasks:
-    """Both tasks of an environment of this name."""
+    """The tasks train and held_out of an environment of this name."""
     return MappingProxyType({name: (TRAIN, HELD_OUT)})
 
 
 class SplitEnvironment(ScoredEnvironment):
-    """Peers ask the questions to train on; who evaluates gets those held out, each once."""
+    """Peers ask the questions to train on; evaluation asks those held out, each once."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class SplitEnvironment(ScoredEnvironment):
         folder: "TemporaryDirectory[str]",
         form: str = "whole",
     ) -> None:
-        """`folder`: what its scoring processes read; it goes with the environment. `form`: of answers, where the
-        options name none."""
+        """`folder`: the files that the scoring processes read; `close` deletes it. `form`: the form of answers where
+        the options name none."""
         rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
         super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
         self.count = held_out  # for `eval`
@@ -51,7 +51,7 @@ class SplitEnvironment(ScoredEnvironment):
 
     @property
     def catalogue(self) -> Catalogue:
-        """What peers may ask: a group on a held-out question is refused, or it would be trained on."""
+        """What peers may ask. It has no held-out questions: a group on one is refused, or it would be trained on."""
         return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
@@ -75,7 +75,7 @@ TASKS: Tasks = tasks_of(NAME)
 
 
 class Facts(BaseModel):
-    """What there is to know of a data set without holding it."""
+    """Facts about a data set, for a process that does not hold its rows."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -86,7 +86,7 @@ class Facts(BaseModel):
     train: int  # questions
     held_out: int
     left_out: dict[str, int]  # reason -> rows
-    lines: dict[str, list[int]]  # reason -> lines of the first of them
+    lines: dict[str, list[int]]  # reason -> lines of the first such rows
     duplicates: int
     leaking: int  # held-out questions that share most of their words with training questions
     prompt_chars: tuple[int, int, int]  # least, median, most
@@ -94,7 +94,7 @@ class Facts(BaseModel):
     examples: list[tuple[str, str]]
 
     def notes(self) -> Iterator[tuple[bool, str]]:
-        """How the file is understood: whether it is a warning, and a line."""
+        """How the file is understood, as pairs: whether a line is a warning, and the line."""
         compared = f"{self.verifier['name']} {MARKS.get(self.verifier.get('form', ''), '')}".strip()
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
         yield False, f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}"
@@ -106,7 +106,7 @@ class Facts(BaseModel):
 
 
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:
-    """The facts of a data set; its questions are written to `out`. UserError: one line."""
+    """The facts of a data set; its questions are written to `out`, if given. UserError: one line."""
     if not config.file:
         raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
     module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
@@ -132,7 +132,7 @@ class DatasetEnvironment(SplitEnvironment):
         self._weight = config.form_weight if settings.scoring == "graded" else 0.0
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        """With what form and length earn, so a right answer earns more than any wrong one."""
+        """The rewards, mixed with what form and length earn, so that a right answer earns more than any wrong one."""
         return [
             rewards if isinstance(rewards, Skipped) or not self._weight else tuple(map(self._weighed, rewards, texts))
             for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
@@ -145,7 +145,7 @@ class DatasetEnvironment(SplitEnvironment):
 
 
 class DatasetKind(EnvironmentKind):
-    """What is registered: a file that the configuration names."""
+    """The kind that is registered: the questions of a file that the configuration names."""
 
     name = NAME
     tasks = TASKS

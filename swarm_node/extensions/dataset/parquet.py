@@ -1,9 +1,9 @@
 """Rows out of a Parquet file, which may come from a stranger.
 
-What its footer says of sizes is its author's claim: that is looked at first, since it costs nothing, and what comes out
-is counted all the same. A page of some bytes can stand for gigabytes: one long text in a dictionary with a million rows
-that name it, or a list of as many nulls. So rows are decoded a few at a time, only the columns that are asked for, and
-weighed before they become Python objects. What one page can take at once is bounded by the process's memory limit.
+The sizes in its footer are its author's claim. They are checked first, since that costs nothing, and what is decoded is
+counted all the same. A page of some bytes can stand for gigabytes: one long text in a dictionary with a million rows
+that refer to it, or a list of as many nulls. So rows are decoded a few at a time, only the columns that are asked for,
+and weighed before they become Python objects. What one page can take at once is bounded by the process's memory limit.
 """
 
 import os
@@ -19,13 +19,13 @@ from swarm_node.extensions.dataset import bounds
 
 TOGETHER = 64  # rows that are decoded at a time
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
-MAX_FOOTER_ITEMS = 100_000  # of one list in it: columns, row groups
+MAX_FOOTER_ITEMS = 100_000  # of one list in the footer: columns, row groups
 BUFFER_BYTES = 1024 * 1024  # of a column that are read at a time
-ITEM_BYTES = 8  # that a value weighs at least, since a null takes none in Arrow
+ITEM_BYTES = 8  # the least that a value weighs, since a null takes no bytes in Arrow
 
 
 def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
-    """As `reading.rows`. UserError for what is no Parquet file, or above its bounds."""
+    """The rows, as in `reading.rows`, without numbers. UserError where it is no Parquet file, or exceeds a bound."""
     _check_footer(content)
     try:
         with ParquetFile(
@@ -38,7 +38,7 @@ def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
             yield from _rows(file, wanted, content.name)
     except (UserError, MemoryError):
         raise
-    except Exception as error:  # whatever the library raises of a file that somebody made up
+    except Exception as error:  # whatever the library raises for a file that somebody made up
         raise UserError(f"data set {content.name} is no Parquet file: {printable(str(error))}") from error
 
 
@@ -62,7 +62,7 @@ def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[bou
 
 
 def weigh(array: Any) -> int:
-    """Bytes of the values of an Arrow array, a value that many rows share counted for each."""
+    """Bytes of the values of an Arrow array. A value that many rows share counts once for each of them."""
     kind, types = array.type, pyarrow.types
     own: int = len(array) * ITEM_BYTES
     if types.is_dictionary(kind):
@@ -76,7 +76,7 @@ def weigh(array: Any) -> int:
 
 
 def _check_footer(content: BinaryIO) -> None:
-    """Its length stands before the last four bytes. The file is read from its begin afterwards."""
+    """UserError for a footer that is too long: its length stands before the last four bytes. Rewinds the file."""
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB")
@@ -84,7 +84,7 @@ def _check_footer(content: BinaryIO) -> None:
 
 
 def _check_claims(file: ParquetFile, columns: Collection[str], name: str) -> None:
-    """What the footer says of itself: an honest file that is too large is refused at once."""
+    """Checks the sizes that the footer claims, so that an honest file that is too large is refused at once."""
     about, claimed = file.metadata, 0
     if about.num_rows > bounds.MAX_ROWS:
         raise bounds.too_many(name)

@@ -1,7 +1,7 @@
 """Rows out of a file: JSON Lines, CSV with commas, semicolons or tabs, Parquet, or a data set of the Hugging Face hub.
 
-Runs in the process of `compile.py`, with the user's environment: the file is the user's, and some readers are heavy. It
-may come from a stranger all the same, so what a reader holds at a time is bounded before it is parsed.
+Runs in the process of `compile.py`, since some readers are heavy. The file is the user's, but it may come from a
+stranger all the same, so what a reader holds at a time is bounded before it is parsed.
 """
 
 import csv
@@ -18,16 +18,16 @@ from swarm_node.extensions.dataset import bounds
 from swarm_node.telemetry.jsonlines import record_of
 
 HUB = "hf:"
-SEPARATORS = ",;\t"  # of a CSV file: the one that its header has most of
-HEADER_CHARS = 64 * 1024  # that are looked at for it
+SEPARATORS = ",;\t"  # of a CSV file: the one that is most frequent in its header
+HEADER_CHARS = 64 * 1024  # that are read to find the separator
 
 Placed = tuple[int, bounds.Read]
 
 
 def rows(file: str, wanted: Collection[str]) -> Iterator[tuple[int, bounds.Row | str]]:
-    """Each row by its columns, or the reason why it is left out, with the number of its line, or of the row where a
-    file has no lines. Columns that are not `wanted` may be None. UserError where the file cannot be read, or is larger
-    than the bounds above."""
+    """Each row with its number: of its line, or of the row where a file has no lines. A row comes by its columns, or as
+    the reason why it is left out. Columns that are not `wanted` may be None. UserError where the file cannot be read,
+    or exceeds a bound of `bounds.py`."""
     found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
     for count, (place, row) in enumerate(found, 1):
         if count > bounds.MAX_ROWS:
@@ -69,7 +69,7 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     text, left = io.TextIOWrapper(content, encoding="utf-8-sig", newline=""), bounds.MAX_ROW_BYTES
 
     def lines() -> Iterator[str]:
-        """A row may be several of them, where a cell is in quotes."""
+        """The lines of the file. A row may be several of them, where a cell is in quotes."""
         nonlocal left
         while line := text.readline(left + 1):
             left -= len(line)
@@ -84,7 +84,7 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     plain = re.sub('"[^"]*"', "", begin)
     reader, place = csv.reader(lines(), delimiter=max(SEPARATORS, key=plain.count)), 1
     for cells in reader:
-        line, place = place, reader.line_num + 1  # of its first line, and of the next row's
+        line, place = place, reader.line_num + 1  # the first line of this row, and that of the next row
         left = bounds.MAX_ROW_BYTES
         if len(cells) > bounds.MAX_COLUMNS:
             raise csv.Error(f"a row has {len(cells)} cells, and {bounds.MAX_COLUMNS} are the most")
@@ -116,7 +116,7 @@ def _hub(name: str) -> Iterator[Placed]:
         raise UserError(f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT")
     try:
         yield from enumerate(load_dataset(repository, config or None, split=split or "train", streaming=True), 1)
-    except Exception as error:  # whatever the library raises of a name, a network or a file
+    except Exception as error:  # whatever the library raises for a name, a network or a file
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"data set {HUB}{name} cannot be loaded: {printable(first)}") from error
 

@@ -22,7 +22,7 @@ class FileItem:
 
 
 class DatasetSource:
-    """Of a file that `compile.py` wrote."""
+    """The questions of a file that `compile.py` wrote."""
 
     def __init__(self, file: str) -> None:
         written = json.loads(Path(file).read_bytes())
@@ -31,14 +31,14 @@ class DatasetSource:
         self._verify = verifiers.load(written["verifier"])
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> FileItem:
-        """KeyError for a side there is not, ZeroDivisionError for one without questions."""
+        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one without questions."""
         rows = self._rows[config_id]
         return FileItem(*rows[place(config_id, seed, index, len(rows))], self._verify)
 
 
 def place(config_id: str, seed: int, index: int, count: int) -> int:
-    """Which of `count` questions an address names. A round asks none twice, as long as they last; of those held out,
-    every one has its turn, 256 a page."""
+    """Which of `count` questions an address names. A round asks none twice while there are enough. Held-out questions
+    come in order, 256 per seed, so that each has its turn."""
     if config_id == HELD_OUT:
         return (seed * 256 + index) % count
     number = int.from_bytes(hashlib.sha256(f"dataset/{seed}".encode()).digest(), "big")
@@ -46,7 +46,7 @@ def place(config_id: str, seed: int, index: int, count: int) -> int:
 
 
 def _step(number: int, count: int) -> int:
-    """Prime to `count`, so that steps of it come to each place once."""
+    """A step coprime to `count`, so that such steps visit each place once."""
     step = number % count or 1
     while gcd(step, count) != 1:
         step += 1

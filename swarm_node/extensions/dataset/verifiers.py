@@ -1,4 +1,4 @@
-"""Verifiers by name: a completion and the reference answer of its question, to a score in [0, 1].
+"""Verifiers by name. Each maps a completion and the reference answer of its question to a score in [0, 1].
 
 They run in a scoring process's sandboxed child, on the answer that the node found in a completion.
 """
@@ -43,19 +43,19 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 
 def choice(completion: str, answer: Any) -> float:
-    """The same letter. A number as answer is a place, from 0: 1 is B."""
+    """The same letter. An integer as reference answer is a place, from 0: 1 is B."""
     right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(text_of(answer))
     return float(right is not None and _letter(final(completion)) == right)
 
 
 def regex(completion: str, answer: Any) -> float:
-    """The whole answer matches the pattern. One that goes back for ever is ended with its group, by the clock."""
+    """The whole answer matches the pattern. The time limit ends a pattern that backtracks for ever, with its group."""
     said = answer_of(completion)
     return float(len(said) <= MAX_CHARS and re.fullmatch(text_of(answer), said) is not None)
 
 
 def equal_json(completion: str, answer: Any) -> float:
-    """The same value: objects in any order of keys, 1 and 1.0 alike. A fence of code around it is taken off."""
+    """The same value: objects in any order of keys, 1 and 1.0 alike. A code fence around the completion is removed."""
     said = re.sub(r"\A```\w*\s|```\Z", "", answer_of(completion)[: MAX_CHARS + 1])
     try:
         right = json.loads(answer) if isinstance(answer, str) else answer
@@ -65,7 +65,7 @@ def equal_json(completion: str, answer: Any) -> float:
 
 
 def mathematical(completion: str, answer: Any) -> float:
-    """Equal by math-verify, whose own clock is off: it is a signal that the sandbox does not let it have."""
+    """Equal by math-verify. Its own time limit is off: that would need a signal, which the sandbox forbids."""
     from math_verify import parse, verify
 
     said, right = final(completion), text_of(answer)
@@ -77,7 +77,7 @@ def mathematical(completion: str, answer: Any) -> float:
 
 
 def load(spec: Mapping[str, Any]) -> Verifier:
-    """By what `compile.py` wrote: a name, or a function of the user's. Raises whatever an import raises."""
+    """The verifier that `compile.py` wrote down: a named one, or the user's function. Raises what an import raises."""
     name = spec["name"]
     if form := spec.get("form"):  # the rows hold whole solutions, which shots show
         read, verify = FORMS[form].read, load({**spec, "form": ""})
@@ -85,7 +85,7 @@ def load(spec: Mapping[str, Any]) -> Verifier:
     if name == "number":
         return lambda completion, answer: number(completion, answer, spec["tolerance"])
     if name == "math":
-        for known in WARM:  # now: what the library imports when it is first needed, a sandboxed child cannot open
+        for known in WARM:  # now: a sandboxed child cannot open what the library imports at its first use
             mathematical(known, known)
     found: Verifier = NAMED[name] if name in NAMED else loading.load(spec["place"])
     return found
@@ -107,7 +107,7 @@ def text_of(answer: Any) -> str:
 
 
 def final(text: str) -> str:
-    """Behind the thinking of a text, what its last ####, box or tags name as the answer; else all of it."""
+    """The answer behind the thinking of a text: what its last ####, box or tags hold, else all of it."""
     said = answer_of(without_thinking(text))
     return next((part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said)
 
@@ -129,7 +129,7 @@ def _quantity(text: str) -> tuple[Decimal, str] | None:
 
 
 def _plain(token: str) -> str:
-    """Without separators of thousands, and with a point: of comma and point the later one is the decimal sign."""
+    """The number without thousands separators and with a point: of comma and point, the later is the decimal sign."""
     mantissa, e, exponent = re.sub(r"[ \u00a0\u202f_']", "", token).lower().partition("e")
     comma, point = mantissa.rfind(","), mantissa.rfind(".")
     if comma > point and not re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+", mantissa):
@@ -149,7 +149,7 @@ def _letter(text: str) -> str | None:
 
 
 def _typed(value: Any) -> Any:
-    """With true and 1 told apart, which Python takes for equal."""
+    """The value with its booleans marked, since Python takes true and 1 for equal."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, dict):

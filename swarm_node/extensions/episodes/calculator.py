@@ -1,4 +1,4 @@
-"""A tool that computes exactly what a policy asks for. It evaluates nothing: numbers are read, and added up."""
+"""A tool that computes exactly what a policy asks for. It runs no code: its own parser reads numbers and operators."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from operator import add, sub
 
 from swarm_node.scoring.playing import ToolError
 
-LONGEST, DEEPEST, DIGITS = 100, 16, 6  # characters, parentheses in each other, decimals of a result
+LONGEST, DEEPEST, DIGITS = 100, 16, 6  # characters, nested parentheses or signs, decimals of a result
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/()])")
 _SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {"+": add, "-": sub}
 
@@ -33,7 +33,7 @@ def calculate(expression: object) -> str:
 
 
 class _Parser:
-    """By recursive descent, as deep as parentheses may be."""
+    """A parser by recursive descent, at most DEEPEST levels deep."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens[::-1]

@@ -16,11 +16,11 @@ from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.scoring.contract import Turn
 
-PREFIX = "second_try."  # of the names of data sets, which are those of reasoning-gym behind it
+PREFIX = "second_try."  # before the name of a data set of reasoning-gym
 
 
 class EpisodesKind(EnvironmentKind):
-    """Those that need no library."""
+    """Questions of several turns that need no library."""
 
     name = "episodes"
     tasks: Tasks = MappingProxyType(source.tasks)
@@ -36,7 +36,7 @@ class EpisodesKind(EnvironmentKind):
 
 
 class SecondTryKind(EnvironmentKind):
-    """Every task of reasoning-gym."""
+    """Every task of reasoning-gym, with a second try."""
 
     name = "second_try"
     tasks: Tasks = MappingProxyType({PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()})

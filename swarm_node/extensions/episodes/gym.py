@@ -15,7 +15,7 @@ version = f"1-{source.version}"
 
 @dataclass
 class SecondTry:
-    """One question; what was said last counts."""
+    """One question; the last turn counts."""
 
     prompt: str
     answer: str
@@ -35,6 +35,6 @@ class SecondTry:
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
-    """See `source.build`; the name of the data set stands behind `second_try.`"""
+    """The question at this address, as in `source.build`; the name of its data set stands behind `second_try.`"""
     item = source.build(dataset.partition(".")[2], config_id, seed, index)
     return SecondTry(item.prompt, item.answer, item.portable)

@@ -1,6 +1,6 @@
 """Questions of `episodes` for a scoring process: a number or a word to guess, and arithmetic with a tool.
 
-Held-out questions are apart from all others by text: an address draws until it has a question of its own side.
+A hash of its text says whether a question is held out. An address draws until it has a question of its own side.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ from swarm_node.scoring.playing import use
 
 version = "1"
 turns = 6
-GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> as many as halving needs among 2 ** guesses - 1 numbers
-FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest of first numbers; a starter says small ones
+GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> guesses: what halving needs among 2 ** guesses - 1 numbers
+FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest first number; starters say small ones
 CALCULATIONS = 4  # turns, the answer included
 SUMS = {"easy": (2, 99), "hard": (3, 999), "strict": (2, 99)}  # config id -> how many operators, the largest number
 TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
@@ -62,7 +62,7 @@ class Bisect:
         return Step(("lower",))
 
     def score(self) -> float:
-        """Up to a half for numbers that are ruled out."""
+        """1 for the number; else up to a half, for the share of numbers that are ruled out."""
         return 1.0 if self.found else (1 - (self.high - self.low) / self.size) / 2
 
 

@@ -1,4 +1,4 @@
-"""A word of a list of ours to guess: after each guess the policy hears of each letter whether it is right."""
+"""A word to guess, from a list of ours: after each guess the policy hears for each letter whether it is right."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ TOLD = "Guess my word of 5 letters in 6 guesses. Of each letter you hear: + in i
 
 
 def compared(guess: str, word: str) -> str:
-    """Of each letter `+` in its place, `?` elsewhere in the word, as often as it is left there, `-` no more in it."""
+    """A mark for each letter: `+` in its place; `?` elsewhere in the word, as often as it is left there; else `-`."""
     pairs, marks = list(zip(guess, word, strict=True)), ""
     left = Counter(hidden for one, hidden in pairs if one != hidden)
     for one, hidden in pairs:
@@ -26,7 +26,7 @@ def compared(guess: str, word: str) -> str:
 
 @dataclass
 class Wordle:
-    """A guess is any five letters; one of another form counts, too."""
+    """A guess is any five letters. A turn of another form uses up a guess, too."""
 
     answer: str
     shown: tuple[str, ...]
@@ -51,11 +51,11 @@ class Wordle:
         return Step((marks or "only a word of 5 letters",))
 
     def score(self) -> float:
-        """Up to a half for letters that were found in their places."""
+        """1 for the word; else up to a half, for letters that were found in their places."""
         return 1.0 if self.found else (len(self.known) - self.given) / 10
 
 
 def hidden_word(config_id: str, rng: Random) -> Wordle:
-    """A word, and others that it is compared with."""
+    """A word, and others that the prompt compares with it."""
     word, *others = rng.sample(WORDS, 1 + SHOWN[config_id])
     return Wordle(word, tuple(others))

@@ -1,5 +1,5 @@
-"""Quantising and products of what was quantised: a reference that runs anywhere, and kernels for devices that multiply
-E4M3. They are used after they have given what the reference gives on this very device, never by its name.
+"""Quantises matrices and multiplies them: a reference that runs anywhere, and kernels for devices that multiply E4M3. A
+kernel is used only after it has given the reference's results on this very device, never by the device's name.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def by_cublas(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
 
 
 def by_triton(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
-    """For Ada and later."""
+    """For GPUs from Ada on."""
     from swarm_node.extensions.fp8 import triton_kernels  # torch's builds for CUDA alone bring Triton along
 
     return triton_kernels.product(left, right, dtype)
@@ -77,11 +77,11 @@ def choose(device: torch.device) -> Kernel:
 
 
 def works(kernel: Kernel, device: torch.device) -> bool:
-    """Whether it gives what the reference gives, for the operands of all three products and sizes that fill no tile."""
+    """Whether `kernel` matches the reference, for the operands of all three products and sizes that fill no tile."""
     numbers = torch.Generator().manual_seed(0)
     try:
         for rows, columns, reduced, side in ((200, 130, 300, BLOCK), (130, 72, 257, 1)):
-            # one lies along its columns, as the operands of the gradient of a weight do
+            # the left one lies along its columns, as the operands of a weight's gradient do
             left = torch.randn(reduced, rows, generator=numbers).to(device).t()
             right = torch.randn(columns, reduced, generator=numbers).to(device)
             operands = quantise(left), quantise(right, side)
@@ -97,6 +97,6 @@ def works(kernel: Kernel, device: torch.device) -> bool:
 
 
 def same(ours: Quantised, theirs: Quantised) -> bool:
-    """Bit for bit."""
+    """Whether both are equal, bit for bit."""
     values = torch.equal(ours.values.contiguous().view(torch.uint8), theirs.values.contiguous().view(torch.uint8))
     return values and torch.equal(ours.scales, theirs.scales)

@@ -7,8 +7,8 @@
 | gradient of W, dW = dY^T X | dY^T, 1 x 128 along tokens | X^T, 1 x 128 along tokens |
 
 One summary of Jet-RL pairs the last two the other way round; only dX has W in it, so this is the table. Embeddings,
-output head, norms, attention, biases and what travels between layers stay as they are. X is kept for the way back in
-FP8. Weights are quantised again once they have changed.
+output head, norms, attention, biases and what travels between layers stay as they are. X is kept in FP8 for the
+backward pass. Weights are quantised again once they have changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from swarm_node.settings import EvaluationConfig, LearningConfig, section_of
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Of one layer, as right operand of the forward product and of the gradient of X."""
+    """A layer's quantised weight, as right operand of the forward product and of the gradient of X."""
 
     forwards: Quantised  # [out, in]
     backwards: Quantised  # [in, out]
@@ -73,20 +73,20 @@ class Fp8Linear(nn.Linear):
         self._quantised: Weight | None = None
 
     def quantised(self) -> Weight:
-        """Of the present weight; made again after it was copied into, and after `forget`."""
+        """The present weight, quantised; made again after a copy into the weight, and after `forget`."""
         present = self.weight.data_ptr(), self.weight._version
         if self._quantised is None or self._quantised.made_from != present:
-            with torch.inference_mode(False), torch.no_grad():  # whoever asks first: training uses it too
+            with torch.inference_mode(False), torch.no_grad():  # generation may ask first, but training uses it too
                 forwards = self.kernel.quantise(self.weight.detach(), BLOCK)
                 self._quantised = Weight(forwards, forwards.transposed(), present)
         return self._quantised
 
     def forget(self) -> None:
-        """The weight has changed in a way that torch does not count: its fused optimisers do that."""
+        """Drops the quantised weight, after a change that torch does not count, as by its fused optimisers."""
         self._quantised = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The FP8 product while it is active, else the plain one. Any leading dimensions."""
+        """The FP8 product while `active`, else the plain one. Any leading dimensions."""
         if not self.active:
             return super().forward(x)
         kind = x.device.type
@@ -110,7 +110,7 @@ class Fp8Map:
     parts: tuple[Quantised, ...]
     bias: Tensor | None
     kernel: Kernel
-    dense: Tensor | None  # what the parts stand for, where it is multiplied by as it is
+    dense: Tensor | None  # the parts' float32 values, if products use these
     dtype: torch.dtype  # of the product, as in training
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class Fp8Map:
 
 @dataclass(frozen=True, kw_only=True)
 class Fp8(Precision):
-    """The FP8 layers of one model. Where they are not in training, they are in writing alone: the mixed flow."""
+    """The FP8 layers of one model. If `in_training` is off, only generation uses them: the mixed flow."""
 
     plain: ClassVar[bool] = False
     layers: tuple[Fp8Linear, ...]
@@ -184,7 +184,7 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
 
 
 def use_fp8(model: Any, config: LearningConfig | EvaluationConfig, device: torch.device) -> Fp8 | None:
-    """FP8 at work in `model`, as its section says; None where that is off. Registered under `swarm_node.precision`."""
+    """Puts FP8 into `model`, as its section says; None if it is off. Registered under `swarm_node.precision`."""
     precision = section_of(config, Fp8Config).precision
     if precision == "bf16":
         return None

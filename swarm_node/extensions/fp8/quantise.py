@@ -1,13 +1,13 @@
-"""Block-scaled FP8: numbers that are multiplied together share a scale of their own size.
+"""Block-scaled FP8: numbers that are multiplied together share a scale that fits their size.
 
 Left operands have a scale per row and 128 columns, weights one per 128 x 128 block (Jet-RL, arXiv 2601.14243). A scale
 is the largest magnitude of its block over that of the type (448 for E4M3), rounded up to a power of two. Blocks at the
 edges are smaller; one with an infinity or NaN in it is NaN throughout. A scale of an activation covers one token, so a
-token is quantised alike whoever is in the batch.
+token is quantised alike in any batch.
 
-Why powers of two, which Jet-RL has not: a decoder and a training forward add in another order, so that what they
-quantise differs in the last bits. A number mostly falls to the same of few values nevertheless, but a scale that
-follows the largest number passes those bits on to its whole block. Nothing is lost: rounding is relative in FP8.
+Jet-RL's scales are not powers of two. But a decoder and a training forward add in different orders, so what they
+quantise differs in the last bits. A number mostly rounds to the same FP8 value nevertheless, but a scale that follows
+the largest number passes those bits on to its whole block. A power of two loses nothing: rounding is relative in FP8.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from torch import Tensor
 
 E4M3 = torch.float8_e4m3fn
 LARGEST = torch.finfo(E4M3).max  # what the largest number of a block becomes at most
-SMALLEST = torch.finfo(torch.float32).tiny  # of a scale: of blocks that are zero, and of those that nearly are
+SMALLEST = torch.finfo(torch.float32).tiny  # smallest scale: that of blocks that are zero or nearly zero
 BLOCK = 128  # columns that share a scale, and rows of a weight
 ALIGNED = 16  # numbers that are read at once, if every row begins at a multiple of as many
 
@@ -57,7 +57,7 @@ class Quantised:
         return values, F.pad(self.scales, (0, -self.scales.shape[1] % 4)).contiguous().t()
 
     def transposed(self) -> "Quantised":
-        """A weight's transpose: the same numbers, so it is one thing forwards and backwards. Its blocks are square."""
+        """A weight's transpose: its blocks are square, so it has the same numbers forwards and backwards."""
         return Quantised(self.values.t(), self.scales.t(), BLOCK)
 
 

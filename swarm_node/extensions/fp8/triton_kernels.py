@@ -1,10 +1,10 @@
-"""Quantising and the products as Triton kernels: for devices with E4M3 tensor cores, whatever torch knows of them.
+"""Quantising and the products as Triton kernels: for devices with E4M3 tensor cores, known to torch or not.
 
-They compute what `quantise` and `reference` compute: scales and values bit for bit, products but for the order of sums.
-What is summed over is walked through in the same steps whatever the tile, and never split among programs: so a token's
-numbers follow neither from the batch it is in nor from its place there.
+They compute what `quantise` and `reference` compute: scales and values bit for bit, products except for the order of
+sums. A sum is taken in the same steps for any tile, and never split among programs. So a token's numbers depend neither
+on its batch nor on its place there.
 
-To be imported where it is used and not before: of torch's builds those for CUDA alone bring Triton along.
+Import this module only where it is used: of torch's builds, only those for CUDA bring Triton along.
 """
 
 import torch
@@ -17,8 +17,8 @@ from swarm_node.extensions.fp8.quantise import ALIGNED, BLOCK, E4M3, Quantised
 GROUP = tl.constexpr(BLOCK)
 BAND = tl.constexpr(8)  # rows of tiles that are worked on side by side: what they read is still in the cache
 
-# Rows, columns, warps and stages of a tile, by the rows there are at most: the fastest of eight on an H200 for which no
-# card spills registers. Fixed: writing meets new numbers of rows all the time and could not wait for trials of each.
+# Rows, columns, warps and stages of a tile, by the largest number of rows: the fastest of eight on an H200 for which no
+# card spills registers. Fixed: generation meets new numbers of rows all the time and could not wait for trials.
 TILES = {16: (16, 64, 4, 4), 64: (64, 64, 4, 5)}
 LARGE = (64, 128, 4, 3)
 
@@ -42,8 +42,8 @@ def quantise_kernel(
 ):  # fmt: skip
     """A program does TILE rows of one group of columns. They have a scale each, or one if SIDE is TILE.
 
-    Magnitudes are compared as integers, which are ordered as they are, with NaN last. E4M3 ends at 448 = 1.75 * 2^8:
-    the scale is the power of two 8 below that of the largest number, 7 if the mantissa is above 1.75.
+    Magnitudes are compared as integers, which have the same order, with NaN last. E4M3 ends at 448 = 1.75 * 2^8: the
+    scale is the power of two 8 below that of the largest number, 7 if the mantissa is above 1.75.
     """
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     j = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
@@ -68,7 +68,7 @@ def quantise_kernel(
 
 @triton.jit
 def _multiplied(a, b):
-    """Of bytes that are E4M3: they are bytes, so that 0 can stand where there are none."""
+    """The product of E4M3 numbers. They come as bytes, so that 0 can stand where there are none."""
     return tl.dot(a.to(tl.float8e4nv, bitcast=True), b.to(tl.float8e4nv, bitcast=True))
 
 
@@ -80,8 +80,8 @@ def product_kernel(
 ):  # fmt: skip
     """A program does one tile of y = left @ right^T, group by group of what is summed over.
 
-    A group is summed up from zero, then scaled and added in float32: sums of tensor cores are short of that. The last
-    group may be smaller if REST is not 0; it is read in pieces of REST numbers then, the last of them beyond the row.
+    A group is summed up from zero, then scaled and added in float32: tensor cores add less exactly. The last group may
+    be smaller if REST is not 0; it is then read in pieces of REST numbers, of which the last may reach beyond the row.
     """
     tile, across = tl.swizzle2d(tl.program_id(0), tl.program_id(1), tl.num_programs(0), tl.num_programs(1), BAND)
     i, j, along = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, GROUP)
@@ -115,7 +115,7 @@ def product_kernel(
 
 
 def quantise(x: Tensor, side: int = 1) -> Quantised:
-    """As `quantise.quantise`, in one kernel; of a transposed view as well. `side` is 1 or BLOCK."""
+    """As `quantise.quantise`, in one kernel; also for a transposed view. `side` is 1 or BLOCK."""
     rows, columns = x.shape
     groups, tile = triton.cdiv(columns, BLOCK), side if side > 1 else 64 if rows > 16 else 16
     stride = triton.cdiv(columns, ALIGNED) * ALIGNED

@@ -20,13 +20,13 @@ from swarm_node.telemetry.jsonlines import record_of
 
 
 class RunningNode:
-    """A node in a process of its own, which saves and ends where this one does. See `run`."""
+    """A node in a process of its own. It saves and ends when this process ends. See `run`."""
 
     def __init__(self, config: NodeConfig) -> None:
         self.home = config.home.expanduser()
         with owned(self.home):
             self._log, self._events = self.home / "output.log", self.home / "events.jsonl"
-        self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes, of earlier starts
+        self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes of events of earlier starts
         command = [sys.executable, "-c", "from swarm_node.extensions.handle.node import _child; _child()"]
         self._process, self._line = children.start(command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ})
         values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
@@ -53,14 +53,14 @@ class RunningNode:
         return [found for line in lines.splitlines(keepends=True) if line[-1:] == b"\n" and (found := record_of(line))]
 
     def wait(self) -> "RunningNode":
-        """Until it has ended. UserError for what ended it, unless it did what it was told."""
+        """Waits until the node has ended. UserError with its last line, unless it finished or was stopped by Ctrl-C."""
         if (code := self._process.wait()) not in (0, 130):
             said = self._log.read_text(errors="replace").strip().splitlines() or [children.ending(code)]
             raise UserError(said[-1].removeprefix("swarm-node: "))
         return self
 
     def stop(self) -> "RunningNode":
-        """As Ctrl-C does: it ends its round, saves, and has ended."""
+        """Stops the node as Ctrl-C does: it ends its round and saves. Waits until it has ended, as `wait` does."""
         self._process.send_signal(signal.SIGINT)
         return self.wait()
 
@@ -70,8 +70,8 @@ class RunningNode:
 
 
 def run(config: NodeConfig | Path | str | None = None, **options: Any) -> RunningNode:
-    """A whole node, beside this program: until `max_rounds`, `stop()`, or the end of this process. Of a configuration,
-    or of a file or the name of a shipped one, and options. UserError, in one line, for a mistake in them.
+    """Runs a whole node beside this program until `max_rounds`, `stop()`, or the end of this process. `config`: a
+    configuration, a file, or the name of a shipped one; `options` change it. UserError, in one line, for a mistake.
 
     >>> node = run("starter", home="me", environment={"tasks": ["gcd/easy"]})
     """
@@ -83,7 +83,7 @@ def _plain(value: object) -> str:
 
 
 def _child() -> None:
-    """The process of a RunningNode, which tells it the configuration, and ends it by its own end."""
+    """The process of a RunningNode. The parent sends it the configuration; when the parent ends, it ends, too."""
     from swarm_node.commands.cli import leave, outcome
     from swarm_node.commands.run import begin
 

@@ -1,4 +1,4 @@
-"""What was trained, out of the home: `swarm-node model export` and `model push`."""
+"""Takes a trained model out of the home: `swarm-node model export` and `model push`."""
 
 from swarm_node.commands.command import Entry, Purpose
 

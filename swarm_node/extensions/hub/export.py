@@ -14,10 +14,10 @@ from swarm_node.node import defaults
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
-LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # of a checkpoint, not of a model
-VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}  # text of tokens, which may look like anything
-NAMES_OF_MODELS = "name_or_path"  # the last words of keys that have one
-PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # a file or folder, from the root on
+LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # in a checkpoint, not in a model
+VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}  # tokens are any text, and may look like paths
+NAMES_OF_MODELS = "name_or_path"  # keys that end in this hold a model's name or path
+PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # an absolute path of a file or folder
 FOLDERS = {False: "checkpoints", True: "best"}
 
 PAGE = """\
@@ -60,8 +60,8 @@ def newest(home: Path, best: bool = False) -> Path:
 
 
 def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:
-    """Write the model folder `out`, whole or not at all, and without a path of this machine in it. What the card tells.
-    UserError where it is taken, or nothing is to merge."""
+    """Write the model folder `out`, whole or not at all, and without a path of this machine in it. Returns what the
+    card tells. UserError where `out` is not empty or cannot be written, or where there are no adapters to merge."""
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty: name another folder")
@@ -93,7 +93,7 @@ def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: b
 
 
 def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
-    """Rounds and model of a checkpoint, read without torch."""
+    """Rounds and model of a checkpoint, read without torch. UserError where it is broken."""
     try:
         state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
         return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
@@ -102,7 +102,7 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
 
 
 def _forget_places(folder: Path, told: Story) -> None:
-    """Configurations of models name the folder that they were loaded from: only its last name leaves this machine."""
+    """Models' configurations name the folder that they were loaded from: only its last part leaves this machine."""
     for file in folder.glob("*.json"):
         if file.name in VOCABULARIES:
             continue

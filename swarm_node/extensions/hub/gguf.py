@@ -1,7 +1,7 @@
-"""`swarm-node model export --gguf`: an exported folder as one file for llama.cpp, Ollama and their kin.
+"""`swarm-node model export --gguf`: an exported folder as one file for llama.cpp, Ollama and similar programs.
 
 ggml-org's package `gguf` has the format, the names of tensors and the writer. Its converter is a script of llama.cpp,
-and no package. What it does to dense models of the Llama and Qwen families is done here; nothing else is guessed at.
+not a package. This module does the same for dense models of the Llama and Qwen families, and refuses other models.
 """
 
 import json
@@ -19,11 +19,11 @@ FILE = "model.gguf"
 SCRIPT = "convert the folder with llama.cpp's convert_hf_to_gguf.py"
 FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}  # model_type -> name in the file
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # kinds of tokens in the file
-ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"  # of the patterns of Qwen2 and Llama 3
+ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"  # parts of the splitting patterns of Qwen2 and Llama 3
 
 
 def write(folder: Path, name: str, licence: str) -> Path:
-    """The file, in the folder of a whole model. UserError for one that cannot be written so."""
+    """Writes the file into the folder of a whole model, and returns its path. UserError for a model that is refused."""
     try:
         import gguf
     except ImportError as error:
@@ -56,7 +56,7 @@ def write(folder: Path, name: str, licence: str) -> Path:
 
 
 def _family(folder: Path, config: Mapping[str, Any]) -> str:
-    """Its name in the file."""
+    """The family of the model, as the file names it. UserError for a model that is refused."""
     if (folder / "adapter_config.json").exists():
         raise UserError("--gguf needs whole weights: add --merge, which makes the adapters part of them")
     family = FAMILIES.get(config["model_type"])
@@ -88,14 +88,14 @@ def _head_width(config: Mapping[str, Any]) -> int:
 
 
 def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | None":
-    """By what Llama 3.1 and its successors divide the frequencies of rotation, the slow ones by most; None for models
-    that divide none. llama.cpp reads it as a tensor."""
+    """The divisors of the rotary frequencies of Llama 3.1 and its successors, [head width / 2], largest for the slow
+    ones; None for models that divide none. llama.cpp reads them as a tensor."""
     import numpy
 
     about, width = config["rope_parameters"], _head_width(config)
     if about["rope_type"] == "default":
         return None
-    waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens of a whole turn
+    waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens in a full rotation
     low, high, most = about["low_freq_factor"], about["high_freq_factor"], about["factor"]
     fast = (about["original_max_position_embeddings"] / waves - low) / (high - low)  # 0: slow, 1: fast
     share = fast.clip(0.0, 1.0)
@@ -104,7 +104,7 @@ def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | 
 
 
 def _words(writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """The tokenizer: byte-level BPE, by the name that llama.cpp has for how it splits text."""
+    """Writes the tokenizer: byte-level BPE, with llama.cpp's name for how it splits text."""
     model = tokenizer["model"]
     tokens = {place: (token, NORMAL) for token, place in model["vocab"].items()}
     for added in tokenizer["added_tokens"]:
@@ -157,7 +157,7 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> Any:
-    """Llama's queries and keys: pairs of a rotation side by side, where transformers has halves."""
+    """Llama's query and key weights with the rows of a rotated pair side by side: transformers has them in halves."""
     if family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return values
     heads = config["num_attention_heads"]
@@ -168,7 +168,7 @@ def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> A
 
 
 def _stored(values: Any, gguf: Any) -> "tuple[numpy.ndarray[Any, Any], None, Any]":
-    """As precise as it was; what has one dimension in 32 bits, as llama.cpp wants it."""
+    """The tensor in its own precision, but in 32 bits if it has one dimension, as llama.cpp wants it."""
     import torch
 
     kinds = gguf.GGMLQuantizationType

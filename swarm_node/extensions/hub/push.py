@@ -32,7 +32,7 @@ class PushConfig(TakenConfig):
 
 
 def upload(folder: Path, repo: str, public: bool, message: str) -> str:
-    """The model's address on the hub. UserError: one line, without the token."""
+    """Uploads the folder, and returns the model's address on the hub. UserError: one line, without the token."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -47,13 +47,13 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
     except HfHubHTTPError as error:
         raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
-    except Exception as error:  # whatever a network does
+    except Exception as error:  # whatever goes wrong in the network
         raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
     return str(made)
 
 
 def push(home: Path, checkpoint: Path, repo: str, public: bool = False, merge: bool = False) -> str:
-    """Export to a folder that goes away, and upload it. UserError."""
+    """Export to a temporary folder, and upload it. Returns the model's address on the hub. UserError."""
     with tempfile.TemporaryDirectory(prefix="swarm-node-push-") as name:
         folder = Path(name) / "model"
         export(home, checkpoint, folder, merge)
@@ -61,7 +61,7 @@ def push(home: Path, checkpoint: Path, repo: str, public: bool = False, merge: b
 
 
 def _line(error: Exception) -> str:
-    """Of what a library says, without the token: some servers repeat the ends of it."""
+    """The first line of a library's error, without the token: some servers repeat the ends of it."""
     from huggingface_hub import get_token
 
     return without_secrets(hidden(first_line(error, 10_000)), filter(None, [get_token()]))[:200]

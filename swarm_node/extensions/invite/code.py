@@ -1,7 +1,7 @@
 """The code of an invitation: `swarm:` and, in base64url, a byte for its kind, a body, and a checksum.
 
-A code is pasted from anywhere, so it is hostile until it is admitted: each field by the rule that the option has which
-it becomes, and only in the one spelling that `encode` gives it.
+A code is pasted from anywhere, so it is hostile until it is admitted. `decode` checks each field by the rule of the
+option that the field becomes, and admits only the one spelling that `encode` gives.
 """
 
 import base64
@@ -19,7 +19,7 @@ from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_by
 from swarm_node.settings import NetworkConfig
 
 PREFIX = "swarm:"
-KIND, WITH_CARD, WITH_KEY, LAST_KIND = 1, 2, 3, 31  # kinds that may follow; what has another first byte is no code
+KIND, WITH_CARD, WITH_KEY, LAST_KIND = 1, 2, 3, 31  # newer kinds end at the last; other first bytes mean no code
 MAX_CHARS = 4096
 MAX_ADDRESSES = 3
 NAME = r"[A-Za-z0-9._+-]{1,64}"
@@ -33,9 +33,9 @@ class Asked(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """What a node asks of one environment."""
 
     environment: Name
-    version: Name  # of a file, a digest
+    version: Name  # for a file of questions, its digest
     tasks: Annotated[tuple[Task, ...], Meta(min_length=1, max_length=128)]
-    file: FileName = ""  # as the inviter calls the file that the questions are of
+    file: FileName = ""  # name that the inviter has for the file of the questions
 
 
 class Invitation(msgspec.Struct, frozen=True):
@@ -45,20 +45,20 @@ class Invitation(msgspec.Struct, frozen=True):
     swarm: str
     asked: tuple[Asked, ...] = ()
     at_once: int = 0  # as environment.at_once
-    network: str = ""  # id, of a swarm that has a card: that says the rest
-    number: int = 0  # of the newest card that the inviter knows, and the SHA-256 of what is signed
-    digest: bytes = b""
-    seed: bytes = b""  # of a private swarm: of the code's own key
-    proof: bytes = b""  # that it lets in, as protocol/member.py has it
+    network: str = ""  # id, for a swarm that has a card: the card says the rest
+    number: int = 0  # of the newest card that the inviter knows
+    digest: bytes = b""  # SHA-256 of what is signed of that card
+    seed: bytes = b""  # for a private swarm: of the code's own key
+    proof: bytes = b""  # that this key lets newcomers in, see protocol/member.py
 
     def proves(self, newcomer: Identity) -> bytes:
-        """That the newcomer is a member, said by the key of the code; b"" of an open swarm."""
+        """The proof that the newcomer is a member, signed by the key of the code; b"" for an open swarm."""
         own, ends = Identity.from_seed_bytes(self.seed or bytes(32)), int.from_bytes(self.proof[-100:-96])
         return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # no key: as before
+    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # b"": the key before
     swarm: Name
     asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
     at_once: Annotated[int, Meta(ge=0, le=1024)]

@@ -1,4 +1,4 @@
-"""`swarm-node invite`, and what a node says of it by itself: at its start, in `status`, and so on its page."""
+"""`swarm-node invite`, and what a node says of invitations unasked: at its start, in `status` and on its page."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
 REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
-FROM_ANYWHERE, HERE = 1, 3  # up to which `usefulness`
+FROM_ANYWHERE, HERE = 1, 3  # the highest `usefulness` that is reached from anywhere; that of this machine only
 MANIFEST_BYTES = 1 << 20
 
 PAGE = """\
@@ -37,14 +37,14 @@ usage: swarm-node invite [--home FOLDER] [--json]
 
 Prints a code with which others join: where the running node and its peers are,
 its swarm, and what it asks. On the other computer: swarm-node join CODE.
-Whoever has the code can join, for 30 days where the swarm is private.
+Anybody with the code can join, for 30 days where the swarm is private.
 
   --home FOLDER   of the node (~/.swarm-node)
   --json          one JSON object, for scripts"""
 
 
 def command(argv: list[str]) -> None:
-    """The code goes to standard output, what to do with it to standard error."""
+    """Prints the code to standard output, and what to do with it to standard error."""
     config = from_command_line(AskConfig, argv, "swarm-node invite", flags_only=True)
     answer = status.ask(config.home.expanduser())
     if "role" not in answer:
@@ -64,7 +64,7 @@ def command(argv: list[str]) -> None:
 
 
 def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -> Invitation:
-    """The same with a key of its own, which lets into the private swarm. UserError where the issuer may not."""
+    """The invitation with a key that lets others into the private swarm. UserError where the issuer may not do so."""
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
     proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
@@ -81,7 +81,7 @@ class AdmitConfig(Section):
 
 
 def admit(argv: list[str]) -> None:
-    """A code for a private swarm, of its card alone."""
+    """Prints a code for a private swarm, made from its card alone."""
     config = from_command_line(AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="card")
     _, card = load_cards(config.card.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
@@ -92,7 +92,7 @@ def admit(argv: list[str]) -> None:
 
 
 def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What `status` says besides: the code, and who makes one. Nothing while others cannot reach the node."""
+    """What `status` adds: the code, and the command that prints one. Empty while others cannot reach the node."""
     try:
         return {"invitation": encode(of_node(home, answer)), "advice": advice(home)}
     except (ValueError, LookupError, TypeError, AttributeError):  # a folder of a stranger may answer anything
@@ -100,14 +100,14 @@ def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def advice(home: Path) -> str:
-    """The short line."""
+    """A line that tells the user how to invite others."""
     return "invite others: swarm-node invite" + ("" if home == NodeConfig().home.expanduser() else f" --home {home}")
 
 
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
-    """By what the node answers. ValueError and its like where that is nothing to invite to."""
+    """The invitation by a node's answer. Raises what `added` catches, where the answer is not that of such a node."""
     network, training = answer["network"], answer.get("training", {})
-    known = sorted(network["peers"], key=lambda each: -(each["answered"] or 0.0))  # the longest first
+    known = sorted(network["peers"], key=lambda each: -(each["answered"] or 0.0))  # those known for longest first
     others = [each["addresses"] for each in known if each["peer"] in network["connections"]]
     addresses = chosen(network["addresses"], (address for each in others for address in each))
     if card := answer.get("card"):
@@ -121,8 +121,8 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
 
 
 def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """At most three: first what can be dialled from anywhere, if only a connected peer, then what can be from nearby.
-    One of each host, by TCP where it can be."""
+    """At most three addresses: first those that can be dialled from anywhere, if only of a connected peer, then those
+    that can be from nearby. One of each host, over TCP where there is a choice."""
     hosts: dict[tuple[str, str], str] = {}
     for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
         hosts.setdefault(parts(address)[0], address)
@@ -133,7 +133,7 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 
 
 def _file_of(home: Path, environment: str) -> str:
-    """What the user calls the file of an environment's questions, without its folder; "" where they are of none."""
+    """The name of the file with an environment's questions, without its folder; "" where there is no such file."""
     try:
         manifest = json.loads(read_plain(home / "manifest.json", MANIFEST_BYTES))
         file = str(manifest["config"][environment]["file"])
@@ -155,7 +155,7 @@ class Inviting(Sink):
 
 
 def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | None:
-    """None for what is no node that trains."""
+    """The observer for a node that trains; None for others."""
     return Inviting(home, telemetry) if isinstance(config, NodeConfig) else None
 
 

@@ -21,9 +21,9 @@ TASKS = "environment.tasks"
 PAGE = f"""\
 usage: swarm-node join CODE [--flags]
 
-Train and share in the swarm of whoever ran swarm-node invite. It is run, with
-the peers, swarm and tasks of the code; options of your own go before those. The
-home remembers it in {HOME_FILE}: next time swarm-node run is enough.
+Train and share in the swarm of the node that ran swarm-node invite. The peers,
+swarm and tasks come from the code; your own options take precedence. The home
+keeps them in {HOME_FILE}: next time swarm-node run is enough.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --environment.tasks TASK ...   only these of the tasks
@@ -34,7 +34,7 @@ All other options are those of run."""
 
 
 def command(argv: list[str]) -> None:
-    """Whatever is wrong with the code is said before anything is written."""
+    """Joins, then runs. A mistake in the code is reported before anything is written."""
     if argv == ["--help"]:
         from_command_line(NodeConfig, argv, "swarm-node join")
     if not argv or argv[0].startswith("-"):
@@ -57,7 +57,7 @@ def command(argv: list[str]) -> None:
 
 
 def check(invited: Invitation, config: NodeConfig) -> None:
-    """UserError where this machine cannot ask what the others ask: it says what is missing."""
+    """UserError where this machine cannot ask the questions of the others: it says what is missing."""
     files = [f"{each.environment} is {each.file}, version {each.version}" for each in invited.asked if each.file]
     need = f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file" if files else ""
     tasks = tuple(task for each in invited.asked for task in each.tasks)
@@ -74,7 +74,7 @@ def check(invited: Invitation, config: NodeConfig) -> None:
 
 
 def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
-    """As TOML: what the code says, and what of the questions the user said with it."""
+    """What the home remembers, as TOML: what the code says, and the user's own options for the questions."""
     values: dict[str, Any] = {"swarm": invited.swarm, "network.peers": invited.addresses}
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}

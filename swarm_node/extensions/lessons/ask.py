@@ -26,8 +26,8 @@ from swarm_node.settings.command_line import from_command_line
 if TYPE_CHECKING:
     from swarm_node.policy.policy import Policy
 
-LOOKED_AT = 4  # questions of each task, for what all of them share
-ALIKE = 4  # characters that a question of a task and the text begin with
+LOOKED_AT = 4  # questions of each task, compared to find what all its prompts share
+ALIKE = 4  # characters that the text and a question must share at their beginning
 SHOWN = 200  # characters of a question or an answer
 
 PAGE = """\
@@ -69,7 +69,7 @@ def command(argv: list[str]) -> None:
 
 
 def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
-    """Some held-out prompts of each of so many tasks."""
+    """Some held-out prompts of each task. `tasks`: how many tasks there are."""
     questions = environment.sample(EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND))
     found: dict[str, list[str]] = {}
     for question, prompt in zip(questions, environment.prompts(questions), strict=True):
@@ -88,7 +88,7 @@ def one_of_each(tasks: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 
 def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The text, and how the task that it looks like puts it; of one task alone, that one."""
+    """The text, and the text framed as in the task that it resembles most, if any, or as in the only task."""
     best, most = ("", ""), ALIKE - 1 if len(tasks) > 1 else -1
     for prompts in tasks.values():
         head, tail = around(prompts)
@@ -99,7 +99,7 @@ def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
 
 
 def around(prompts: Sequence[str]) -> tuple[str, str]:
-    """What stands before and behind the question in all of these: whole lines."""
+    """The whole lines that stand before and behind the question in all of these prompts."""
     head = _beginning(prompts)
     head = head[: head.rfind("\n") + 1]
     tail = _beginning([prompt[len(head) :][::-1] for prompt in prompts])[::-1]
@@ -113,7 +113,7 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The likeliest answer to each, of the model before its training and of this checkpoint."""
+    """The likeliest answer to each prompt: by the model before its training, and by this checkpoint. UserError."""
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch
         from swarm_node.policy.soundness import Damaged
@@ -125,7 +125,7 @@ def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tup
     if config.model.lora_rank:
         with policy.model.disable_adapter():
             return list(_likeliest(config, policy, prompts)), now
-    del policy  # two sets of weights need not be there at once
+    del policy  # so that memory never holds two sets of weights
     return list(_likeliest(config, configured_policy(config), prompts)), now
 
 

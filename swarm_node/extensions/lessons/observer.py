@@ -1,4 +1,4 @@
-"""What a node says of its learning: what to try where nothing is right, and at its end what was learned."""
+"""What a node says of its learning: what to try where no answer is right, and at its end what it learned."""
 
 from pathlib import Path
 
@@ -10,18 +10,18 @@ from swarm_node.settings import LearningConfig, NodeConfig, Section
 from swarm_node.telemetry.events import Event, Notice, Telemetry, Trained
 from swarm_node.telemetry.learning import Learning
 
-ROUNDS = 10  # without a right answer
+ROUNDS = 10  # without a right answer, before advice is given
 SHOWN = 100  # characters of a completion
-NAMED = 2  # tasks
+NAMED = 2  # tasks that are named
 
 
 def lessons(home: Path, config: Section, telemetry: Telemetry) -> "Lessons | None":
-    """None for commands that train nothing."""
+    """The observer of a node; None for commands that train nothing."""
     return Lessons(home, config, telemetry) if isinstance(config, NodeConfig) else None
 
 
 class Lessons:
-    """An observer that says what there is to say of what a node learns."""
+    """An observer that tells the user what a node learns."""
 
     def __init__(self, home: Path, config: NodeConfig, telemetry: Telemetry) -> None:
         self._home, self._config, self._telemetry = home, config, telemetry
@@ -72,7 +72,7 @@ def told(group: ScoredGroup, config: LearningConfig) -> str:
 
 
 def wanted(question: Question, config: LearningConfig) -> str:
-    """The reference answer; nothing where the environment keeps it to itself."""
+    """The reference answer; empty where the environment does not give it."""
     try:
         return right_answer(config, question)
     except UserError:
@@ -80,7 +80,7 @@ def wanted(question: Question, config: LearningConfig) -> str:
 
 
 def advice(ended: bool) -> str:
-    """What to try."""
+    """What the user may try. `ended`: whether the completion ended by itself."""
     if not ended:
         return "Try --generation.max-completion-length, --generation.stop, or easier tasks"
     return "Try easier tasks, --environment.scoring graded, or say in the questions how an answer looks"

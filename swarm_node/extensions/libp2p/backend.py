@@ -1,6 +1,6 @@
 """Backend on py-libp2p: TCP, noise and yamux in this process, in a trio thread. QUIC stays off: it resets streams.
 
-The same peer id, protocols and framing as the hivemind backend, so that both make one swarm.
+It has the same peer id, protocols and framing as the hivemind backend, so that both make one swarm.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from swarm_node.network.transport.streams import Answering, StreamBackend
 HANDSHAKE_SECONDS = 5.0
 RESET_SECONDS = 1.0
 
-logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # it quotes peers
+logging.getLogger("libp2p").setLevel(logging.CRITICAL)  # its messages quote peers
 
 
 class Libp2pBackend(StreamBackend):
@@ -102,7 +102,7 @@ class Libp2pBackend(StreamBackend):
             await self._thread.stop()
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
-        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
         try:
             async with asyncio.timeout(timeout):
                 return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))
@@ -146,7 +146,7 @@ class Libp2pBackend(StreamBackend):
                     await trio.sleep_forever()
             except Exception as error:
                 if started.is_set():
-                    raise  # it has died by itself: `wait_closed` says so
+                    raise  # the host has died by itself: `wait_closed` says so
                 failed.append(error)
                 started.set()
 
@@ -161,7 +161,7 @@ class Libp2pBackend(StreamBackend):
         local_id = ID.from_pubkey(keys.public_key)
         peerstore = PeerStore()
         peerstore.add_key_pair(local_id, keys)
-        upgrader = TransportUpgrader(  # noise alone: the library's defaults include plaintext, where anybody is anybody
+        upgrader = TransportUpgrader(  # noise alone: the library's defaults include plaintext, which proves no identity
             {NOISE: NoiseTransport(keys, noise_privkey=create_x25519_key_pair().private_key)},
             {TProtocol(YAMUX): Yamux},
             negotiate_timeout=int(HANDSHAKE_SECONDS),
@@ -232,7 +232,7 @@ class Libp2pBackend(StreamBackend):
 
     async def _new_stream(self, peer: PeerId, protocol: str) -> INetStream:
         assert self._host is not None
-        if not self.swarm.get_connections(ID.from_base58(peer)):  # else the library would dial what it was told
+        if not self.swarm.get_connections(ID.from_base58(peer)):  # else the library would dial addresses it was told
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
             return await self._host.new_stream(ID.from_base58(peer), [TProtocol(protocol)])
@@ -271,7 +271,7 @@ class TrioStream:
         await self._thread.call(self._write, data)
 
     async def close(self) -> None:
-        self._thread.begin(self._reset)  # whoever closes has what it wanted, or gives up
+        self._thread.begin(self._reset)  # the side that closes has what it wanted, or gives up
 
     async def _read(self, size: int) -> bytes:
         data = bytearray()

@@ -1,4 +1,4 @@
-"""py-libp2p 0.8.1 with its open flanks closed: what one peer sends must not end, deafen or fill the process.
+"""Guards for py-libp2p 0.8.1: what one peer sends must not end the process, fill its memory or make it deaf.
 
 Each override names the fault it answers; all were found by reading the source or by tests that a bare host fails.
 """
@@ -25,13 +25,13 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from swarm_node.network.parties import Connected, groups_of, share_of
 
 MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
-WRITE_SECONDS = 8.0  # for one frame and those before it, until a peer that does not read is hung up on
+WRITE_SECONDS = 8.0  # to write one frame and those before it; after that, a peer that does not read is hung up on
 MAX_STREAMS = 256  # open streams of one connection
 MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
 FORGET_SECONDS = 1e6  # any time beyond the library's minute
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
 
-IsKept = Callable[[ID, str], bool]  # a peer and the address of its connection: never hung up on for its party
+IsKept = Callable[[ID, str], bool]  # peer, address of its connection: whether to keep it, however many its party has
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class GuardedHost(BasicHost):
 
 
 class GuardedSwarm(Swarm):
-    """Room for honest peers: the one that is of least use makes room, not the one that comes last.
+    """Keeps room for honest peers: when it is full, the least useful peer makes room, not the newest.
 
     The library counts an inbound connection until the swarm ends, not until the connection does, so that it is deaf
-    after 250 of them. And it refuses newcomers when it is full, so that whoever sits there first stays.
+    after 250 of them. And it refuses newcomers when it is full, so that the peers that came first stay.
     Its table keeps a connection for a tenth of a second and more after it has ended.
     """
 
@@ -63,7 +63,7 @@ class GuardedSwarm(Swarm):
         self.auto_connector = NoAutoConnector(self)
         self.census = Census(self, max_peers, is_kept, counters)
         self.register_notifee(self.census)
-        self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()  # oldest first; of whom
+        self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()  # oldest first; its parties
 
     async def _handle_inbound_connection(self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr) -> None:
         raw = RawConnection(read_write_closer, False)
@@ -91,13 +91,13 @@ class GuardedSwarm(Swarm):
         del self._handshakes[handshake]
 
     def get_connections(self, peer_id: ID | None = None) -> list[INetConn]:
-        """Those that live: a dial that takes one that has ended for good leaves its caller without any."""
+        """Only live connections: a dial that took an ended one for a live one would leave its caller without any."""
         return [connection for connection in super().get_connections(peer_id) if _lives(connection)]
 
     async def close_peer(self, peer_id: ID) -> None:
-        """Ends the connections there are; the library then forgets those too that the peer has made meanwhile.
+        """Ends the connections that exist now; the library would also forget those that the peer makes meanwhile.
 
-        Whoever calls may be in a hurry: a close that is given up would leave a socket that nobody knows.
+        The call may be cancelled: a close that is given up would leave a socket that nobody knows.
         """
         with trio.CancelScope(shield=True):
             for connection in self.connections.pop(peer_id, []):
@@ -113,12 +113,12 @@ def remote_address(connection: Any) -> str:
 
 def _lives(connection: INetConn) -> bool:
     muxed = connection.muxed_conn
-    assert isinstance(muxed, Yamux)  # the one muxer that is offered
+    assert isinstance(muxed, Yamux)  # the only muxer that is offered
     return not (connection.is_closed or muxed.event_shutting_down.is_set())
 
 
 class NoAutoConnector(AutoConnector):
-    """The library dials every address that any peer has told it, whatever its watermarks say."""
+    """Stops the library from dialling every address that any peer has told it, whatever its watermarks say."""
 
     async def maybe_connect(self) -> None:
         """Does nothing: whom to connect to is not the library's choice."""
@@ -128,7 +128,7 @@ class NoAutoConnector(AutoConnector):
 
 
 class Census(INotifee):
-    """Who is connected and of what use; hangs up on the least useful when there are too many."""
+    """Knows who is connected and how useful each peer is; hangs up on the least useful when there are too many."""
 
     def __init__(self, swarm: Swarm, max_peers: int, is_kept: IsKept, counters: Counter[str]) -> None:
         self._swarm = swarm
@@ -138,7 +138,7 @@ class Census(INotifee):
         self._useful: dict[ID, float] = {}  # when a call to or from a connected peer last went well
 
     def was_useful(self, peer: ID) -> None:
-        """A call with it went well."""
+        """Notes that a call with this peer went well."""
         if peer in self._swarm.connections:
             self._useful[peer] = trio.current_time()
             self._shares.used(peer, trio.current_time())
@@ -182,7 +182,7 @@ _write_frame = Yamux._write_frame
 
 
 async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) -> None:
-    """Streams are bounded before they cost more; and what is around the host's handler may raise too."""
+    """Bounds streams before they cost more. The code around the host's handler may raise too, and is guarded here."""
     try:
         if len(self.streams) >= MAX_STREAMS:
             await self.close()
@@ -207,7 +207,7 @@ def _buffered(connection: Yamux) -> int:
 
 
 async def _write_whole(self: Yamux, data: bytes) -> None:
-    """A frame is written whole or the connection ends: in the library a call that is given up midway leaves half of one
+    """Writes a frame whole, or ends the connection: in the library a call that is given up midway leaves half a frame
     on the wire, and all other calls on that connection fail."""
     with trio.CancelScope(deadline=trio.current_time() + WRITE_SECONDS, shield=True) as scope:
         await _write_frame(self, data)

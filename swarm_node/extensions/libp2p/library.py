@@ -20,7 +20,7 @@ class Libp2p:
             )
 
     def prepare(self, config: NetworkConfig) -> Path | None:
-        with suppress(ImportError):  # said when the backend is made
+        with suppress(ImportError):  # `make` reports it
             from swarm_node.extensions.libp2p import backend
 
             assert backend

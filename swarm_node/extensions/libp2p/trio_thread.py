@@ -58,7 +58,7 @@ class TrioThread:
                 self._submit(scope.cancel)
 
     def begin(self, work: Callable[..., Awaitable[None]], *args: object) -> bool:
-        """Run `work(*args)` in trio beside everything else; what it raises ends the loop. False: it has ended."""
+        """Run `work(*args)` in trio beside everything else; what it raises ends the loop. False: the loop has ended."""
         if (nursery := self._nursery) is None:
             return False
 
@@ -83,12 +83,12 @@ class TrioThread:
         return await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
-        """Cancels what runs in it, and waits for its end."""
+        """Cancels what runs in the loop, and waits for its end."""
         if self._nursery is not None and self._submit(self._nursery.cancel_scope.cancel):
             await self.wait_ended()
 
     def _submit(self, work: Callable[[], object]) -> bool:
-        """To trio's thread."""
+        """Runs `work` in trio's thread. False: the loop has ended, or not begun."""
         try:
             if self._token is not None:
                 self._token.run_sync_soon(work)
@@ -97,8 +97,8 @@ class TrioThread:
         return self._token is not None
 
     def _post(self, work: Callable[..., object], *args: object) -> None:
-        """To asyncio's thread."""
-        with suppress(RuntimeError):  # asyncio has ended before us
+        """Runs `work` in asyncio's thread."""
+        with suppress(RuntimeError):  # the asyncio loop has ended first
             self._loop.call_soon_threadsafe(work, *args)
 
     def _run(self) -> None:

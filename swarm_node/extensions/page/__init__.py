@@ -1,4 +1,4 @@
-"""A run in a browser: a process of its own that reads what a node or a simulation says already."""
+"""A node in a browser: a process of its own that reads what the node writes and asks it how it is."""
 
 from swarm_node.commands.command import Entry, Purpose
 

@@ -1,4 +1,4 @@
-"""The routes of a page. All but one are read-only; what is not named here does not exist."""
+"""The routes of a page. All but one are read-only; any other path is not found."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -17,14 +17,14 @@ from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
 
 MOST_VIEWERS = 100
-HEARTBEAT = 15.0  # seconds after which something is said, so that a dead connection is found
+HEARTBEAT = 15.0  # seconds without news until a comment is sent, so that a dead connection is found
 RETRY = "retry: 3000\n\n"  # milliseconds until a browser comes back
 LATER = {"retry-after": "30"}
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 def static_files() -> Mapping[str, Response]:
-    """What ships, by name. Each has a route of its own, so no path is looked up."""
+    """The files that ship, by name. Each has a route of its own, so no path is looked up on disk."""
     folder = Path(__file__).with_name("static")
     return {
         file.name: Response(file.read_bytes(), media_type=TYPES[suffix])
@@ -34,7 +34,7 @@ def static_files() -> Mapping[str, Response]:
 
 
 def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
-    """`public`: what everybody may see; then the page itself is at /node, and can tell the node nothing."""
+    """`public`: the public view, if there is one; the page itself is then at /node, and takes no commands."""
     files = static_files()
 
     async def state(_: Request) -> Response:
@@ -76,14 +76,14 @@ def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
 
 
 def answer(content: Mapping[str, Any]) -> Response:
-    """JSON, whatever text of strangers is in it: `<` never stands in what is sent."""
+    """A JSON response that never contains `<`, whatever text of strangers is in it."""
     text = json.dumps(content, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return Response(text, media_type="application/json")
 
 
 class Stream(StreamingResponse):
-    """News as server-sent events for one viewer, as long as it stays. One that does not read holds up nobody: each asks
-    for what it has not had yet."""
+    """News as server-sent events for one viewer, as long as it stays. A viewer that does not read holds up no other:
+    each stream asks for the news that it has not sent yet."""
 
     def __init__(self, page: Page, serial: int) -> None:
         super().__init__(events(page, serial), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -98,8 +98,8 @@ class Stream(StreamingResponse):
 
 
 async def events(page: Page, serial: int) -> AsyncIterator[str]:
-    """What a viewer has not had yet that knows everything up to `serial`."""
-    answer = samples = -1  # numbers of those that were sent last
+    """Server-sent events for a viewer that has the news up to `serial`: later news, answers of the node and samples."""
+    answer = samples = -1  # numbers of the last answer and the last sample that were sent
     yield RETRY
     while not page.closing:
         page.asking.want()

@@ -1,6 +1,6 @@
-"""What the running node answers, asked for only while somebody looks; and what a page may tell it to do: to rest, to
-go on, to ask held-out questions now. Each is a file in the home, as with `swarm-node pause`; nothing that is posted
-becomes a name or an argument."""
+"""Asks the running node how it is, only while somebody looks; and takes a viewer's commands to it: to rest, to go on,
+to ask held-out questions now. Each command is a file in the home, as with `swarm-node pause`; nothing that is posted
+becomes a file name or an argument."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE
 Ask = Callable[[Path], dict[str, Any]]  # as commands.status.ask
 
 EVERY = 2.0  # seconds between two questions
-LOOKED = 15.0  # seconds for which one look counts
+LOOKED = 15.0  # seconds for which the node is asked after somebody looked
 ACT = "/api/act"  # takes {"do": one of ACTS}
 ACTS: Mapping[str, Callable[[Path], None]] = {
     "pause": lambda home: open_to_write(home / PAUSE_FILE).close(),
@@ -40,18 +40,18 @@ class Asking:
         self.number = 0  # of answers so far
 
     def want(self) -> None:
-        """Somebody looks."""
+        """Tells that somebody looks: `follow` goes on asking for `LOOKED` seconds."""
         self._wanted_until = self._clock() + LOOKED
 
     async def follow(self) -> None:
-        """For ever."""
+        """Asks the node for ever, whenever somebody looks."""
         while True:
             if self._clock() < self._wanted_until:
                 await self._renew()
             await asyncio.sleep(EVERY / 4)
 
     async def fresh(self) -> dict[str, Any]:
-        """An answer not older than a few seconds; what was known before where the node is slow."""
+        """An answer that is at most a few seconds old; the last one where the node is slow."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._renew(), EVERY)
         return self.answer
@@ -69,7 +69,7 @@ class Asking:
 
 
 def route(home: Path) -> Route:
-    """204 where it is done. The guard has seen that it comes from this page, with the token."""
+    """The route for commands; 204 if done. The guard has checked that they come from this page, with the token."""
 
     async def act(request: Request) -> Response:
         try:
@@ -84,5 +84,5 @@ def route(home: Path) -> Route:
 
 
 def with_pause(ask: Ask) -> Ask:
-    """The node's answer, and whether it was told to rest: a round that goes on ends first."""
+    """Adds `paused` to the node's answer: whether it was told to rest. It first ends the round that it is in."""
     return lambda home: ask(home) | {"paused": (home / PAUSE_FILE).exists()}

@@ -1,8 +1,8 @@
-"""What a line of events.jsonl or rollouts.jsonl has to be, before anybody does anything with it.
+"""Checks a line of events.jsonl or rollouts.jsonl before any other code uses it.
 
-The folder of a run may be a stranger's, or a backup of one. So every field is looked at once, here: a number is finite,
-a text and a table have bounds, and what has no name here is left out. A line that is wrong raises ValueError (or
-KeyError for what it lacks), and costs itself alone. Nothing here is changed before a line is known to be right.
+The folder of a run may be a stranger's, or a backup of one. So every field is checked once, here: a number is finite, a
+text and a table have bounds, and a field without a name here is left out. A wrong line raises ValueError, or KeyError
+for a missing field, and only that line is lost. Callers change nothing before a line has passed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ def whole(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    """A figure: finite, and no truth value."""
+    """A figure: a finite number, and no bool."""
     if not _is_figure(value):
         raise ValueError("no number")
     return float(value)
@@ -61,7 +61,7 @@ def known(names: Iterable[str], kept: Mapping[str, Any], most: int) -> list[str]
 
 
 def figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics in it, by name; those that it lacks, and those that are no numbers, are left out."""
+    """The metrics in a record, by name, without those that are missing or no numbers."""
     return {name: record[name] for name in METRICS if _is_figure(record.get(name))}
 
 
@@ -77,7 +77,7 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
 
 
 def learned(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By task what was right of held-out questions before and now, and answers that were wrong and are right."""
+    """By task, the rewards of held-out questions before and now; and questions answered wrongly before, rightly now."""
     corrected = partial(rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS)
     return {
         "before": table(record.get("before", {}), number),
@@ -87,7 +87,7 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def line(record: Mapping[str, Any]) -> tuple[float, str]:
-    """When, and a line for people."""
+    """The time of an event, in seconds, and its line for people."""
     return number(record["time"]), text(record["text"], LINE)
 
 
@@ -97,7 +97,7 @@ def sample(record: Any) -> dict[str, Any]:
 
 
 def _fields(value: Any, checks: Checks, absent: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """Each field by its check; one that is not there as `absent` has it. KeyError, ValueError."""
+    """The checked value of each field; `absent` has the values of missing fields. KeyError, ValueError."""
     given = {**absent, **_exactly(dict, value)}
     return {name: check(given[name]) for name, check in checks.items()}
 

@@ -23,7 +23,7 @@ class History:
         self._series: dict[str, tuple[array[float], array[float]]] = {}  # sums of a point's rounds, and their number
 
     def add(self, number: int, figures: Mapping[str, float]) -> None:
-        """Rounds come in order. One that comes again (a node went on from a checkpoint) replaces what came after it."""
+        """Rounds come in order. One that comes again (a node resumed from a checkpoint) replaces points from it on."""
         while self._keys and self._keys[-1] * self.width >= number:
             self._drop(-1)
         if not self._keys or self._keys[-1] < number // self.width:
@@ -44,7 +44,7 @@ class History:
                 self._drop(0)
 
     def columns(self) -> dict[str, Any]:
-        """`rounds`: the first of each point; `series`: a mean for each point, None where there is none."""
+        """`rounds`: the first round of each point; `series`: a mean for each point, None where there is none."""
         return {
             "width": self.width,
             "rounds": [key * self.width for key in self._keys],

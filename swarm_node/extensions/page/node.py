@@ -1,5 +1,5 @@
-"""A node from what it has written: events and samples in its home, whether it runs or not; and what of it is news for
-browsers that follow the run. It reads what was added to these files since it looked last, in portions."""
+"""Follows a node by what it writes, whether it runs or not: events and samples in its home; and keeps the news for
+browsers that follow the run. It reads in portions what was added to these files since the last read."""
 
 import os
 from collections import Counter, deque
@@ -16,12 +16,12 @@ from swarm_node.rollouts.groups import METRICS, PHASES
 from swarm_node.telemetry.jsonlines import LONGEST, record_of
 from swarm_node.telemetry.samples import FILE, OLDER
 
-KEPT = 128  # pieces of news; whoever is further behind begins anew
+KEPT = 128  # pieces of news; a browser that is further behind begins anew
 SHOWN = 48  # samples
 LINES = 200  # notices and warnings that are kept
 AUTHORS = 512  # that are remembered
 MOST_TASKS = 40  # that get a curve each
-MOST_REASONS = 256  # of all rounds
+MOST_REASONS = 256  # why groups were skipped, over all rounds
 MOST_NEW = 128  # authors of one round that are counted
 LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
 OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
@@ -33,18 +33,18 @@ class Tail:
     """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
 
     def __init__(self, path: Path, older: Path) -> None:
-        """`older`: where the file is put when it is large and a new one begins. It is read first, once; and when an
-        open file is put there, reading goes on in the new one."""
+        """`older`: where the writer puts the file when it is large, before a new one begins. An older file is read
+        first, once. When the open file is put there, reading goes on in the new one."""
         self._path, self._older = path, older
         self._first: Path | None = older
         self._file: BinaryIO | None = None
         self._rest = b""  # of a line that is not whole yet
-        self._skipping = False  # the line is too long: up to its end nothing counts
+        self._skipping = False  # whether the line is too long: the rest of it is skipped
         self.restarts = 0  # how often the file was replaced or shortened, and is read from its start again
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """The next records, and whether there may be more at once. No file, or something else in
-        its place, is the same as an empty one."""
+        """The next records, and whether more may be there already. A missing file, or something else in its place,
+        counts as empty."""
         if self._replaced():
             self._begin_anew()
         try:
@@ -79,14 +79,14 @@ class Tail:
             return open_to_read(self._path)
 
     def _is(self, path: Path) -> bool:
-        """Whether the open file lies there."""
+        """Whether the open file is the one at `path`."""
         try:
             return self._file is not None and path.stat().st_ino == os.fstat(self._file.fileno()).st_ino
         except OSError:
             return False
 
     def _replaced(self) -> bool:
-        """Whether another file lies in the place of the open one, or it was shortened."""
+        """Whether another file lies in the place of the open one, or the open one was shortened."""
         if self._file is None or self._is(self._older):
             return False
         return not self._is(self._path) or os.fstat(self._file.fileno()).st_size < self._file.tell()
@@ -101,18 +101,18 @@ class News:
         self.serial = 0
 
     def add(self, piece: dict[str, Any]) -> None:
-        """One thing that happened."""
+        """Adds a piece, and gives it the next serial."""
         self.serial += 1
         self._pieces.append((self.serial, piece))
 
     def anew(self) -> None:
-        """Everything changed: no piece says how."""
+        """Drops all pieces, as everything changed: browsers have to begin anew."""
         self.serial += 1
         self._reset = self.serial
         self._pieces.clear()
 
     def after(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
-        """What came after `serial`, each piece with its own serial; None where the browser had better begin anew."""
+        """What came after `serial`, each piece with its own serial; None where the browser has to begin anew."""
         if serial > self.serial or serial < self._reset or (self._pieces and serial < self._pieces[0][0] - 1):
             return None
         return [piece for piece in self._pieces if piece[0] > serial]
@@ -129,19 +129,19 @@ class NodeWatch:
     def _forget(self) -> None:
         self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
-        self._learned: dict[str, Any] = {}  # by the newest validation
+        self._learned: dict[str, Any] = {}  # from the newest validation
         self._facts: dict[str, str] = {}  # of the newest start: model, device, ...
         self._tasks: dict[str, None] = {}
-        self.totals: Counter[str] = Counter()  # what only grows, over all events of the file
+        self.totals: Counter[str] = Counter()  # counts that only grow, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
         self.skipped: Counter[str] = Counter()  # by reason
-        self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)  # what came of external groups, by author
+        self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)  # outcomes of external groups, by author
         self.last: dict[str, Any] = {}  # the newest report
         self._began: float | None = None  # when its first round ended, seconds
         self.validated: float | None = None  # the newest reward in validation
 
     def read(self) -> bool:
-        """Take in a portion of what was written since; whether there may be more at once."""
+        """Takes in the next portion of the events. Returns whether more may be there already."""
         before = self._tail.restarts
         records, more = self._tail.read()
         if self._tail.restarts != before:
@@ -171,7 +171,7 @@ class NodeWatch:
         }
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """One event. It raises for what is none, before it changes anything."""
+        """Takes one event in. A wrong one raises KeyError, ValueError or TypeError before anything is changed."""
         match record["event"]:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]), checked.number(record["time"]))
@@ -225,8 +225,8 @@ class NodeWatch:
 
 
 def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Of one round: every metric, seconds by phase, and what follows from both. Without those that it lacks. `report`:
-    as `checked.report` gives it."""
+    """The figures of one round by name: the metrics that it has, seconds by phase, and what follows from both.
+    `report`: as `checked.report` gives it."""
     for name in METRICS:
         value = report.get(name, report["step"].get(name))
         if value is not None:
@@ -241,7 +241,7 @@ def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 class SamplesWatch:
-    """The last samples of rollouts that the node keeps, in memory: follows their ring."""
+    """Keeps the last samples of rollouts in memory: it follows the ring of files that the node writes."""
 
     def __init__(self, folder: Path) -> None:
         self._tail = Tail(folder / FILE, folder / OLDER)
@@ -258,5 +258,5 @@ class SamplesWatch:
                     self.number += 1
 
     def last(self) -> list[dict[str, Any]]:
-        """The newest first."""
+        """The samples, the newest first."""
         return list(reversed(self._last))

@@ -1,4 +1,4 @@
-"""An observer that shows its run on a page, in a process of its own. Whatever becomes of that, the node goes on."""
+"""An observer that shows its run on a page, in a process of its own. If that process fails, the node goes on."""
 
 import subprocess
 import sys
@@ -14,15 +14,15 @@ from swarm_node.settings import BootstrapConfig, Section, section_of
 from swarm_node.telemetry.events import Begun, Event, Telemetry
 
 END_SECONDS = 3.0
-LINE_CHARS = 400  # of what the page says
+LINE_CHARS = 400  # of a line that the page prints
 
 
 def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | None":
-    """None where no page is asked for. UserError for a wrong address. A bootstrap node shows the public view."""
+    """Starts a page; None if none is asked for. UserError for a wrong address. A bootstrap node's page is public."""
     options = section_of(config, ObservedConfig)
     if not options.listen:
         return None
-    listening(options.listen)  # a mistake in it is worth no process
+    listening(options.listen)  # a wrong address raises before a process starts
     public = options.public or isinstance(config, BootstrapConfig)
     command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", options.listen, "--with-parent"]
     command += ["--names", *options.names] if options.names else []
@@ -31,7 +31,7 @@ def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | No
 
 
 class PageProcess:
-    """Starts when it is made and ends with the run. `show` gets its lines: the address, and what is wrong."""
+    """Starts when it is made and ends with the run. `show` gets the lines that the page prints: address and errors."""
 
     def __init__(self, command: list[str], show: Callable[[str], None]) -> None:
         self._process = subprocess.Popen(
@@ -41,7 +41,7 @@ class PageProcess:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C is for the node: the page ends with it
+            start_new_session=True,  # Ctrl-C reaches only the node, which ends the page
             env=clean_environment(OF_THE_USER),
         )
         self._show, self._closing = show, threading.Event()
@@ -57,7 +57,7 @@ class PageProcess:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            with suppress(PermissionError):  # of a confined node, whose page ends when it finds itself alone
+            with suppress(PermissionError):  # a confined node may not; its page ends as its input is closed
                 self._process.kill()
                 self._process.wait()
 

@@ -1,4 +1,4 @@
-"""A page at work: it follows the files, asks the node, says what it takes of its machine, and wakes the viewers."""
+"""A page at work: it follows a node's files, asks the node, measures what the node uses, and wakes the viewers."""
 
 import asyncio
 import shutil
@@ -14,13 +14,13 @@ from swarm_node.extensions.page.node import NodeWatch, SamplesWatch
 
 POLL = 0.5  # seconds between two looks at the files
 BREATH = 0.001  # seconds between two portions of a long file, in which viewers are served
-EVERY = 10.0  # seconds between two looks
+EVERY = 10.0  # seconds between two measurements
 GPU_SECONDS = 5.0  # that nvidia-smi may take
 QUERY = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 
 
 class Machine:
-    """Figures over time, in bounded memory."""
+    """What the node and the GPUs of its machine use, over time, in bounded memory."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._began = clock, clock()
@@ -31,7 +31,7 @@ class Machine:
     async def follow(
         self, ask: Callable[[], Awaitable[Mapping[str, Any]]], tell: Callable[[int, dict[str, float]], None]
     ) -> None:
-        """For ever. `ask`: the node's answer; `tell` gets the number of a point and its figures."""
+        """Measures for ever. `ask` gives the node's answer; `tell` gets the number of a point and its figures."""
         while True:
             if figures := self.measure((await ask()).get("used")):
                 figures |= await asyncio.to_thread(gpus)
@@ -41,7 +41,7 @@ class Machine:
             await asyncio.sleep(EVERY)
 
     def measure(self, used: Any) -> dict[str, float]:
-        """`cpu`: cores that the node took since the last look; `memory` in bytes. Nothing where no node says it."""
+        """`cpu`: cores that the node used since the last call; `memory` in bytes. Empty if `used` lacks these."""
         try:
             spent, memory = (checked.number(used[key]) for key in ("cpu_seconds", "memory_bytes"))
         except (LookupError, TypeError, ValueError):
@@ -55,7 +55,7 @@ class Machine:
 
 
 def gpus() -> dict[str, float]:
-    """Of all NVIDIA GPUs of this machine: mean share of the time that they were busy, bytes in use."""
+    """Of all NVIDIA GPUs of this machine, `gpu`: mean share of time that they were busy, `gpu_memory`: bytes in use."""
     if (program := shutil.which("nvidia-smi")) is None:
         return {}
     try:
@@ -66,7 +66,7 @@ def gpus() -> dict[str, float]:
 
 
 def gpu_figures(said: str) -> dict[str, float]:
-    """What nvidia-smi says, a line for each GPU: percent and MiB. It has words where a GPU has no such figure."""
+    """Figures from nvidia-smi: it prints a line for each GPU, percent and MiB, or words where there is no figure."""
     rows = [[each.strip() for each in line.split(",")] for line in said.splitlines() if line.count(",") == 1]
     busy = [float(share) / 100 for share, _ in rows if share.isdigit()]
     used = [float(size) * 2**20 for _, size in rows if size.isdigit()]
@@ -74,7 +74,7 @@ def gpu_figures(said: str) -> dict[str, float]:
 
 
 class Page:
-    """What all viewers share."""
+    """The state that all viewers of a page share."""
 
     def __init__(self, home: Path, ask: Ask, clock: Callable[[], float]) -> None:
         self.node = NodeWatch(home)
@@ -84,11 +84,11 @@ class Page:
         self.viewers = 0
         self.loading = True  # whether what was written before is still being read
         self.closing = False
-        self.hooks: list[Callable[[], None]] = []  # called at each look
+        self.hooks: list[Callable[[], None]] = []  # called whenever the files were read
         self._changed: asyncio.Event = asyncio.Event()
 
     async def follow(self) -> None:
-        """For ever, and for all viewers."""
+        """Follows the files, the node and its machine for ever, on behalf of all viewers."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.asking.follow())
             tasks.create_task(self.machine.follow(self.asking.fresh, self._tell))
@@ -114,7 +114,7 @@ class Page:
         self._changed = asyncio.Event()
 
     async def change(self, seconds: float) -> bool:
-        """Whether the files were looked at again before the time was over."""
+        """Waits until the files are read again or the page closes. False where neither happens in time."""
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
@@ -122,5 +122,5 @@ class Page:
         return True
 
     def state(self) -> dict[str, Any]:
-        """For a browser that begins."""
+        """All that a browser needs when it opens the page."""
         return self.node.state() | {"loading": self.loading, "machine": self.machine.columns()}

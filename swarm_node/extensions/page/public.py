@@ -11,16 +11,16 @@ FILES = ("app.css", "public.js", "charts.js", "tools.js", "uPlot.iife.min.js", "
 FREE = ("/", "/api/public", *(f"/static/{name}" for name in FILES))
 EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours
-PRESENT = 180.0  # seconds since a peer was seen, or announced itself, for which it counts as there
+PRESENT = 180.0  # seconds for which a peer counts as present after it was seen or announced itself
 MOST_VERSIONS, MOST_TASKS = 8, 40
-OTHERS = "other tasks"  # whose names are nobody's business
+OTHERS = "other tasks"  # stands for all tasks whose names are not shown
 
 
 class PublicView:
-    """Asks the node even while nobody looks, so that there is a history."""
+    """The public view. It asks the node even while nobody looks, so that there is a history."""
 
     def __init__(self, page: Page, clock: Callable[[], float], tasks: Collection[str]) -> None:
-        """`tasks`: those that are shown by name."""
+        """`tasks`: names of the tasks that the view may name."""
         self._page, self._clock, self._named = page, clock, tasks
         self._points: deque[tuple[float, int, float | None]] = deque(maxlen=POINTS)
         self._next = clock()
@@ -29,7 +29,7 @@ class PublicView:
         page.hooks.append(self.look)
 
     def look(self) -> None:
-        """A point, when it is time for one and the node has answered again."""
+        """Adds a point to the history, if it is time for one and the node has answered since the last."""
         now = self._clock()
         self._page.asking.want()
         if now < self._next or self._page.asking.number == self._number:
@@ -44,7 +44,7 @@ class PublicView:
         self._points.append((now, len(present(network)), rate))
 
     def view(self) -> dict[str, Any]:
-        """Plain data. `estimated` names what one node can only estimate for a whole swarm."""
+        """The view as plain data. `estimated` lists the figures that one node can only estimate for a whole swarm."""
         now, network = self._clock(), self._network()
         connected, relayed = int(network.get("connected", 0)), int(network.get("relayed", 0))
         return {
@@ -68,7 +68,7 @@ class PublicView:
         return found if isinstance(found, dict) else {}
 
     def _tasks(self) -> dict[str, float]:
-        """Shares of the groups that this node sampled: a bootstrap node says so itself, another one kept some."""
+        """Each task's share of the groups that this node sampled: a bootstrap node counts them, others keep samples."""
         sampled = self._network().get("sampled_tasks", {})
         found: Counter[str] = Counter()
         for task, count in sampled.items():
@@ -81,7 +81,7 @@ class PublicView:
 
 
 def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Peers that were there lately, as far as this node knows."""
+    """Peers that this node has seen, or that announced themselves, in the last `PRESENT` seconds."""
     return [
         peer
         for peer in network.get("peers", [])
@@ -90,7 +90,7 @@ def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def versions(network: Mapping[str, Any]) -> dict[str, int]:
-    """Peers by the versions of the protocol they speak, from their Hello; those without an objection speak ours."""
+    """Numbers of peers by the protocol versions in their Hello; a peer whose note names no version speaks ours."""
     found: Counter[str] = Counter()
     for peer in present(network):
         said = re.match(r"speaks protocol version ([\d, ]{1,40}),", str(peer.get("note", "")))

@@ -24,22 +24,22 @@ from swarm_node.extensions.page.settings import LISTEN, listening
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
 MOST_CONNECTIONS = 256
-OTHERS = 192  # of those, at most, not from this machine: places are left for its owner
+OTHERS = 192  # of those, at most, from other machines, so that places are left for this machine's owner
 FROM_ONE = 16  # of those, at most, from one address
 
 
 class Places:
-    """Who is connected. A place is given when a connection is made, before anything is read from it."""
+    """The places of connected clients. A place is given when a connection is made, before anything is read from it."""
 
     def __init__(
         self, is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback
     ) -> None:
-        """`is_owner`: of the connections of this machine itself, which others take no place from."""
+        """`is_owner`: whether an address is this machine's own; other addresses leave places for these."""
         self._is_owner = is_owner
         self._taken: Counter[IPv4Address | IPv6Address | None] = Counter()  # by address; None is the owner
 
     def take(self, host: str) -> Callable[[], None] | None:
-        """What gives the place back; None where there is none for this address."""
+        """Takes a place. Returns what gives it back; None where there is no place for this address."""
         address = party(host)
         whose = None if self._is_owner(address) else address
         strangers = self._taken.total() - self._taken[None]
@@ -57,7 +57,7 @@ class Places:
 
 
 def party(host: str) -> IPv4Address | IPv6Address:
-    """Whose connections are counted together: of IPv6 a whole /64, which one machine may have."""
+    """The address by which connections are counted: for IPv6 the whole /64, which one machine may have."""
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return address
@@ -65,7 +65,7 @@ def party(host: str) -> IPv4Address | IPv6Address:
 
 
 class BoundedProtocol(H11Protocol):
-    """Clients that are slow at asking or at reading are let go: by itself uvicorn waits for them for ever."""
+    """Drops clients that are slow to send a request or to read an answer; uvicorn itself waits for them for ever."""
 
     places: Places  # of its server
     _give_back: Callable[[], None] | None = None
@@ -73,24 +73,24 @@ class BoundedProtocol(H11Protocol):
     _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The clock for the first request starts, where there is a place."""
+        """Starts the clock for the first request, or drops the connection where there is no place for it."""
         host = (transport.get_extra_info("peername") or ("",))[0]
         self._give_back = self.places.take(host) if host else None
         if self._give_back is None:
-            transport.abort()  # nothing of the server knows of it
+            transport.abort()  # before uvicorn knows of the connection
             return
         super().connection_made(transport)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """The clock stops when a request is whole."""
+        """Stops the clock for requests when one is whole."""
         if self._give_back is None:
             return
         super().data_received(data)
         self._expect()
 
     def _expect(self) -> None:
-        """The clock runs while no request is complete."""
+        """Lets the clock for requests run while no request is complete."""
         waiting = self.cycle is None or self.cycle.response_complete
         if waiting and self._asking is None:
             self._asking = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
@@ -99,17 +99,17 @@ class BoundedProtocol(H11Protocol):
             self._asking = None
 
     def pause_writing(self) -> None:
-        """The client does not read: its clock starts."""
+        """Starts the clock for reading, as the client does not read."""
         super().pause_writing()
         self._reading = self.loop.call_later(READER_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Stops the clock for reading, as the client reads again."""
         self._stop_reading_clock()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No clock outlives its connection."""
+        """Gives the place back, and stops both clocks."""
         if self._give_back is None:
             return
         self._give_back()
@@ -125,17 +125,17 @@ class BoundedProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Signals are ours: uvicorn would raise them again after it has ended, and the exit code would be theirs."""
+    """Leaves signals to `serve`: uvicorn would raise them again at its end, and they would give the exit code."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Does nothing."""
+        """Captures no signal."""
         yield
 
 
 def listener_at(listen: str) -> socket.socket:
-    """A listening socket at HOST:PORT; at a free port where that of the default address is taken. UserError
-    where it cannot be had."""
+    """A listening socket at HOST:PORT. Where the port of the default address is taken, a free port is used. UserError
+    where it cannot listen."""
     host, port = listening(listen)
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -156,7 +156,7 @@ def listener_at(listen: str) -> socket.socket:
 
 
 def server_of(app: ASGIApp, places: Places | None = None) -> Server:
-    """With every bound of this module."""
+    """A server with every bound of this module."""
     protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or Places()})
     options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
     config = uvicorn.Config(
@@ -165,7 +165,7 @@ def server_of(app: ASGIApp, places: Places | None = None) -> Server:
         ws="none",
         proxy_headers=False,
         h11_max_incomplete_event_size=HEADER_BYTES,
-        limit_concurrency=MOST_CONNECTIONS + 1,  # `Places` refuses before: this bounds requests that outlive them
+        limit_concurrency=MOST_CONNECTIONS + 1,  # `Places` refuses first; this bounds requests that outlive their place
         timeout_keep_alive=int(HEADER_SECONDS),
         timeout_graceful_shutdown=1,
         **options,
@@ -176,7 +176,7 @@ def server_of(app: ASGIApp, places: Places | None = None) -> Server:
 async def serve(
     page: Page, app: ASGIApp, listener: socket.socket, ready: Callable[[], None], with_parent: bool
 ) -> None:
-    """Until SIGINT or SIGTERM, or, if asked, until standard input is closed."""
+    """Serves until SIGINT or SIGTERM or, `with_parent`, until standard input is closed."""
     server = server_of(app)
     loop = asyncio.get_running_loop()
 
@@ -194,14 +194,14 @@ async def serve(
         ready()
         await asyncio.wait({serving, following}, return_when=asyncio.FIRST_COMPLETED)
         if following.done():
-            following.result()  # raises what it died of
+            following.result()  # raises the error that ended it
         await serving
     finally:
         following.cancel()
 
 
 def _read_on(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
-    """Whoever started the page says nothing; that there is nothing more to read means that it has gone."""
+    """The process that started the page writes nothing. When its pipe is closed, that process has ended."""
     if not os.read(sys.stdin.fileno(), 1024):
         loop.remove_reader(sys.stdin.fileno())
         leave()

@@ -1,4 +1,4 @@
-"""Adaptive I/J: local informative groups first, external ones as the local ones lack signal. Ours, without a source."""
+"""Adaptive I/J: informative local groups first, external groups for the rest. Our own idea; it follows no paper."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ class AdaptiveSampler(UniformSampler):
         self._informative = sum(group.informative for group in local)
 
     def split(self, local: int, external: int) -> tuple[int, int]:
-        """As many local ones as are informative; external ones for the rest. A node that trains alone stays alone."""
+        """As many local groups as are informative, external ones for the rest. If J is 0, none are external."""
         if not external:
             return local, external
         mine = min(self._informative, local + external)

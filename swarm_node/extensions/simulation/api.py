@@ -12,12 +12,12 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def simulate(config: SimulationConfig) -> dict[str, Any]:
-    """Many nodes in one experiment, as `swarm-node simulate`. Returns the report."""
+    """Runs many nodes in one experiment, as `swarm-node simulate` does. Returns the report."""
     return load_report(main.simulate(config, Console(quiet=True)))
 
 
 def load_report(path: Path | str) -> dict[str, Any]:
-    """A report.json, or that in a folder, as docs/reference/report.md explains it."""
+    """Reads a report.json, by its path or its folder; docs/reference/report.md explains it. UserError if it is none."""
     file = Path(path).expanduser()
     file = file / "report.json" if file.is_dir() else file
     try:

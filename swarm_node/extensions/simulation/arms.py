@@ -1,5 +1,5 @@
-"""What is compared: arms (local/external groups per round, and how), each repeated with several seeds; and how
-the nodes of an arm differ. Pure data."""
+"""What a simulation compares: arms (local/external groups per round, and how), each repeated with several seeds; and
+how the nodes of an arm differ. Pure data."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def identity(seed: int, node: int) -> Identity:
-    """The identity of (seed, index). So a swarm of the same seed gets the same questions in every arm and engine."""
+    """A node's identity, from seed and index alone: with one seed, all arms and engines ask the same questions."""
     return Identity.from_seed_bytes(hashlib.sha256(f"{seed}/{node}".encode()).digest())
 
 
@@ -48,7 +48,7 @@ def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
 
 
 def contributors(config: SimulationConfig) -> frozenset[int]:
-    """Nodes that generate and never train. UserError where nobody would."""
+    """Nodes that generate and never train. UserError where no node would train."""
     roles = config.node_roles
     found = frozenset(node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor")
     if len(found) == config.nodes:
@@ -72,7 +72,7 @@ def node_names(config: SimulationConfig) -> list[str]:
     return names
 
 
-WAYS = {  # what may stand behind an arm
+WAYS = {  # what may follow the groups of an arm
     "all": "every node asks the tasks of all; alone it is one node",
     "dapo": "a node alone asks more, until so many groups are informative",
     "lean": "a node generates no more groups than the local ones that it trains on",

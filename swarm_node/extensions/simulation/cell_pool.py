@@ -31,7 +31,7 @@ _Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker 
 def run_cells(
     cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
 ) -> Generator[tuple[Cell, Record | Failed], None, None]:
-    """Yields cells and how they ended.
+    """Runs the cells, `workers` at a time. Yields each as it ends, with its record, or with why it failed.
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
@@ -44,7 +44,7 @@ def run_cells(
                 alive.append(started)
                 emit(CellStarted(str(started.cell.arm), started.cell.seed))
             running, message = messages.get()
-            if running not in alive:  # left of a cell that has ended
+            if running not in alive:  # a late message of a cell that has ended
                 continue
             ended = _handle(running, message, emit)
             if ended is None:

@@ -1,4 +1,4 @@
-"""What happens in a simulation beside the events of any run."""
+"""The events of a simulation, besides those of any run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Who takes part in which round: nodes that die, join late or are slow. The network drops and delays messages.
+"""Which nodes take part in which round: some die, join late or are slow. The network drops and delays messages itself.
 
 Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first without it, and
 `slow NODE@k` lets it take part in every k-th round from its first on.
@@ -38,12 +38,12 @@ class Schedule:
         return [n for n in range(self._nodes) if self._first.get(n, 0) <= number < self._last.get(n, number + 1)]
 
     def active(self, number: int) -> list[int]:
-        """Those of them that are fast enough to take part in this round."""
+        """The present nodes that take part in this round: slow nodes skip rounds."""
         return [n for n in self.present(number) if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0]
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
-    """Node -> number."""
+    """The entries NODE@NUMBER of an option, as node -> number. UserError for a wrong one."""
     found: dict[int, int] = {}
     for spec in specs:
         match = re.fullmatch(r"(\d{1,6})@(\d{1,9})", spec, re.ASCII)

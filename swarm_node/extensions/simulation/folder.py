@@ -16,7 +16,7 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings.options import flatten
 from swarm_node.telemetry.manifest import manifest
 
-KIND = "simulation"  # in the manifest of a folder of ours
+KIND = "simulation"  # in the manifest of a report folder
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", "report.csv", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
 ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
@@ -66,8 +66,8 @@ class ReportFolder:
         write_bytes(self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode())
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
-        """The finished ones of these cells. A file that is not a cell of this run counts as missing, so the cell runs
-        again."""
+        """The records of those cells that are finished. A file that is not a cell of this run counts as missing, so the
+        cell runs again."""
         found = []
         for cell in cells:
             with suppress(OSError, ValueError, RecursionError):
@@ -79,7 +79,7 @@ class ReportFolder:
         return self._cells / f"{cell.file_stem}.json"
 
     def _worth(self) -> str:
-        """What would be lost if it were cleared; "" where an earlier run failed before it had anything."""
+        """What clearing the folder would lose, in words; "" where an earlier run failed before it finished a cell."""
         if self.report.exists():
             return "a report"
         done = len(list(self._cells.glob("*.json")))

@@ -1,4 +1,4 @@
-"""`simulate`: arms and seeds in, a report folder out. Imports no torch; its workers do."""
+"""`swarm-node simulate`: runs every arm with every seed, and writes a report folder. Only its workers import torch."""
 
 import os
 import sys
@@ -67,7 +67,7 @@ def simulate(
     """Runs the unfinished cells, writes the report and shows it. Returns the path of report.json.
 
     UserError for a mistake in the configuration or the folder, and if a cell failed; finished cells are kept.
-    KeyboardInterrupt passes, after a line on how to go on. `worker` is the command of a worker process.
+    KeyboardInterrupt passes on, after a line that says how to resume. `worker` is the command of a worker process.
     """
     console = console or Console()
     cells = check(config)
@@ -171,14 +171,14 @@ def _run(
 
 
 class EarlyFigure(events.Sink):
-    """Implements sinks.Sink: draws accuracy.png anew whenever held-out questions were asked, of the rounds so far."""
+    """Implements events.Sink: redraws accuracy.png from the rounds so far whenever held-out questions were asked."""
 
     def __init__(self, config: SimulationConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
         self._rounds: dict[Cell, list[CellRound]] = {}
 
     def take(self, event: events.Event) -> None:
-        """Takes a round in. A cell that begins anew replaces what there was of it."""
+        """Keeps a round. If its cell has begun again, the round replaces the same round and all later ones."""
         if isinstance(event, CellRound):
             cell = Cell(parse_arm(event.arm), event.seed)
             self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
@@ -186,7 +186,7 @@ class EarlyFigure(events.Sink):
                 self._draw()
 
     def _draw(self) -> None:
-        """Of the first seed: another may not be as far."""
+        """Draws the first seed alone, as other seeds may have fewer rounds so far."""
         from swarm_node.extensions.simulation.plot import accuracy
 
         first = {cell: tuple(rounds) for cell, rounds in self._rounds.items() if cell.seed == self._config.seed}

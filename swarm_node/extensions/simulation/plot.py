@@ -21,7 +21,7 @@ KINDS |= {"other_tasks": "tasks that only others ask"}
 
 
 def figures(report: Report) -> dict[str, Figure]:
-    """By name: rewards, and accuracy where held-out questions were asked."""
+    """The figures by name: `rewards`, and `accuracy` where held-out questions were asked."""
     asked = any(arm.held_out for arm in report.arms.values())
     return {"rewards": rewards(report)} | ({"accuracy": accuracy(report)} if asked else {})
 
@@ -68,7 +68,7 @@ def accuracy(report: Report) -> Figure:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches."""
+    """An empty figure. Width and height are in inches."""
     matplotlib.rcParams["font.family"] = "DejaVu Sans"  # shipped with matplotlib: the same picture everywhere
     figure = Figure(figsize=(width, height), dpi=DPI)
     FigureCanvasAgg(figure)
@@ -76,9 +76,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def draw_seeds(axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str) -> None:
-    """The mean over seeds, with shading from the lowest to the highest."""
+    """Draws the mean over seeds, with shading from the lowest seed to the highest."""
     columns = list(zip(*seeds, strict=True))
-    marker = "o" if len(xs) < 12 else ""  # one alone would not show otherwise
+    marker = "o" if len(xs) < 12 else ""  # a single point would not show as a line
     axes.plot(xs, [mean(column) for column in columns], color=colour, linewidth=2.2, marker=marker, label=name)
     if len(seeds) > 1:
         low, high = [min(column) for column in columns], [max(column) for column in columns]
@@ -104,7 +104,7 @@ def subline(report: Report) -> str:
 
 
 def label(name: str, arm: ArmSummary) -> str:
-    """The arm's name for people."""
+    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `4/4 generalist` for 4/4:all."""
     groups, *ways = name.split(":")
     kind = "generalist" if "all" in ways else "" if arm.external_groups else "alone"
     return " ".join(filter(None, [groups, kind, *(way for way in ways if way != "all")]))

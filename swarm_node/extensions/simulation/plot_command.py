@@ -1,4 +1,4 @@
-"""`swarm-node view plot RUN ...`: figures of reports, as PNG and SVG. Matplotlib is loaded when it draws."""
+"""`swarm-node view plot RUN ...`: figures of reports, as PNG and SVG. Imports matplotlib only when it draws."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def command(argv: list[str]) -> None:
 
 
 def figures_of(folder: Path, out: Path | None) -> list[Path]:
-    """The files that were written. UserError where there is nothing to draw, or no place for it."""
+    """Draws a report. Returns the files written. UserError where there is no report, or the files cannot be written."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the report folder of a simulation")
     if not _is_simulation(folder):
@@ -79,7 +79,7 @@ def report_of(folder: Path) -> Report:
         return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
     except FileNotFoundError:
         raise UserError(f"{folder} has no report.json yet: its simulation is not finished") from None
-    except (ValueError, RecursionError) as error:  # of msgspec all are ValueErrors
+    except (ValueError, RecursionError) as error:  # every error of msgspec is a ValueError
         raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
 
 

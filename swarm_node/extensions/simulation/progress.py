@@ -15,7 +15,7 @@ LINES_PER_CELL = 10
 
 
 class SimulationTerminal(Sink):
-    """Implements sinks.Sink. `cells` counts those still to run, without those that an earlier run finished."""
+    """Implements events.Sink. `cells` counts those still to run, without those that an earlier run finished."""
 
     def __init__(self, console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float]) -> None:
         self._console, self._cells, self._rounds = console, cells, rounds
@@ -24,7 +24,7 @@ class SimulationTerminal(Sink):
         self._done = 0  # rounds, of all cells
 
     def take(self, event: Event) -> None:
-        """Prints what this event has to say."""
+        """Prints a line about the event where it calls for one."""
         match event:
             case CellStarted(arm, seed):
                 self._rounds_of[arm, seed] = []
@@ -33,7 +33,7 @@ class SimulationTerminal(Sink):
             case CellFinished(arm, seed, reward):
                 say(self._console, f"{arm} seed {seed}  done  cumulative reward {reward:.1f}")
             case CellFailed(arm, seed, error):
-                self._done += self._rounds - len(self._rounds_of[arm, seed])  # its other rounds are not waited for
+                self._done += self._rounds - len(self._rounds_of[arm, seed])  # the rounds that it lacks will not come
                 say(self._console, f"{arm} seed {seed}  failed: {error}", "yellow")
             case Notice(text=text):
                 say(self._console, text)
@@ -41,14 +41,14 @@ class SimulationTerminal(Sink):
                 say(self._console, f"warning: {text}", "yellow")
 
     def time_left(self) -> str:
-        """At the speed so far, including start-up. Unknown before the first round."""
+        """The time left at the speed so far, start-up included, as text; "..." before the first round."""
         if not self._done:
             return "..."
         left = self._cells * self._rounds - self._done
         return duration((self._clock() - self._started) / self._done * left)
 
     def _round(self, done: CellRound) -> None:
-        """A line at the first round, whenever another tenth of the cell is done, and with every evaluation."""
+        """Prints a line at the first round, whenever another tenth of the cell is done, and with every evaluation."""
         self._done += 1
         rounds = self._rounds_of[done.arm, done.seed]
         rounds.append(done)
@@ -69,7 +69,7 @@ class SimulationTerminal(Sink):
 
 
 def duration(seconds: float) -> str:
-    """For people: 1:02 or 1:00:02."""
+    """Seconds as text: 1:02, or 1:00:02 with hours."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -22,7 +22,7 @@ from swarm_node.rollouts.groups import METRICS, mean
 LAST = 10  # rounds that count as the end of a run
 
 T = TypeVar("T")
-LocalTasks = Sequence[frozenset[str]]  # that each node asks itself
+LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it asks itself
 T_975 = (
     *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139),
     *(2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922, 2.093024, 2.085963),
@@ -51,7 +51,7 @@ class HeldOut:
 
 
 def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
-    """None where nothing was asked."""
+    """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out questions."""
     asked = [[done for done in record.rounds if done.accuracy] for record in records]
     if not all(asked):
         return None
@@ -77,7 +77,7 @@ def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
 
 
 def area(rounds: Sequence[int], values: Sequence[float]) -> float:
-    """Mean over rounds by the trapezoid rule; the value itself where there is one."""
+    """The mean of `values` over `rounds` by the trapezoid rule; a single value is its own mean."""
     if len(rounds) < 2:
         return values[0]
     steps = range(1, len(rounds))
@@ -86,18 +86,18 @@ def area(rounds: Sequence[int], values: Sequence[float]) -> float:
 
 
 def _all(done: CellRound, local: LocalTasks) -> list[float]:
-    """The mean of each node that was asked."""
+    """The mean accuracy over all tasks of each node that was asked."""
     return [mean(list(node.values())) for node in done.accuracy if node]
 
 
 def _own(done: CellRound, local: LocalTasks) -> list[float]:
-    """The mean of each node over its local tasks."""
+    """The mean accuracy of each node over its local tasks."""
     found = [[v for task, v in (n or {}).items() if task in own] for n, own in zip(done.accuracy, local, strict=True)]
     return [mean(values) for values in found if values]
 
 
 def _others(done: CellRound, local: LocalTasks) -> list[float]:
-    """The mean of each node over others' tasks."""
+    """The mean accuracy of each node over others' tasks."""
     every = frozenset(task for node in done.accuracy for task in node or {})
     return _own(done, [every - own for own in local])
 
@@ -107,7 +107,7 @@ def _mean(nodes: Sequence[float]) -> float | None:
 
 
 def _half(ends: Sequence[Sequence[float]]) -> float | None:
-    """`ends`: per seed, per node."""
+    """Half-width over seeds, or over nodes where there is one seed. `ends`: accuracy per seed, per node."""
     return ci95(ends[0] if len(ends) == 1 else [mean(nodes) for nodes in ends if nodes])
 
 
@@ -153,7 +153,7 @@ class ArmSummary:
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused, by reason
     attack: AttackSummary | None  # None where nobody attacks
-    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # figure of reports.METRICS -> per seed, per round
+    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # figure of rollouts.groups.METRICS -> per seed, per round
     held_out: HeldOut | None = None  # None without --evaluate-every
 
 
@@ -181,7 +181,7 @@ class Report:
 
 
 def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
-    """Of the cells there are, which come in any order."""
+    """The report on these cells, which may come in any order. Cells of an arm may be missing."""
     arms = [arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)]
     seeds = tuple(range(config.seed, config.seed + config.seeds))
     by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
@@ -261,12 +261,12 @@ def _cost(records: Sequence[Record]) -> ArmCost:
 
 
 def _running(record: Record, phase: str) -> tuple[float, ...]:
-    """Seconds until the end of every round, with a tenth of a second."""
+    """Seconds spent in this phase up to the end of every round, rounded to 0.1 s."""
     return tuple(round(total, 1) for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds))
 
 
 def t_975(degrees: int) -> float:
-    """Beyond the table the first terms of the expansion around the normal quantile: right to 5 digits there."""
+    """97.5 % quantile of Student's t. Beyond the table it expands around the normal quantile: right to 5 digits."""
     if degrees <= len(T_975):
         return T_975[degrees - 1]
     z = statistics.NormalDist().inv_cdf(0.975)

@@ -1,5 +1,5 @@
-"""The result of a simulation as tables for a terminal, from the numbers of the report. No factor between arms: rates,
-baselines and seeds decide it, and a single run knows none."""
+"""The result of a simulation as tables for a terminal, from the numbers of the report. They show no factor between
+arms: it depends on rates, baselines and seeds, so a single run cannot tell it."""
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -29,7 +29,7 @@ ATTACK_WORDS = "Attack success: share of the honest nodes' completions with the 
 
 
 def result(report: Report) -> RenderableType:
-    """What is printed at the end."""
+    """The tables that a simulation prints at its end."""
     arms = list(report.arms.items())
     parts: list[RenderableType] = [Text(_caption(report)), _table(ARMS, (_reward(*each) for each in arms))]
     if any(arm.attack for _, arm in arms):
@@ -47,7 +47,7 @@ def result(report: Report) -> RenderableType:
 
 
 def per_seed(report: Report) -> str:
-    """The figures of each arm and seed as CSV, with nothing where there are none."""
+    """The figures of each arm and seed as CSV. A cell is empty where there is no figure."""
     lines = [PER_SEED]
     for name, arm in report.arms.items():
         known = arm.held_out
@@ -58,7 +58,7 @@ def per_seed(report: Report) -> str:
 
 
 def _took(name: str, report: Report) -> list[Sequence[float]]:
-    """Tokens generated and trained on, seconds of processors and of the clock: of all nodes, per seed."""
+    """Per seed, of all nodes: tokens generated, tokens trained on, CPU seconds and wall-clock seconds."""
     arm, cost = report.arms[name], report.cost[name]
     tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
     return [*tokens, *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds))]

@@ -1,7 +1,7 @@
-"""A worker process of the simulation, whatever its engine: `python -m swarm_node.extensions.simulation.worker`. Not for
-people.
+"""A worker process of a simulation, for any engine: `python -m swarm_node.extensions.simulation.worker`. The simulation
+starts it, users do not.
 
-It ends with the socket to its parent, however that ended, and ends what it started.
+It ends when the socket to its parent closes, for whatever reason, and ends the processes that it started.
 """
 
 import os
@@ -23,7 +23,7 @@ Ours = Channel[worker_messages.Order, worker_messages.FromWorker]
 
 
 def serve(begin: Begin) -> None:
-    """Runs a worker: one order, its rounds, the end. Never raises: an error is its last message."""
+    """Runs a worker: it receives one order, and sends every round, then the end. Never raises: it sends its error."""
     connection = inherited()
     channel: Ours = Channel(connection, connection, worker_messages.WORKER.down, worker_messages.WORKER.up)
     with telling(channel.send):
@@ -34,7 +34,7 @@ def serve(begin: Begin) -> None:
 
 
 def _run(order: worker_messages.Order, begin: Begin, channel: Ours) -> float:
-    """Sends every round. Returns the highest memory, in MB, of those measured now and then."""
+    """Sends every round. Measures memory every few rounds, and returns the highest measurement, in MB."""
     config, cell = worker_messages.read_order(order)
     every, peak = max(1, config.rounds // MEMORY_SAMPLES), 0.0
     with closing(begin(cell_config(config, cell), cell)) as run:
@@ -47,9 +47,9 @@ def _run(order: worker_messages.Order, begin: Begin, channel: Ours) -> float:
 
 def _die_with_parent(channel: Ours) -> None:
     try:
-        channel.receive()  # nothing comes behind the order but the end
+        channel.receive()  # returns when the parent has gone: it sends nothing after the order
     finally:
-        if os.getpgid(0) == os.getpid():  # it leads its group, as the engine starts it: its children end too
+        if os.getpgid(0) == os.getpid():  # an engine starts it as leader of a group: its children end, too
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 

@@ -1,4 +1,4 @@
-"""What the simulation and its worker processes say to each other.
+"""The messages between a simulation and its worker processes.
 
 A worker is spawned, not forked, so threads and settings of torch are its own.
 """
@@ -48,13 +48,13 @@ WORKER: Talk[Order, FromWorker] = Talk(Order, FromWorker, MAX_FRAME_BYTES)
 
 
 def node_environment(config: SimulationConfig) -> dict[str, str]:
-    """Environment variables that a process with nodes needs beside those it inherits."""
+    """Environment variables that a process with nodes needs besides those it inherits."""
     threads = str(config.threads or 1)
     return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
 
 
 def write_order(config: SimulationConfig, cell: Cell) -> Order:
-    """The worker derives the cell's own configuration."""
+    """The order to run this cell. The worker derives the cell's own configuration from `config`."""
     return Order(json.dumps(revealed(config)), str(cell.arm), cell.seed)
 
 

@@ -1,6 +1,6 @@
-"""A task set to questions, in a process that ends at once (`dataset/elsewhere.py`): `python -m ...taskset.compile`, not
-for people. The node runs it twice and compares: what differs cannot be rebuilt by a peer.
-"""
+"""Turns a task set into questions, in a process that ends at once (`dataset/elsewhere.py`): `python -m
+...taskset.compile`, not for people. The node runs it twice and compares the results: what differs, no peer could
+rebuild."""
 
 import asyncio
 import hashlib
@@ -21,7 +21,7 @@ RAISED = "raised"
 
 
 def read(asked: Any, out: str) -> dict[str, Any]:
-    """Of a configuration as JSON holds it."""
+    """Calls `compiled` with a configuration as JSON holds it."""
     return compiled(TasksetConfig.model_validate(asked), Path(out))
 
 
@@ -51,7 +51,7 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
 
 
 class Read:
-    """What a task set came to so far."""
+    """The questions of a task set, as far as it is read."""
 
     def __init__(self) -> None:
         self.sides: dict[str, list[tuple[str, dict[str, Any]]]] = {TRAIN: [], HELD_OUT: []}
@@ -61,7 +61,7 @@ class Read:
         self._chars = 0
 
     def add(self, task: Any, config: TasksetConfig) -> None:
-        """UserError where it is not for peers, and nobody said that it is trained on alone."""
+        """Adds a task. UserError where peers could not score it, unless `alone` is set, or where there are too many."""
         from swarm_node.extensions.taskset import library
 
         if not config.alone and (reason := library.unscorable(task)):
@@ -90,7 +90,7 @@ def _tried(task: Any, prompt: str, texts: list[str]) -> dict[str, Any]:
     for text in texts:
         try:
             scores.append(asyncio.run(scored(task, prompt, text)))
-        except Exception:  # noqa: BLE001  whatever a reward raises of a text: what counts is that all do alike
+        except Exception:  # noqa: BLE001  whatever a reward raises: all processes must raise alike
             scores.append(RAISED)
     return {"prompt": prompt, "data": dumped(task.data), "texts": texts, "scores": scores}
 

@@ -30,7 +30,7 @@ TASKS: Tasks = tasks_of(NAME)
 
 
 class Facts(BaseModel):
-    """What there is to know of a task set, as one process saw it."""
+    """Facts about a task set, as one process read it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,12 +63,12 @@ class TasksetEnvironment(SplitEnvironment):
             folder.cleanup()
             raise
         super().__init__(NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder)
-        if self._alone:  # its scores may cost something, and no peer compares
+        if self._alone:  # a constant: to compute one takes scores, which may cost something, and no peer compares it
             self._digests = {(NAME, side): "A" * 11 for side in TASKS[NAME]}
 
     @property
     def catalogue(self) -> Catalogue:
-        """Nothing where it is trained on alone: then nothing is published, and nothing of others is let in."""
+        """Empty if trained on alone: then none of its groups are published, and no external ones are admitted."""
         return Catalogue() if self._alone else super().catalogue
 
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
@@ -80,14 +80,14 @@ class TasksetEnvironment(SplitEnvironment):
 
 
 class AloneScoring(ScoringClient):
-    """The node's end of `open.py`, a process with the user's environment and folder that scores outside the sandbox:
-    local completions only."""
+    """The node's end of `open.py`, a process in the user's folder, with the user's variables except secrets. It scores
+    outside the sandbox: local completions only."""
 
     start_limit = 300.0  # seconds: verifiers is large, and a task set may import more
 
     def __init__(self, file: Path, version: str) -> None:
         super().__init__("", version, 0.0)
-        self._file, self.patience = file, 300.0  # for the scores of a group: another model may score
+        self._file, self.patience = file, 300.0  # seconds for the scores of a group: another model may score
 
     def _program(self, lifeline: int) -> dict[str, Any]:
         command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.open", str(self._file)]
@@ -95,7 +95,7 @@ class AloneScoring(ScoringClient):
 
 
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
-    """The same task set by as many processes as files, at the same time, each with another order of sets."""
+    """Reads the task set in one process per file, all at the same time, each with another order of sets."""
     if not config.name:
         raise UserError("task taskset/train needs a task set: name it in the section taskset")
     if find_spec("verifiers") is None:
@@ -125,7 +125,7 @@ def compare(name: str, first: Facts, second: Facts) -> None:
 
 
 def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
-    """UserError for what scores differently in the sandbox, where all external completions are scored."""
+    """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all external completions."""
     items: list[Item] = [(NAME, TRIED, 0, k, (text,)) for k, tried in enumerate(facts.tries) for text in tried["texts"]]
     replies = iter(scoring.ask(items))
     for tried in facts.tries:
@@ -147,7 +147,7 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
 
 
 class TasksetKind(EnvironmentKind):
-    """What is registered: a task set that the configuration names."""
+    """The kind that is registered: a task set that the configuration names."""
 
     name = NAME
     tasks = TASKS

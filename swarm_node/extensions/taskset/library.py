@@ -1,4 +1,4 @@
-"""All that is asked of verifiers. Imported by the processes that read and score a task set, and by nobody else."""
+"""All calls of the library verifiers. Only the processes that read and score a task set import this module."""
 
 import hashlib
 import inspect
@@ -16,7 +16,7 @@ import verifiers.v1 as vf
 from swarm_node.common.errors import UserError
 
 MAX_TEXTS = 8  # completions to try, of one question
-SHORT = 200  # characters of a text that may be somebody's reference answer
+SHORT = 200  # most characters of a text that is tried as a completion
 NOT_TEXT = "more than one turn of text"
 
 
@@ -30,20 +30,20 @@ class Library:
         if name.endswith(".py"):
             sys.path.insert(0, str(file.absolute().parent))  # where verifiers imports it from
         self._id = file.stem if name.endswith(".py") else name
-        given = {**deepcopy(options), "id": self._id}  # which it changes
+        given = {**deepcopy(options), "id": self._id}  # a copy: verifiers changes it
         self._config = vf.taskset_config_type(self._id).model_validate(given)
         self._kind: type[vf.Task] = vf.task_type(self._id)
 
     def tasks(self, most: int) -> Iterator[vf.Task]:
-        """At most so many, each with its place."""
+        """At most `most` tasks, in the order of the task set."""
         return islice(iter(vf.load_taskset(self._config).take(most)), most)
 
     def rebuilt(self, data: Mapping[str, Any]) -> vf.Task:
-        """A task of what `tasks` found, without loading them again."""
+        """A task from its `dumped` data, without loading the task set again."""
         return self._kind(self._kind.data_type().model_validate(data), self._config.task)
 
     def refusal(self) -> str:
-        """Why it is not for single turns of text, if it is not."""
+        """Why the task set is not one of single turns of text; "" if it is."""
         kind, blank = self._kind, vf.Task
         hooks = ("setup", "finalize", "stage_verifier")
         prepared = [hook for hook in hooks if getattr(kind, hook) is not getattr(blank, hook)]
@@ -60,7 +60,7 @@ class Library:
         return ""
 
     def code(self) -> str:
-        """Digest of its source files, with the version of verifiers: who has both scores alike."""
+        """A digest of the task set's source files and the version of verifiers: peers who have both score alike."""
         module = vf.import_taskset(self._id)
         assert module.__file__ is not None
         place = Path(module.__file__)
@@ -70,7 +70,7 @@ class Library:
 
 
 def unscorable(task: vf.Task) -> str:
-    """Why its reward is not a function of the completion alone, if it is not."""
+    """Why the reward of a task is not a function of the completion alone; "" if it is."""
     if task.config.judges:
         return "another model scores it"
     rewards = task.hooks("reward")
@@ -86,7 +86,7 @@ def _needs_runtime(hook: Any) -> bool:
 
 
 def prompt_of(data: vf.TaskData) -> str:
-    """Its prompt as one text for one turn of the user; "" where it is more than that, or nothing."""
+    """The prompt of a task as one user turn; "" where it has images or turns of other roles, or where there is none."""
     said = data.prompt
     if data.image or said is None:
         return ""
@@ -97,13 +97,13 @@ def prompt_of(data: vf.TaskData) -> str:
 
 
 def _plain(message: Any) -> str:
-    """Of a system or user message that has nothing but text."""
+    """The text of a system or user message; "" of another one, and of one that has more than text."""
     pictures = not isinstance(message.content, str) and any(part.type != "text" for part in message.content or ())
     return "" if message.role not in ("system", "user") or pictures else vf.content_text(message.content)
 
 
 def dumped(data: vf.TaskData) -> dict[str, Any]:
-    """As JSON can hold it; the same as what `Task.hash` is made of."""
+    """The data of a task as JSON can hold it, in the form that `Task.hash` is made of."""
     found: dict[str, Any] = data.model_dump(mode="json", exclude_none=True)
     return found
 
@@ -118,7 +118,7 @@ def texts_to_try(data: Mapping[str, Any], prompt: str) -> list[str]:
 
 
 async def scored(task: vf.Task, prompt: str, text: str) -> float:
-    """The reward of one completion. Raises what verifiers makes of an error in it."""
+    """The reward of one completion. Raises what verifiers makes of an error in the reward."""
     trace = vf.Trace(
         verifiers=vf.VersionInfo(version=verifiers.__version__),
         task=vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash),
@@ -136,7 +136,7 @@ async def scored(task: vf.Task, prompt: str, text: str) -> float:
 
 
 def loaded(name: str, options: Mapping[str, Any]) -> Library:
-    """UserError where it cannot be imported, or is not for single turns."""
+    """The task set of this name. UserError where it cannot be imported, or is not one of single turns of text."""
     try:
         library = Library(name, options)
         reason = library.refusal()

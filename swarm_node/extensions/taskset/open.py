@@ -1,7 +1,7 @@
-"""Scores outside the sandbox, of a task set that is trained on alone: `python -m ...taskset.open FILE`. Not for people.
+"""Scores a task set that is trained on alone, outside the sandbox: `python -m ...taskset.open FILE`. Not for people.
 
-It has the user's network, files and environment variables, as verifiers itself would, and sees only completions of this
-node. It talks to the node as a scoring process does (`scoring/server.py`).
+This process has the user's network, files and environment variables except secrets (`common/children.py`), and sees
+only completions of this node. It talks to the node as a scoring process does (`scoring/server.py`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from swarm_node.scoring.server import Reply, skipped
 
 
 def main() -> None:
-    """Until the node hangs up."""
+    """Scores until the node closes its end."""
     connection = socket.socket(fileno=os.dup(0))
     source = TasksetSource(sys.argv[1])
     silence()
@@ -36,7 +36,7 @@ def main() -> None:
 async def _scores(task: Any, prompt: str, texts: list[str]) -> Reply:
     try:
         scores = await asyncio.gather(*(library.scored(task, prompt, text) for text in texts))
-    except Exception:  # noqa: BLE001  a model that is away, a mistake: the group is skipped
+    except Exception:  # noqa: BLE001  an unreachable model, or a mistake: the group is skipped
         return skipped(contract.SCORER_RAISED)
     return list(scores) if all(map(is_score, scores)) else skipped(contract.NOT_A_SCORE)
 

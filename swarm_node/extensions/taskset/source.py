@@ -23,13 +23,13 @@ class TaskItem:
         self.task = task
 
     def score(self, text: str) -> float:
-        """In a sandboxed child: without sockets, threads and timers."""
-        signal.alarm = signal.setitimer = lambda *_: 0  # type: ignore[assignment]  # the clock is kept outside
+        """Runs in a sandboxed child, which has no sockets, threads and timers."""
+        signal.alarm = signal.setitimer = lambda *_: 0  # type: ignore[assignment]  # the parent process keeps the time
         return run(library.scored(self.task, self.prompt, text))
 
 
 class TasksetSource:
-    """Of a file that `compile.py` wrote."""
+    """The questions of a file that `compile.py` wrote."""
 
     def __init__(self, file: str) -> None:
         written = json.loads(Path(file).read_bytes())
@@ -40,7 +40,7 @@ class TasksetSource:
         self._warm()
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> TaskItem:
-        """KeyError for a side there is not, ZeroDivisionError for one without questions."""
+        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one without questions."""
         if config_id == TRIED:
             tried = self._tries[index]
             return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]))
@@ -57,14 +57,14 @@ class TasksetSource:
 
 
 class QuietLoop(asyncio.BaseEventLoop):
-    """Runs what waits for nothing outside, and needs no descriptor: a sandboxed child can open none."""
+    """Runs coroutines that wait for nothing outside, without a descriptor: a sandboxed child can open none."""
 
     def __init__(self) -> None:
         super().__init__()
         self._selector = self
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Time passes, and nothing happens. RuntimeError where something outside would have to."""
+        """Waits for `timeout` seconds; there are no events. RuntimeError for None, which would wait for ever."""
         if timeout is None:
             raise RuntimeError("a reward waits for something outside its process")
         until = time.monotonic() + timeout

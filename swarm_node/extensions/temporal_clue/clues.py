@@ -18,12 +18,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Murderer:
-    """The murderer, whoever it is."""
+    """The murderer, without a name."""
 
 
 @dataclass(frozen=True)
 class MurderWeapon:
-    """The murder weapon, whichever it is."""
+    """The murder weapon, without a name."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class At:
 
 @dataclass(frozen=True)
 class Same:
-    """Both in one room."""
+    """Both pieces were in one room at this time."""
 
     who: Term
     other: Term
@@ -56,7 +56,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Beside:
-    """`who` in the room just `direction` of the other's."""
+    """`who` was in the room just `direction` of the room of `other`."""
 
     who: Term
     direction: str
@@ -66,7 +66,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Together:
-    """Both in this room at some time."""
+    """Both pieces were in this room at the same time, at least once."""
 
     who: Term
     other: Term
@@ -75,7 +75,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Moved:
-    """From one room to another, where it arrived at `time`, with a weapon (None: unknown)."""
+    """`who` went from room `begin` to room `end`, and arrived at `time`, with a weapon (None: unknown)."""
 
     who: Term
     begin: int
@@ -86,7 +86,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Either:
-    """One of the two, not both."""
+    """Exactly one of the two clues is true."""
 
     left: At
     right: At
@@ -94,7 +94,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Equivalent:
-    """Both or neither."""
+    """Both clues are true, or neither."""
 
     left: At
     right: At
@@ -134,18 +134,18 @@ def pieces(term: Term, setting: Setting) -> list[tuple[int, Way]]:
 
 
 def meant(term: Term, setting: Setting, world: World) -> int:
-    """The piece that a term stands for in this world, of which there is one."""
+    """The one piece that a term stands for in this world."""
     (piece,) = (piece for piece, way in pieces(term, setting) if world.facts.issuperset(way))
     return piece
 
 
-@lru_cache(maxsize=1024)  # of about one puzzle: each clue is tried in many worlds
+@lru_cache(maxsize=1024)  # about the clues of one puzzle: each is tried in many worlds
 def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  (a case per kind of clue)
-    """What has to be true where the clue is: of each list one way. Not of those that join two sentences."""
+    """What has to be true if the clue is: one way of each list. TypeError for the two clues that join two sentences."""
     rooms, times = range(len(setting.rooms)), range(len(setting.times))
 
     def pairs(who: Term, other: Term, places: list[tuple[int, int, int]]) -> list[list[Way]]:
-        """`places`: room of the one, room of the other, and time."""
+        """`places`: (room of `who`, room of `other`, time)."""
         return [
             [
                 (*x, *y, ("at", p, here, time), ("at", q, there, time))

@@ -18,7 +18,7 @@ from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import section_of
 
-NAME = "temporal_clue"  # of the environment in questions
+NAME = "temporal_clue"  # the environment's name in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
 SOURCE = "swarm_node.extensions.temporal_clue.text"
 FILE_SOURCE = "swarm_node.extensions.temporal_clue.puzzle_file:PuzzleFile"
@@ -34,7 +34,7 @@ class _Kind(EnvironmentKind):
     def puzzles(
         self, source: str, version: str, tasks: Sequence[str], config: Asking, answers: Answers = WHOLE
     ) -> ScoredEnvironment:
-        """Those of a source."""
+        """An environment of the puzzles of a source."""
         client = ScoringClient(source, version, config.environment.time_limit)
         rule = RewardRule(config.environment.scoring)
         return ScoredEnvironment(self.name, version, self.tasks, tasks, client, rule, answers)
@@ -61,8 +61,8 @@ class TemporalClueKind(_Kind):
 
 
 class PuzzleFileKind(_Kind):
-    """The puzzles of a file, in an order of each round's own, so that none comes twice as long as the file lasts. Only
-    peers with the same file use each other's groups."""
+    """The puzzles of a file. Each round has an order of its own, and asks no puzzle twice unless the file has too few.
+    Only peers with the same file use each other's groups."""
 
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})

@@ -15,7 +15,7 @@ from swarm_node.extensions.temporal_clue.solver import Rules
 from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS, Setting, World, is_murder, part_name
 
 STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and that a weapon at hand is taken along
-BIAS = {  # added to a uniform number in [0, 1): families with more of it are rather kept than dropped
+BIAS = {  # added to a uniform number in [0, 1): clues of families with a larger bias are more often kept
     c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2, c.Equivalent: 0.2,
     c.Same: 0.5, c.Together: 0.8,
 }  # fmt: skip
@@ -155,7 +155,7 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
 
 
 def answer(asked: Asked, setting: Setting, world: World) -> str:
-    """The right name, room or time."""
+    """The right answer to a question, as a name of the setting."""
     if isinstance(asked, Where):
         return setting.rooms[world.paths[c.meant(asked.who, setting, world)][asked.time]]
     return part_name(setting, asked, c.solution_of(world)[asked])
@@ -246,7 +246,7 @@ def _either(setting: Setting, world: World, term: Namer, rng: Random) -> c.Clue:
 
 
 def _equivalent(setting: Setting, world: World, term: Namer, rng: Random) -> c.Clue:
-    """Of two true sentences or of two false ones."""
+    """An equivalence of two true sentences, or of two false ones."""
     true = rng.random() < 0.5
     one = _place(setting, world, term, rng, true)
     while (other := _place(setting, world, term, rng, true)) == one:

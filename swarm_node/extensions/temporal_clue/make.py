@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: Console) -> None:
-    """Fill the file up to `count` puzzles. It is rewritten after each."""
+    """Fill the file up to `count` puzzles. The file is rewritten after each puzzle."""
     puzzles: list[dict[str, Any]] = json.loads(out.read_text("utf-8")) if out.exists() else []
     index = 1 + max((entry["index"] for entry in puzzles), default=-1)
     while len(puzzles) < count:
@@ -54,7 +54,7 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
 
 
 def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
-    """A puzzle as the published file has it, with its address."""
+    """A puzzle in the form of the published file, with its address beside."""
     puzzle = generate.generate(config_id, seed, index)
     return {
         "num_clues": len(puzzle.clues),

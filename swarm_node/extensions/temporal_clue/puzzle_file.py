@@ -11,7 +11,7 @@ from random import Random
 
 from swarm_node.common.errors import UserError
 
-FILE_NAME = "temporal_clue_file"  # of the environment in questions
+FILE_NAME = "temporal_clue_file"  # the environment's name in questions
 FIRST = re.compile(r"[^A-Za-z\n]{0,40}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{0,40}(?=\S)")
 NEXT = re.compile(r"(?<=[\s,;|])[*_(\[]{0,4}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{1,40}(?=\S)")
 TIME = re.compile(r"\b(\d{1,2})[:.](\d\d)\s*([ap])?\.?\s*(?:m\b)?", re.IGNORECASE)
@@ -49,7 +49,7 @@ def version_of(file: Path) -> str:
 
 
 def read_puzzles(file: Path) -> list[PuzzleItem]:
-    """Raises UserError: one line that names the file."""
+    """The puzzles of a file. UserError, one line that names the file, where it cannot be used."""
     try:
         entries = json.loads(file.expanduser().read_text("utf-8"))
         puzzles = [
@@ -71,7 +71,7 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
 
 def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
     """Names that an answer may be: those that the prompt lists, in the wording of the published Temporal Clue puzzles
-    (OpenPipe, MIT licence); the right ones if it has another."""
+    (OpenPipe, MIT licence); the right answers if the prompt has another wording."""
     rooms = re.findall(r"^\d+\. (.*)$", prompt.partition("Please answer")[0], re.MULTILINE)
     suspects, weapons = _bullets(prompt, "identified as suspects:"), _bullets(prompt, "found on the premises:")
     if not (rooms and suspects and weapons):
@@ -100,8 +100,8 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
 
 
 def _answers(line: str) -> Iterator[tuple[str, str]]:
-    """Letters and what stands behind them: one at the start of the line, and any that follow it in their order, as in
-    `A. NAME, B. NAME`. A letter that does not come after the one before is part of a name."""
+    """Letters and the text behind each: a letter at the start of the line, and those that follow in alphabetical order,
+    as in `A. NAME, B. NAME`. A letter that does not come after the one before is part of a name."""
     if (mark := FIRST.match(line)) is None:
         return
     letter, start = mark[1], mark.end()

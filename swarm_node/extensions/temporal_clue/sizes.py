@@ -87,7 +87,7 @@ def _columns(rooms: int, rng: Random) -> int:
 
 
 def _times(count: int, rng: Random) -> tuple[str, ...]:
-    """`count` times of one evening, in steps of 15, 30 or 60 minutes, with midnight about in their middle."""
+    """`count` times of one evening, in steps of 15, 30 or 60 minutes; one of them is midnight."""
     step = rng.choice((15, 30, 60))
     first = 24 * 60 - step * rng.randint(0, count - 1)
     return tuple(_clock(first + step * k) for k in range(count))

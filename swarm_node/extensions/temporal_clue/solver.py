@@ -27,7 +27,7 @@ class Rules:
         self.setting = setting
         self._model = model = cp_model.CpModel()
         rooms, times, suspects = range(len(setting.rooms)), range(len(setting.times)), range(setting.victim)
-        one_of: list[Sequence[Fact]] = [  # groups of facts, one of each is true
+        one_of: list[Sequence[Fact]] = [  # groups of facts: exactly one fact of each group is true
             *([("at", p, room, time) for room in rooms] for p in range(setting.pieces) for time in times),
             *([("motive", s, m) for m in range(len(setting.motives))] for s in suspects if setting.motives),
             [("murderer", s) for s in suspects],
@@ -129,7 +129,7 @@ class Rules:
                     model.add_bool_or([self._all(*way) for way in ways])
 
     def _all(self, *facts: Fact) -> Literal:
-        """A literal that implies all of these. It can demand them; its negation means nothing."""
+        """A literal that implies all of these facts. Its negation implies nothing."""
         if len(facts) == 1:
             return self._literal[facts[0]]
         literal = self._model.new_bool_var("")

@@ -35,7 +35,7 @@ def build(dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
 
 
 def prompt(puzzle: Puzzle) -> str:
-    """All that is needed to solve it, and how to answer."""
+    """The text of a puzzle: all that is needed to solve it, and how to answer."""
     setting = puzzle.setting
     say = Sentences(setting)
     questions = "\n".join(

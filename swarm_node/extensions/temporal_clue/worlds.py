@@ -26,7 +26,7 @@ class Setting:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that an answer may be."""
+        """All names that an answer may be."""
         return (*self.suspects, *self.weapons, *self.rooms, *self.times, *self.motives)
 
     @cached_property
@@ -47,7 +47,7 @@ class Setting:
 
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
-        """For each room the rooms that one can be in a step later: itself and its neighbours."""
+        """For each room, the rooms within one step: itself and its neighbours."""
         return tuple(
             frozenset({room, *(r for d in DIRECTIONS if (r := self.beside(room, d)) is not None)})
             for room in range(len(self.rooms))
@@ -70,7 +70,7 @@ class World:
 
     @cached_property
     def facts(self) -> frozenset[Fact]:
-        """All that is true of it."""
+        """All facts that are true of this world."""
         places = [("at", p, room, time) for p, path in enumerate(self.paths) for time, room in enumerate(path)]
         motives = [("motive", suspect, motive) for suspect, motive in enumerate(self.motives)]
         deed = [("murderer", self.murderer), ("weapon", self.weapon), ("room", self.scene), ("time", self.time)]
@@ -78,8 +78,8 @@ class World:
 
 
 def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int) -> bool:
-    """Whether murderer, victim and weapon were in one room at that time, with no other suspect. From then on the
-    victim stays where it lies."""
+    """Whether murderer, victim and weapon were in one room at that time, with no other suspect, and the victim stays
+    there from then on."""
     scene = paths[setting.victim][time]
     return (
         all(room == scene for room in paths[setting.victim][time:])
@@ -89,7 +89,7 @@ def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: in
 
 
 def part_name(setting: Setting, part: str, value: int) -> str:
-    """A part of the solution by its name: a murderer, weapon (a piece), room, time or motive."""
+    """The name of a part of the solution: of a murderer, weapon (a piece), room, time or motive."""
     weapons = dict(zip(setting.weapon_pieces, setting.weapons, strict=True))
     names = {"murderer": setting.suspects, "room": setting.rooms, "time": setting.times, "motive": setting.motives}
     return weapons[value] if part == "weapon" else names[part][value]

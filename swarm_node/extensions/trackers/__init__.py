@@ -1,1 +1,1 @@
-"""Sends a node's metrics to CSV, Trackio or Weights & Biases."""
+"""Sends the metrics of a run to Trackio or Weights & Biases."""

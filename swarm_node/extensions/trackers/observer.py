@@ -1,5 +1,5 @@
-"""The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run:
-`telemetry.events.Sink`.
+"""The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run,
+and is a `telemetry.events.Sink`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from swarm_node.telemetry.events import Event, Guarded, RunStarted, Sink, Teleme
 
 
 def trackers(folder: Path, config: Section, telemetry: Telemetry) -> "Trackers | None":
-    """None where the configuration names no tracker."""
+    """The observer for a run; None where the configuration names no tracker."""
     if not isinstance(config, LearningConfig):
         return None
-    names = [name for name in config.observers if name != "samples"]  # which is the core's
+    names = [name for name in config.observers if name != "samples"]  # an observer of the core, no tracker
     return Trackers(names, folder, telemetry.show) if names else None
 
 

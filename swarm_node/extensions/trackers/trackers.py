@@ -1,8 +1,8 @@
 """The trackers that ship.
 
 trackio and wandb, by the names that TRL's `report_to` has for them. A node is one run; a simulation is a run for each
-arm and seed. Figures that TRL logs have its names, the others `swarm/NAME`. Each library is imported when it is asked
-for: only trackio is an extra of ours.
+arm and seed. Figures that TRL logs have TRL's names, the others `swarm/NAME`. A library is imported only when its
+tracker is asked for; only trackio is an extra of ours.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from swarm_node.rollouts.groups import Figure, figures
 from swarm_node.telemetry.events import Event, RoundDone, RunStarted, Validated
 
 PROJECT = "swarm-node"
-RESUMED = "swarm/resumed_after"  # rounds: of a round that stands there twice, the row that came later counts
+RESUMED = "swarm/resumed_after"  # rounds; where a round stands there twice, the later row counts
 TRL = {  # figures -> as TRL's GRPOTrainer calls them
     "reward": "reward",
     "loss": "loss",
@@ -31,13 +31,13 @@ TRL = {  # figures -> as TRL's GRPOTrainer calls them
 
 
 class Run(Protocol):
-    """One curve: a node, or an arm and seed. Runs of trackio and wandb are such."""
+    """One curve: a node, or an arm and seed. Runs of trackio and wandb have these methods."""
 
     def log(self, values: dict[str, float], step: int) -> None:
-        """Figures of a round."""
+        """Logs the figures of a round."""
 
     def finish(self) -> None:
-        """No more of them."""
+        """Ends the run: no more figures follow."""
 
 
 class Tracker(ABC):
@@ -45,12 +45,12 @@ class Tracker(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.done = 0  # rounds before this run: those of this number and above are done again after a kill
+        self.done = 0  # rounds before this run; after a kill, rounds of this number and above are done again
         self._runs: dict[str, Run] = {}
 
     @abstractmethod
     def begin(self, name: str) -> Run:
-        """A run of this name."""
+        """Begins a run of this name."""
 
     def take(self, event: Event) -> None:
         match event:
@@ -82,7 +82,7 @@ class Tracker(ABC):
 
 
 class TrackioTracker(Tracker):
-    """Local first: a database in the folder of the run, no account. `TRACKIO_DIR` names another place."""
+    """Logs to a database in the folder of the run, without an account. `TRACKIO_DIR` names another place."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -95,7 +95,7 @@ class TrackioTracker(Tracker):
 
 
 class WandbTracker(Tracker):
-    """Whatever account and mode wandb is set up with; `WANDB_MODE=offline` sends nothing."""
+    """Logs with the account and mode that wandb is set up with; `WANDB_MODE=offline` sends nothing."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -107,12 +107,12 @@ class WandbTracker(Tracker):
 
 
 def named(values: Mapping[str, Figure]) -> dict[str, float]:
-    """Those that the round has, by TRL's names where it has them."""
+    """The figures that the round has, by TRL's names where TRL logs them."""
     return {TRL.get(name, f"swarm/{name}"): value for name, value in values.items() if value is not None}
 
 
 def library(name: str, remedy: str) -> Any:
-    """UserError with the remedy where it is not installed."""
+    """The imported library. UserError with the remedy where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,6 +1,6 @@
 """An environment written for `environment_factory` of TRL's GRPOTrainer as a source of episodes, `trl:MODULE:CLASS`.
 
-It runs in scoring processes and their sandboxed children alone, without TRL. Public methods are tools, a turn without
+It runs only in scoring processes and their sandboxed children, without TRL. Public methods are tools, a turn without
 calls ends an episode, and `get_reward()` or else the attribute `reward` is its score in [0, 1]. `reset` gets one of the
 class's `rows`, if it has some, and a `seed`, if it takes one. The address seeds `random` before each turn.
 """
@@ -23,11 +23,11 @@ from swarm_node.scoring.contract import Call, Step, Turn
 CALLING = 'Call a tool by <call>{"name": NAME, "arguments": {ARGUMENT: VALUE}}</call>. Tools:'
 OUTSIDE = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.")
 ALONE = "peers cannot play it again: train alone on it, by TRL itself"
-_watching: list[list[str]] = []  # what an environment tries outside its process
+_watching: list[list[str]] = []  # for each watched block, the events that were refused
 
 
 class TrlEpisode:
-    """One rollout."""
+    """One episode of the environment."""
 
     def __init__(self, made: Any, row: Mapping[str, Any], address: str) -> None:
         self._environment, self._address, self._turn = made, address, 0
@@ -54,7 +54,7 @@ class TrlSource:
     turns = 16
 
     def __init__(self, place: str) -> None:
-        """`place`: MODULE:CLASS. ValueError for what no peer can play, and whatever the class raises."""
+        """`place`: MODULE:CLASS. ValueError where peers cannot replay its episodes, and whatever the class raises."""
         self._make: Callable[[], Any] = loading.load(place)
         with _watched():
             made = self._make()
@@ -85,7 +85,7 @@ class TrlSource:
             return TrlEpisode(self._make(), row | drawn, address)
 
     def _try(self) -> None:
-        """Plays the probe twice. ValueError where it fails, goes otherwise the second time, or leaves its process."""
+        """Plays the probe twice. ValueError where it fails, goes differently the second time, or leaves its process."""
         found = list[tuple[str, bytes]]()
         for index in (0, 1, 2, 0, 1, 2):
             episode = self.begin(self.name, "default", 1, index)
@@ -98,13 +98,13 @@ class TrlSource:
 
 
 def tools_of(made: Any) -> dict[str, Callable[..., object]]:
-    """Its public methods, but for those that TRL calls itself."""
+    """The public methods of an environment, but for those that TRL calls itself."""
     names = [name for name, _ in inspect.getmembers(type(made), inspect.isfunction) if not name.startswith("_")]
     return {name: getattr(made, name) for name in names if name not in ("reset", "get_reward")}
 
 
 def _used(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
-    """What a tool returns or, as in TRL, raises, but for what another machine might not raise."""
+    """What a tool returns or, as in TRL, its error as text. Errors that another machine might not raise are raised."""
     try:
         return playing.use(tools, call)
     except (OSError, MemoryError, RecursionError):
@@ -126,7 +126,7 @@ def _audit(event: str, _arguments: object) -> None:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Refuses sockets and processes; ValueError behind a block that wanted some. A child has a sandbox for that."""
+    """Refuses sockets and processes; ValueError after a block that wanted some. A child has a sandbox for that."""
     _watching.append(seen := list[str]())
     try:
         yield

@@ -1,6 +1,6 @@
-"""A script with TRL's GRPOTrainer in a swarm: `pip install 'textswarm[trl]'`, and docs/how-to/trl.md.
+"""Lets a script with TRL's GRPOTrainer join a swarm: `pip install 'textswarm[trl]'`, and docs/how-to/trl.md.
 
-Local groups are published as soon as they are scored. External ones take the places of local ones in a batch; their
+Local groups are published as soon as they are scored. External groups take the places of local ones in a batch. Their
 log-probs are not known, so, as in a node's training, the policy that trains counts as the one that wrote them.
 """
 
@@ -22,12 +22,12 @@ from swarm_node.settings import NodeConfig
 if TYPE_CHECKING:
     from datasets import Dataset
 
-SUPPORTED = "1.16."  # its hook is experimental: another release may call it otherwise
+SUPPORTED = "1.16."  # its hook is experimental: another release may call it differently
 KEPT = 256  # external groups that wait
 
 
 class Swarm(script.Swarm):
-    """A place in a swarm for a GRPOTrainer. `external_groups`: of each batch, as many as have come, but never all."""
+    """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch, and never all."""
 
     def __init__(self, config: NodeConfig | None = None, external_groups: int = 2) -> None:
         try:
@@ -46,7 +46,7 @@ class Swarm(script.Swarm):
         self.rewards: list[float | None] = []  # of local groups, a mean for each batch; None where none was scored
 
     def dataset(self, rounds: int, questions: int) -> "Dataset":
-        """Prompts with their addresses. A round's questions should be a batch's: batch size / num_generations."""
+        """Prompts with their addresses. `questions` of a round should fill a batch: batch size / num_generations."""
         from datasets import Dataset
 
         rows: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class Swarm(script.Swarm):
         return Dataset.from_list(rows)
 
     def rollout(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """For `rollout_func`: local completions, by the trainer, and in the last places those of external groups."""
+        """For `rollout_func`: local completions by the trainer and, behind them, those of external groups."""
         if trainer.args.shuffle_dataset:
             raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
         self._ends = set(trainer.eos_token_ids)
@@ -91,7 +91,7 @@ class Swarm(script.Swarm):
     def reward(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], address: Sequence[str], **_: Any
     ) -> list[float | None]:
-        """For `reward_funcs`: rewards by address, and what is local is published."""
+        """For `reward_funcs`: rewards by address, None where scoring failed. Publishes the local groups."""
         places: dict[str, list[int]] = {}
         for place, name in enumerate(address):
             places.setdefault(name, []).append(place)
@@ -129,7 +129,7 @@ class Swarm(script.Swarm):
         return [self._waiting.pop() for _ in range(wanted)]
 
     def _next(self, prompt: Any) -> Question:
-        """The address of a prompt of the data set: of those asked twice, each in its turn."""
+        """The address of a prompt of the data set: where several have this prompt, each in its turn."""
         asked = self._asked[_text(prompt)]
         asked.append(question := asked.pop(0))
         return question
@@ -144,8 +144,8 @@ def _text(said: Any) -> str:
 
 
 def _encoded(group: ScoredGroup, size: int, trainer: Any, end: int) -> list[list[int]]:
-    """Exactly `size` of its completions, good and bad ones in turn, as the trainer's tokenizer writes them: text that
-    spells a special token stays text. Those that ended get the token `end`."""
+    """Token ids of exactly `size` completions of the group, good and bad ones in turn, by the trainer's tokenizer: text
+    that spells a special token stays text. Those that ended get the token `end`."""
     by_reward: dict[float, list[Episode]] = {}
     for completion, reward in zip(group.group.episodes, group.rewards, strict=True):
         by_reward.setdefault(reward, []).append(completion)

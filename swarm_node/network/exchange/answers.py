@@ -1,7 +1,7 @@
 """Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises.
 
-Asking is cheap for the one who asks, so saying no must be cheaper than answering: nothing of a request is read before
-`Budgets.allow`, which counts by peer, by network of addresses, and for everybody together.
+Asking costs a peer little, so refusing must cost this node less than answering: nothing of a request is read before
+`Budgets.allow`, which counts by peer, by network of addresses, and for all peers together.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,10 +30,10 @@ class Rate:
 
 
 class Bucket:
-    """Fills by itself, up to its burst. Starts full."""
+    """A token bucket: starts full, and fills at its rate up to its burst."""
 
     def __init__(self, rate: Rate, now: float, times: int = 1) -> None:
-        """Of so many times this rate; `now` in seconds."""
+        """A bucket of `times` times this rate; `now` in seconds."""
         self._per_second, self._burst = rate.per_second * times, rate.burst * times
         self._level, self._updated = self._burst, now
 
@@ -49,14 +49,14 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Of one kind of thing, for one peer and for all together; a network of addresses lies in between."""
+    """The rates of a protocol, or of bytes: of a peer and of all. A network has `NETWORK_PEERS` times a peer's."""
 
     peer: Rate
     total: Rate
 
 
 class Budgets:
-    """All buckets of one node. `network` "" is an address that counts in no network: one's own LAN, or unknown."""
+    """All buckets of one node. `network` is "" for an address that counts in no network: of the LAN, or unknown."""
 
     def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
         self._limits = limits
@@ -64,7 +64,7 @@ class Budgets:
         self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))  # by kind, and peer or network
 
     def allow(self, kind: str, amount: float, peer: PeerId, network: str, now: float) -> bool:
-        """Whether there is room in all three buckets; then it is taken from all three, else from none."""
+        """Whether all three buckets hold this amount; then it is taken from all three, else from none."""
         buckets = [self._bucket(kind, network, now, NETWORK_PEERS)] if network else []
         if not all(bucket.holds(amount, now) for bucket in buckets):
             return False  # before the peer gets a bucket: a thousand identities must not push out those of others
@@ -82,11 +82,11 @@ class Budgets:
 
 
 REFUSED = b""
-Others = Mapping[str, Callable[[PeerId, bytes, float], bytes | str]]  # who answers for some protocols, or refuses
+Others = Mapping[str, Callable[[PeerId, bytes, float], bytes | str]]  # protocol -> its reply, or why it refuses
 Lets = Callable[[PeerId, float], bool]  # as Membership.lets
 BYTES = "bytes"
 
-# Requests. A peer whose rounds take a second asks another about once a second, if there are only two of them.
+# Of requests. In a swarm of two, a node whose rounds take a second asks the other about once a second.
 _REQUESTS: Mapping[str, Limit] = {
     wire.EXCHANGE: Limit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
     wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
@@ -112,7 +112,7 @@ class Answers:
         if protocol not in _REQUESTS:
             return self._refuse("unknown protocol")
         network = network_of(caller.address)
-        quota = network if is_public(network) else ""  # a LAN, and all who come through a container's door, have none
+        quota = network if is_public(network) else ""  # a LAN, and all behind a container's gateway, have none
         if self._knowledge.reputation.is_banned(caller.peer, now):
             return self._refuse("banned")
         if not (self._knowledge.access.peer(caller.peer) and self._knowledge.access.address(caller.address)):
@@ -120,7 +120,7 @@ class Answers:
         lets = protocol == wire.ENTER or self._lets(caller.peer, now)
         if not lets or not self._budgets.allow(protocol, 1, caller.peer, quota, now):
             return self._refuse("too often" if lets else "not a member")
-        if protocol != wire.ENTER:  # of a stranger nothing is kept
+        if protocol != wire.ENTER:  # of a caller that only asks to enter, nothing is kept
             self._knowledge.contacts.called_in(caller.peer, caller.address, now)
         reply = self._reply(caller.peer, protocol, request, now)
         if reply and not self._budgets.allow(BYTES, len(reply), caller.peer, quota, now):
@@ -154,8 +154,8 @@ class Answers:
         return wire.encode_items(items[: request.limit])
 
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
-        """What the caller lacks. Also what it said itself, if that is not what it says now: it has lost its memory, or
-        another node has the same key."""
+        """The announcements that the caller lacks. Also the caller's own one known here, if it sends another now: then
+        it has lost its memory, or another node has the same key."""
         view, rng, steady = self._knowledge.view, self._knowledge.rng, self._knowledge.steady()
         said = view.get(caller)
         if said is None:
@@ -164,7 +164,7 @@ class Answers:
         return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
-        """A caller brings its own announcement and no other: nobody pushes a list of friends into the view."""
+        """Takes in the caller's announcement. False if forged or another peer's: no peer may push its friends in."""
         announcement = codec.peek(sealed, Announcement)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
         if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:

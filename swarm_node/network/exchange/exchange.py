@@ -1,9 +1,9 @@
 """The exchange: who this node talks to, what it tells, what it fetches. Decisions only: no sockets, threads or clock.
 
-Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk, van Steen, 2003). A
-round's announcement is told to a few peers, which in return name what the caller does not know yet; from what it has
-known by then a node chooses the groups it fetches, by content hash, from their author or from whoever fetched them
-before. Traffic depends on what a round wants, not on how many nodes there are.
+Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk, van Steen, 2003). It
+tells a few peers the announcement of a round, and they return announcements that it lacks. From those that it knows by
+then it chooses groups, and fetches them by content hash, from their author or from a peer that fetched them before.
+Traffic depends on what a round wants, not on how many nodes there are.
 
 The runner, process/runner.py, performs the actions and says how they went. Times are seconds of any clock that never
 goes back.
@@ -58,19 +58,19 @@ class Exchange:
     # What the trainer's side says.
 
     def want(self, count: int, now: float) -> list[Action]:
-        """Before the first round: so many external groups, as soon as some are known."""
+        """Before the first round: fetches `count` external groups, as soon as some are known."""
         self._fetching.begin(count, 1, now)
         return self._finish([], now)
 
     def look(self, count: int, now: float) -> list[Action]:
-        """Of a node that trains nothing: so many groups, to look at. Those of the last look are held no longer."""
+        """For a node without a trainer: fetches `count` groups to look at, and drops those of the last look."""
         store = self._knowledge.store
         store.remove(store.external(len(store)))
         return self.want(count, now)
 
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
-        """Own sealed groups of a round, and how many external groups the next one would like to have. Quick rounds may
-        be told together: then of so many rounds, and for so many."""
+        """Announces this node's sealed groups of a round. `want`: external groups for the next one. Quick rounds may be
+        announced together: then both are for `rounds` rounds."""
         knowledge, keys = self._knowledge, []
         want = 0 if self._serve_only else want
         self._fetching.begin(want, rounds, now)
@@ -86,23 +86,23 @@ class Exchange:
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
         knowledge, key = self._knowledge, codec.to_text(envelope_hash)
-        knowledge.charge(author, points(outcome), now, outcome)  # nobody else: who served it need not have scored it
+        knowledge.charge(author, points(outcome), now, outcome)  # not the server, which need not have scored it
         if outcome == OTHER_ENVIRONMENT:
             knowledge.estranged(key)
         if outcome not in (USEFUL, UNINFORMATIVE):
             knowledge.store.remove([key])  # not to be passed on
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
-                knowledge.reputation.pulled(source, success=False)  # asked less often: that is all
+                knowledge.reputation.pulled(source, success=False)  # it is only asked less often
 
     def go_by(self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0) -> list[Action]:
-        """From now on this chain of cards counts, which holds. `proof` of this node as a member; `today` since 1970."""
+        """Follows a chain that the caller checked. `proof`: this node's, as a member; `today`: seconds since 1970."""
         self.members.go_by(self._following.go_by(cards, now), proof, now, today)
         return self._finish(self._following.tick(now), now)
 
     # What the runner says.
 
     def tick(self, now: float) -> list[Action]:
-        """Whatever is due. At least once a second."""
+        """The actions that are due. Called at least once a second."""
         self._ticked = now
         actions: list[Action] = []
         for token in self._knowledge.overdue(now):
@@ -110,7 +110,7 @@ class Exchange:
         return self._finish(actions + self._gossip.tick(now) + self._following.tick(now), now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
-        """The reply to an inbound stream of one of `protocols`; b"" refuses. Never raises on a peer's bytes."""
+        """The reply to a request on an inbound stream; b"" refuses. Never raises, whatever a peer's bytes."""
         self._count(protocol, "in", request)
         reply = self._answers.answer(caller, protocol, request, now)
         self._count(protocol, "out", reply)
@@ -136,11 +136,11 @@ class Exchange:
         return self._finish(actions, now)
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
-        """A call came to nothing."""
+        """A call failed."""
         if (asked := self._knowledge.asked.pop(token, None)) is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # else it may have no card
+        its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # a peer may have no card
         if failure == Failure.REFUSED:
             self.members.entered.pop(asked.peer, None)  # it may have forgotten this node, which shows its proof again
         if failure == Failure.HELD:
@@ -161,7 +161,7 @@ class Exchange:
             contact.given = contact.given or bool(addresses)
 
     def allow(self, access: Access) -> None:
-        """From now on, deal with whom and what the user's lists let pass."""
+        """From now on, deals only with peers, addresses and tasks that the user's lists let pass."""
         self._knowledge.access = access
         for entry in list(self._knowledge.view):
             if not access.peer(entry.announcement.author):
@@ -180,11 +180,11 @@ class Exchange:
 
     @property
     def view(self) -> View:
-        """The announcements it knows. For looking at."""
+        """The announcements that this node knows. For reading only."""
         return self._knowledge.view
 
     def steady(self) -> frozenset[PeerId]:
-        """Those that others cannot push out: worth remembering for the next start."""
+        """Peers that others cannot push out: worth remembering for the next start."""
         return self._knowledge.steady()
 
     def peers(self, now: float) -> list[PeerView]:
@@ -192,11 +192,11 @@ class Exchange:
         return peer_views(self._knowledge, now)
 
     def overtaken(self) -> int:
-        """How often another node, or an earlier life, spoke as this one with a higher number."""
+        """How often another node, or this one before a restart, was found to speak as this one with a higher number."""
         return self._knowledge.counters[OVERTAKEN]
 
     def strangers(self) -> int:
-        """How many of those it met have nothing to share with this node, such as peers of another swarm."""
+        """How many known peers have nothing to share with this node, such as peers of another swarm."""
         return sum(bool(contact.note) for contact in self._knowledge.contacts)
 
     def counters(self) -> Mapping[str, int]:
@@ -210,7 +210,7 @@ class Exchange:
         return Remembered(max(0, knowledge.local_announcement.seq), received, self._fetching.seen(), bans)
 
     def restore(self, remembered: Remembered, now: float) -> None:
-        """Go on where `state` was taken."""
+        """Goes on from what `state` returned."""
         self._knowledge.local_announcement.overtake(remembered.seq)
         self._knowledge.view.restore(remembered.received, now)
         self._fetching.remember(remembered.seen)
@@ -218,7 +218,7 @@ class Exchange:
             self._knowledge.reputation.ban(peer, now, seconds)
 
     def _finish(self, actions: list[Action], now: float) -> list[Action]:
-        """With what has become possible, and what has to be done for other reasons."""
+        """These actions, the pulls that have become possible, and the actions that wait in the outbox."""
         actions += self._fetching.go_on(now) + self._knowledge.outbox
         self._knowledge.outbox = []
         return actions

@@ -1,6 +1,6 @@
-"""Pulling groups by content hash: which for the trainer's next round, and from whom; another one if that fails.
+"""Pulls groups by content hash: which groups for the trainer's next round, from which peer, and from which next.
 
-Each is checked on arrival. Whoever serves wrong bytes is at fault for that, and for a bad group its author.
+Each group is checked on arrival. A peer is charged for wrong bytes that it serves, an author for a bad group.
 """
 
 import math
@@ -18,44 +18,44 @@ from swarm_node.network.exchange.view import by_network, holding, youngest
 from swarm_node.network.parties import fair_sample
 
 MAX_PULLS = 8  # at the same time
-PAUSE = 0.5  # seconds until it is looked again whether there is something to fetch, after there was nothing
-PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exchanges; less than between two rounds
+PAUSE = 0.5  # seconds to the next look for groups to fetch, after a look that found none
+PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exchanges; rounds are further apart
 MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements in the view name 1,024 at most
-YOUTH = 3  # origins are drawn among so many times as many of the youngest announcements as are wanted
-MIN_CHOICE = 8  # ... but at least among so many
+YOUTH = 3  # origins are drawn among the youngest announcements, so many for each origin wanted
+MIN_CHOICE = 8  # ... but among at least so many
 
 
 class Fetching:
-    """Pulls groups: which, from whom, and from whom next if that fails.
+    """Chooses the groups to pull, the peer to ask, and the next peer if that one fails.
 
-    Of any origin a round gets an even share of what it wants: one group where as many origins are known as groups are
-    wanted, all of them where only one is. So no origin can fill another's training set while others are there. Rounds
-    too short to ask for one by one are asked for together, and then an origin may give one group for each of them.
+    The groups of a round come in even shares from the authors, its origins: one group each where as many are known as
+    groups are wanted, all groups from one where only that is known. So no origin fills a training set while others are
+    there. Rounds too short to ask for one by one are asked for together: an origin may then give a group for each.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
         self._knowledge = knowledge
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._wanted = 0  # groups, in this round
-        self._missing = 0  # of those, groups for which nobody has been asked yet
-        self._each = 1  # rounds asked for together, each of which an origin may give a group
-        self._origins: set[PeerId] = set()  # fetched from, or being fetched from, this round
+        self._missing = 0  # of those, groups for which no peer has been asked yet
+        self._each = 1  # rounds asked for together; an origin may give a group for each
+        self._origins: set[PeerId] = set()  # authors whose groups were or are being fetched in this round
         self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
-        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # of groups delivered: who served them
+        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # group delivered -> the peer that served it
         self._began = now  # seconds
-        self._look = now  # seconds, when there may be something to fetch again
+        self._look = now  # seconds, when to look for groups to fetch again
         self.round = 0
 
     def begin(self, count: int, rounds: int, now: float) -> None:
-        """The trainer would like so many groups for its next round, or its next few. What is under way still comes, so
-        nothing more is asked of its origins."""
+        """The trainer wants `count` groups for its next round, or for its next `rounds`. Groups under way still come,
+        so their origins are not chosen again."""
         self._wanted = self._missing = count
         self._each = min(rounds, limits.MAX_PULLED)
         self._origins = {want.origin for want in self._knowledge.wants()}
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
-        """Ask for what is missing. First learn what is new, then choose: what comes is used a round later anyway."""
+        """Asks for missing groups, once the round's first exchanges are over: groups are used a round later anyway."""
         learning = self._knowledge.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY
         if not self._missing or now < self._look or learning:
             return []
@@ -69,7 +69,7 @@ class Fetching:
         return actions
 
     def replied(self, asked: Asked, want: Want, reply: bytes, now: float) -> list[Action]:
-        """Deliveries, and the next source for what did not come."""
+        """Deliveries, and calls to the next source for groups that did not come."""
         self._knowledge.contacts.answered(asked.peer, now)
         envelopes = wire.decode_groups(reply, len(want.keys))
         if isinstance(envelopes, Rejected):
@@ -83,24 +83,24 @@ class Fetching:
             elif (group := self._genuine(asked.peer, want.origin, key, envelope, now)) is not None:
                 actions += self._take(asked.peer, group, key, envelope, now)
             else:
-                break  # one lie costs one verification, whatever stands behind it
+                break  # one lie costs one verification: the rest is not looked at
         if all(key in self._seen for key in want.keys):
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
     def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
-        """Notes the failure, where it is the peer's, and asks the next holder."""
+        """Notes the failure if it is the peer's (`its_doing`), and asks the next holder."""
         if its_doing:
             self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 
     def remember(self, keys: Iterable[str]) -> None:
-        """Never fetch these."""
+        """Never fetch the groups with these content hashes."""
         for key in keys:
             self._seen[key] = None
 
     def seen(self) -> tuple[str, ...]:
-        """Oldest first."""
+        """Content hashes of the groups remembered, oldest first."""
         return tuple(self._seen)
 
     def source(self, key: str) -> PeerId | None:
@@ -108,9 +108,9 @@ class Fetching:
         return self._sources.get(key)
 
     def _choose(self, wanted: int, now: float) -> list[Want]:
-        """Up to so many wants, of as many authors as there are: half of them by peers that others cannot push out, if
-        there are so many; the others of young announcements; all spread over networks of addresses. An author is
-        trusted, and it or somebody who holds the groups is ready to be asked."""
+        """Up to `wanted` wants, each of another author: up to half of them of steady peers, which others cannot push
+        out; the rest of the youngest announcements; all spread over networks of addresses. Each author is trusted, and
+        it or a peer that holds the groups is ready to be asked."""
         view, steady, rng = self._knowledge.view, self._knowledge.steady(), self._knowledge.rng
         able = {entry.announcement.author for entry in view if self._is_ready(entry.announcement.author, now)}
         hints = {hint for entry in view if entry.announcement.author in able for hint in entry.announcement.held}
@@ -137,8 +137,8 @@ class Fetching:
         return wants
 
     def _source(self, want: Want, now: float) -> PeerId | None:
-        """Whom to ask next: the author or a peer that says it holds the groups, by chance, so that load spreads; those
-        whose pulls succeed more often; then who holds some of them. None when nobody is left."""
+        """The peer to ask next: the author or a peer that says it holds all the groups; then one that holds most of
+        them. Drawn by chance, so that load spreads, more often if its pulls succeed. None when no peer is left."""
         knowledge, hints = self._knowledge, set(map(holding, want.keys))
         held = {entry.announcement.author: len(hints.intersection(entry.announcement.held)) for entry in knowledge.view}
         counts = [(want.origin, len(hints)), *((peer, count) for peer, count in held.items() if peer != want.origin)]
@@ -151,10 +151,10 @@ class Fetching:
         return peer
 
     def _ask(self, want: Want, now: float) -> list[Action]:
-        want.keys = tuple(key for key in want.keys if key not in self._seen)  # came, maybe by another way
+        want.keys = tuple(key for key in want.keys if key not in self._seen)  # the others have come meanwhile
         if not want.keys:
             return []
-        if (peer := self._source(want, now)) is None:  # another origin may take its place, this one not again now
+        if (peer := self._source(want, now)) is None:  # another origin may replace it; it is not asked again now
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
@@ -167,8 +167,8 @@ class Fetching:
         return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(peer, now)
 
     def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
-        """Other bytes than asked for, or a signature that does not hold, are the source's lie: whoever follows the
-        protocol has checked both. An author that announces a group of another lies itself."""
+        """The group, or None. Wrong bytes and a false signature are the fault of `source`: a peer that follows the
+        protocol has checked both. A group of another author is the fault of `origin`, which announced it."""
         knowledge = self._knowledge
         if codec.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
@@ -186,7 +186,7 @@ class Fetching:
         return group
 
     def _take(self, source: PeerId, group: RolloutGroup, key: str, envelope: bytes, now: float) -> list[Action]:
-        """Admit a genuine group. One that is refused is its author's fault, and is not passed on."""
+        """Admits a genuine group. One that is refused is charged to its author, and is not passed on."""
         knowledge = self._knowledge
         knowledge.reputation.pulled(source, success=True)
         if key in self._seen:

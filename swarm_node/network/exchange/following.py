@@ -1,7 +1,7 @@
-"""The cards of the swarm: a newer one walks from node to node, a node shares what its card allows, and the card of a
-private swarm decides who has entered.
+"""The cards of the swarm: a newer one spreads from node to node, a node shares what its card allows, and the card of
+a private swarm decides which peers may enter.
 
-Whoever passes on a forged card is at fault. Home and time of day are the trainer's: it hands back the chain to go by.
+A peer that sends a forged card is charged. The trainer has the home and the date: it hands back the chain to follow.
 """
 
 from collections.abc import Sequence
@@ -14,28 +14,28 @@ from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Cards
 from swarm_node.network.exchange.knowledge import Asked, Knowledge
 
-THERE = 180.0  # seconds in which something came from a peer that is asked
-ASK_SECONDS = 15.0  # between two questions for newer cards
-POINTS = 2.0  # of guilt, as for any answer that nobody gives who follows the protocol
-RECENT = 8  # peers heard of last, among whom it is chosen: others may be gone
-MAX_MEMBERS, NO_PROOF = 1024, b"\0"  # whose proofs are kept; what says who has none
-TOLD = 3  # peers that are asked when a card is new here: a question says which number its sender has
+THERE = 180.0  # seconds: only peers from which something came in this time are asked
+ASK_SECONDS = 15.0  # between two requests for newer cards
+POINTS = 2.0  # of guilt, as for any answer that breaks the protocol
+RECENT = 8  # peers heard from last, among which one to ask is chosen: others may be gone
+MAX_MEMBERS, NO_PROOF = 1024, b"\0"  # peers whose proofs are kept; what a node without a proof sends
+TOLD = 3  # peers asked when this node has a new card: a request tells them the number of that card
 
 
 class Following:
-    """Which card this node goes by, and whom it asks for a newer one."""
+    """The card that this node follows, and the peers that it asks for a newer one."""
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
         self._knowledge, self._rules = knowledge, knowledge.rules
         self._cards: tuple[bytes, ...] = ()
         self._card: Card | None = None
-        self._next = now  # seconds, when somebody is asked again
-        self._asked = 1  # peers, then
-        self._ahead: PeerId | None = None  # says that it has a newer one
-        self._passed, self._again = 0, now  # number of the card handed to the trainer, and when it is handed again
+        self._next = now  # seconds, when peers are asked again
+        self._asked = 1  # peers to ask then
+        self._ahead: PeerId | None = None  # a peer that says it has a newer card
+        self._passed, self._again = 0, now  # number of the card given to the trainer, and when it is given again
 
     def go_by(self, cards: Sequence[bytes], now: float) -> Card:
-        """The whole chain; its newest card. Whoever says so has checked it."""
+        """Follows this whole chain, which the caller has checked; returns its newest card."""
         newest = read(cards[-1])
         assert isinstance(newest, Signed), newest
         self._cards, self._card = tuple(cards), newest.card
@@ -45,9 +45,9 @@ class Following:
         return newest.card
 
     def tick(self, now: float) -> list[Action]:
-        """Asks a peer that is there, now and then; first whoever said that it has a newer card."""
+        """Asks recently seen peers for newer cards now and then; first a peer that said it has one."""
         knowledge, busy = self._knowledge, self._knowledge.busy(wire.CARD)
-        if self._card is None or now < self._next or len(busy) >= TOLD:  # some may be gone
+        if self._card is None or now < self._next or len(busy) >= TOLD:  # a few may be busy: they may be gone
             return []
         heard = sorted(knowledge.contacts, key=lambda each: each.last_seen)
         there = [each.peer for each in heard if now - each.last_seen < THERE and now >= each.retry]
@@ -62,7 +62,7 @@ class Following:
         return [knowledge.call(Asked(peer, wire.CARD, now, seq=self._card.number), request) for peer in chosen]
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
-        """The cards above the caller's number, or why there is no answer. A higher number is worth a question."""
+        """The cards above the caller's number, or why there is no answer. A caller with a higher one is asked next."""
         request = wire.decode_card_request(data)
         if not isinstance(request, tuple):
             return request.reason
@@ -71,14 +71,14 @@ class Following:
             return "another network"
         if number > len(self._cards):
             self._ahead, self._next = caller, now
-        if contact := self._knowledge.contacts.get(caller):  # who asks with 0 is a newcomer
+        if contact := self._knowledge.contacts.get(caller):  # a newcomer asks with 0
             contact.behind = 0 < number < contact.offered
             contact.offered = len(self._cards)
         return wire.encode_cards(self._cards[number:])
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> list[Action]:
-        """Cards for the trainer. What does not follow the card that this node asked with is its sender's fault."""
-        if self._card is None or asked.seq != self._card.number:  # there is a newer one since
+        """Cards for the trainer. A peer is charged for cards that do not follow the one that this node asked with."""
+        if self._card is None or asked.seq != self._card.number:  # this node has a newer one since
             return []
         cards = wire.decode_cards(reply)
         found = go_on(self._card, cards) if isinstance(cards, list) else Refusal.MALFORMED
@@ -93,17 +93,17 @@ class Following:
 
 
 class Membership:
-    """Who has entered a private swarm here, and where this node has. Of an open one everybody is let in."""
+    """The peers that have entered a private swarm here, and those that let this node in. An open swarm lets all in."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._card: Card | None = None
-        self._own, self._ahead = b"", 0.0  # proof, and how many seconds 1970 was before this clock began
-        self._inside: Lru[PeerId, tuple[bytes, int]] = Lru(MAX_MEMBERS)  # proof, and when that ends
+        self._own, self._ahead = b"", 0.0  # own proof, and seconds from 1970 to the zero of this clock
+        self._inside: Lru[PeerId, tuple[bytes, int]] = Lru(MAX_MEMBERS)  # proof, and when it ends, since 1970
         self.entered: Lru[PeerId, None] = Lru(MAX_MEMBERS)  # peers that have taken this node's proof
 
     def go_by(self, card: Card, own: bytes, now: float, today: float) -> None:
-        """Whoever this card puts out is hung up on at once. `today`: seconds since 1970."""
+        """Follows this card, and disconnects the peers that it puts out. `own`: proof; `today`: seconds since 1970."""
         knowledge, members = self._knowledge, card.members
         self._card, self._own, self._ahead = card if members else None, own, today - now
         knowledge.revoked = frozenset(members.revoked if members else ())
@@ -118,16 +118,16 @@ class Membership:
         return self._card is None or self._inside.get(peer, (b"", -GRACE))[1] + GRACE > now + self._ahead
 
     def request(self, peer: PeerId, now: float) -> bytes:
-        """What this peer must be told before anything else; b"" where that is nothing."""
+        """The proof to send to this peer before any other request; b"" where none is needed."""
         entered = self._card is None or (peer in self.entered and self.lets(peer, now))
         return b"" if entered else self._own or NO_PROOF
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
-        """This node's proof for one that holds, or why there is none."""
+        """This node's proof in return for a valid one, or why there is none."""
         return "not a private swarm" if self._card is None else self._objection(caller, data, now) or self._own
 
     def replied(self, peer: PeerId, proof: bytes, now: float) -> bool:
-        """Whether the peer is a member too, having taken this node for one."""
+        """Whether the peer, which has accepted this node's proof, is a member too."""
         if why := self._objection(peer, proof, now):
             self._knowledge.counters[f"enter failed: {why}"] += 1
         else:

@@ -1,6 +1,6 @@
-"""Announcements of others: with whom to exchange them, when, and how much to ask for; and taking one in.
+"""Gossip: with which peers to exchange announcements, when, and how many to ask for; and taking announcements in.
 
-From whomever an announcement comes, it is news for the view, or a counted reason why not. Cheap questions come first.
+Each announcement that comes is news for the view, or is refused for a counted reason. Cheap checks come first.
 """
 
 import math
@@ -20,7 +20,7 @@ OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity
 
 
 class Verdict(StrEnum):
-    """Values are names of counters."""
+    """What becomes of an announcement. Values are names of counters."""
 
     NEWS = "announcements received"
     KNOWN = "announcements known already"
@@ -34,8 +34,8 @@ class Verdict(StrEnum):
 def receive(
     knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float, pushed: bool = False
 ) -> Verdict:
-    """Take in what `source` says or carries. `made`: when its author made it, on this node's clock. `pushed`: nobody
-    had asked."""
+    """Takes in an announcement that `source` makes or carries. `made`: when its author made it, on this node's clock.
+    `pushed`: this node had not asked for it."""
     announcement = codec.peek(sealed, Announcement)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
@@ -84,7 +84,7 @@ def _objection(
 
 
 def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
-    """A number not below this node's newest one is from before a crash, or from another node with the same key."""
+    """A number not below this node's newest one dates from before a crash, or is of another node with the same key."""
     local_announcement = knowledge.local_announcement
     if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
         if _is_forged(knowledge, announcement, sealed):
@@ -101,7 +101,7 @@ def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) 
 
 
 def _network(knowledge: Knowledge, announcement: Announcement) -> str:
-    """Where its author called from, if that is on the internet: proven. Else where it says it is."""
+    """The network that its author called from, which is proven, if that is public; else that of its first address."""
     contact = knowledge.contacts.get(announcement.author)
     observed = network_of(contact.observed) if contact else ""
     claimed = network_of(announcement.addresses[0]) if announcement.addresses else ""
@@ -109,14 +109,14 @@ def _network(knowledge: Knowledge, announcement: Announcement) -> str:
 
 
 FANOUT = 2  # peers told of a new announcement at once
-RETRIES = 2  # others called instead, per announcement, when that fails
-MIN_NEWS = 8  # announcements asked for per one of this node, at most: so many ...
+RETRIES = 2  # other peers called instead, per announcement, when a call fails
+MIN_NEWS = 8  # announcements asked for, at most, per announcement of this node: so many ...
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
-STEADY_SHARE = 0.5  # of exchanges, with a peer that others cannot push out
-LONELY_AFTER = 3  # failed exchanges in a row
-LONELY_CALLS = 4  # at the same time, then
-LONELY_PAUSE = 2.0  # seconds between two calls of one peer, then
+STEADY_SHARE = 0.5  # of exchanges go to a steady peer, which others cannot push out
+LONELY_AFTER = 3  # failed exchanges in a row make a node lonely
+LONELY_CALLS = 4  # calls of a lonely node at the same time
+LONELY_PAUSE = 2.0  # seconds between two calls of a lonely node to one peer
 FULL_PROBES = 1 / 3  # of the calls to lost peers are made while the view is full
 LOST_PAUSE = 10.0  # seconds between two calls of a peer that gossip no longer names
 INCOMPATIBLE_PAUSE = 600.0  # seconds until a peer of another version or swarm is asked again
@@ -130,7 +130,7 @@ class Gossip:
         self._knowledge = knowledge
         self._every = every
         self._tag = wire.swarm_tag(knowledge.swarm)
-        self._appetite = MIN_NEWS  # announcements asked for per one of this node
+        self._appetite = MIN_NEWS  # announcements asked for per announcement of this node
         self._news = MIN_NEWS  # announcements that may still be asked for
         self._retries = RETRIES
         self._next = now  # seconds, when the next exchange is due
@@ -146,7 +146,7 @@ class Gossip:
         return self._spread(FANOUT, now)
 
     def tick(self, now: float) -> list[Action]:
-        """Whatever is due."""
+        """The calls that are due."""
         self._knowledge.view.expire(now)
         local_announcement = self._knowledge.local_announcement
         stale = local_announcement.outdated or now - local_announcement.made >= REFRESH
@@ -172,12 +172,12 @@ class Gossip:
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "exchange malformed")
             return
         for item in items:
-            # Counted from when it was asked for: with the way back an announcement only gets older.
+            # Its age counts from when this node asked: the reply's time on the way only makes it older.
             verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
                 self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement")
-                break  # one forgery costs one verification, whatever stands behind it
+                break  # one forgery costs one verification: the rest is not looked at
 
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
         """A stranger that refuses is asked who it is; else another peer is called."""
@@ -195,7 +195,7 @@ class Gossip:
         return self._spread(1, now)
 
     def introduced(self, asked: Asked, reply: bytes, now: float) -> None:
-        """The reply to a hello: a reason for a person why there is nothing to share."""
+        """Takes the reply to a hello: notes, for a person, why the two nodes have nothing to share, if so."""
         hello = wire.decode_hello(reply)
         if isinstance(hello, Rejected):
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "hello malformed")
@@ -206,7 +206,7 @@ class Gossip:
         self._knowledge.contacts.learn(asked.peer).note = note
 
     def _spread(self, count: int, now: float) -> list[Action]:
-        """Exchange with peers from the view, and as often with one that nobody chose for this node."""
+        """Exchanges with `count` peers of the view; in half of the cases a steady peer takes the place of the first."""
         busy = self._knowledge.busy(wire.EXCHANGE)
         view = self._knowledge.view
         order = fair_sample(list(view), len(view) if count else 0, by_network, self._knowledge.rng)
@@ -220,7 +220,7 @@ class Gossip:
         return [self._exchange(peer, share, now) for peer in peers]
 
     def _seek(self, now: float) -> list[Action]:
-        """Nobody answers: call everybody ever known in turn, several at once, so that dead ones cost no time."""
+        """When nobody answers: calls all known peers in turn, several at once, so that dead ones cost no time."""
         room = LONELY_CALLS - len(self._knowledge.busy(wire.EXCHANGE, wire.HELLO))
         return [
             self._exchange(contact.peer, MIN_NEWS, now)
@@ -228,22 +228,22 @@ class Gossip:
         ]
 
     def _keep(self, now: float) -> list[Action]:
-        """One peer that others cannot push out, and that gossip does not name: it is asked for its own news."""
+        """Asks a steady peer that is not in the view, where there is one, for its own announcement."""
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
         missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
         able = [peer for peer in missing if self._may_call(peer, now)]
         return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
 
     def _probe(self, now: float) -> list[Action]:
-        """One peer that gossip does not name: a bootstrap, or somebody behind a partition that may have healed."""
+        """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that may have healed."""
         if len(self._knowledge.view) >= CAPACITY and self._knowledge.rng.random() > FULL_PROBES:
-            return []  # a large swarm: gossip names but a sample, and many others look for the lost as well
+            return []  # a large swarm: gossip names only a sample, and many nodes look for lost peers
         lost = [contact for contact in self._neglected(LOST_PAUSE, now) if contact.peer not in self._knowledge.view]
         return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
 
     def _neglected(self, pause: float, now: float) -> list[Contact]:
-        """Contacts not called for so long, the longest first; those that proved themselves or were given by the user
-        come in turn with the others, of which anybody can make many."""
+        """Contacts not called for `pause` seconds, the longest first. Those that have answered or that the user gave
+        alternate with the others, of which anybody can make many."""
         busy = self._knowledge.busy(wire.EXCHANGE, wire.HELLO)
         able = [
             contact
@@ -265,7 +265,7 @@ class Gossip:
         return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.shuns(peer, now)
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
-        """The call, for so much news. The own announcement travels unless this peer has taken it before."""
+        """The call, for `news` announcements. It carries this node's own unless the peer has taken that before."""
         local_announcement, view = self._knowledge.local_announcement, self._knowledge.view
         local_announcement.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told

@@ -1,6 +1,6 @@
 """Everything one node knows of the swarm, the few changes that concern several parts of it, and the calls under way.
 
-That includes what it offers to others: one signed announcement at a time, and the groups that can be fetched here.
+That includes what the node offers to others: one signed announcement at a time, and groups that others may fetch.
 """
 
 import math
@@ -23,10 +23,10 @@ from swarm_node.network.parties import full, trim
 
 MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
-REFRESH = 60.0  # seconds after which it is said anew, a third of what others remember it for
+REFRESH = 60.0  # seconds until a new announcement, a third of the time that others remember one
 TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0, wire.CARD: 10.0}  # seconds
-MAX_OTHERS = 1024  # environments of others that are remembered, so that none of their groups is fetched for nothing
-OVERDUE = 5.0  # seconds past the timeout after which a runner that says nothing has failed
+MAX_OTHERS = 1024  # tasks with other digests that are remembered: their groups are not given to the trainer again
+OVERDUE = 5.0  # seconds past its timeout after which a call that the runner does not report counts as failed
 
 _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
@@ -37,12 +37,12 @@ _MAX_REPLIES: Mapping[str, int] = {  # bytes
 
 
 def binding(question: Question) -> tuple[str, ...]:
-    """A task and what its environment does."""
+    """The task of a question, and the digest of what its environment does."""
     return question.environment, question.dataset, question.config_id, question.digest
 
 
 class LocalAnnouncement:
-    """What this node says of itself: where it is, and what groups it has. Signed again when that changes."""
+    """What this node says of itself: its addresses and its groups. Signed again when these change."""
 
     def __init__(self, identity: Identity, swarm: str, now: float) -> None:
         self._identity = identity
@@ -51,28 +51,28 @@ class LocalAnnouncement:
         self._groups: tuple[str, ...] = ()
         self._held: tuple[str, ...] = ()
         self._round = Round(0)
-        self.seq = -1  # of the newest announcement
+        self.seq = -1  # number of the newest announcement
         self.sealed = b""
         self.made = now  # seconds
         self.outdated = True  # there is something new to say
 
     def published(self, round: Round, groups: Sequence[str]) -> None:
-        """Content hashes of the groups of its last round, as many as an announcement holds."""
+        """Notes the last round and the content hashes of its groups, as many as an announcement holds."""
         self._round = round
         self._groups = tuple(groups[: limits.MAX_ANNOUNCED_GROUPS])
 
     def reachable(self, addresses: Sequence[str]) -> None:
-        """Own multiaddrs, best first."""
+        """Notes this node's multiaddrs, best first."""
         before, self._addresses = self._addresses, trim(addresses, self._identity.peer_id)
         self.outdated = self.outdated or self._addresses != before
 
     def renew(self, held: Sequence[str], now: float) -> None:
-        """Before talking: what was fetched since the last announcement is told along, and costs no talk of its own."""
+        """Called before an exchange, which then also tells what was fetched since the last announcement."""
         if self.sealed and tuple(held) != self._held:
             self.announce(held, now)
 
     def announce(self, held: Sequence[str], now: float) -> None:
-        """Say it all anew. `held`: hints to external groups, as many as an announcement holds."""
+        """Signs a new announcement. `held`: hints to external groups, as many as an announcement holds."""
         self._held = tuple(held)
         self.seq, self.made, self.outdated = min(self.seq + 1, limits.MAX_SEQUENCE), now, False
         announcement = Announcement(
@@ -86,7 +86,7 @@ class LocalAnnouncement:
         self.sealed = codec.seal(announcement, self._identity, self._swarm)
 
     def overtake(self, seq: int) -> None:
-        """Another announcement with this number is about, and it has this node's signature: go above it, soon."""
+        """Another announcement signed by this node has this number: the next one, made soon, gets a higher number."""
         self.seq, self.outdated = seq, True
 
 
@@ -101,10 +101,10 @@ class Held:
 
 
 class GroupStore:
-    """Oldest first, bounded in rounds and bytes."""
+    """The groups that others may fetch here, oldest first, bounded in rounds and bytes."""
 
     def __init__(self, rounds: int = SERVE_ROUNDS) -> None:
-        """`rounds`: those of this node for which a group stays available."""
+        """`rounds`: for how many rounds of this node a group stays available."""
         self._rounds = rounds
         self._held: dict[str, Held] = {}
         self._bytes = 0
@@ -116,7 +116,7 @@ class GroupStore:
         return len(self._held)
 
     def get(self, key: str) -> bytes:
-        """The envelope, or b""."""
+        """The envelope of the group with this content hash, or b""."""
         held = self._held.get(key)
         return held.envelope if held else b""
 
@@ -129,13 +129,13 @@ class GroupStore:
             self.remove([next(iter(self._held))])
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Those of the keys that are held."""
+        """Drops the groups with these content hashes, where they are held."""
         for key in keys:
             if held := self._held.pop(key, None):
                 self._bytes -= len(held.envelope)
 
     def expire(self, round: int, now: float) -> None:
-        """Forget what is old both in rounds and in seconds."""
+        """Drops groups that are old both in rounds and in seconds."""
         oldest, before = round - self._rounds, now - MIN_SECONDS
         self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
 
@@ -146,9 +146,9 @@ class GroupStore:
 
 @dataclass(slots=True)
 class Want:
-    """Groups of one origin to fetch in one call, and who was asked for them already."""
+    """Groups of one origin to fetch in one call, and the peers asked for them already."""
 
-    round: int  # counted by `Wants`
+    round: int  # as counted by `Fetching`
     origin: PeerId
     keys: tuple[str, ...]  # content hashes, as announced
     asked: set[PeerId] = field(default_factory=set)
@@ -161,8 +161,8 @@ class Asked:
     peer: PeerId
     protocol: str
     sent: float  # seconds
-    news: int = 0  # announcements it may bring
-    seq: int = -1  # of the own announcement it carries, or number of the card that this node has
+    news: int = 0  # announcements that its reply may bring
+    seq: int = -1  # number of the own announcement that it carries, or of this node's card
     want: Want | None = None  # the groups it is for
 
 
@@ -175,7 +175,7 @@ class Knowledge:
     rng: Random
     local_announcement: LocalAnnouncement
     sample: Sample
-    rules: AdmissionRules | None = None  # what the trainer lets in; None where nobody trains: all that is genuine
+    rules: AdmissionRules | None = None  # what the trainer admits; None without a trainer: all that is genuine
     store: GroupStore = field(default_factory=GroupStore)
     view: View = field(default_factory=View)
     contacts: Contacts = field(default_factory=Contacts)
@@ -183,27 +183,27 @@ class Knowledge:
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
     others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))  # see `estranged`
-    revoked: frozenset[PeerId] = frozenset()  # whom the card puts out
+    revoked: frozenset[PeerId] = frozenset()  # peers that the card puts out
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
-    asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by the token that their outcome has
+    asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by token
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def differs(self, question: Question) -> bool:
-        """Whether the trainer has found that its environment does otherwise, or the card says so."""
+        """Whether this node's environment differs on this question, as the trainer has found or the card says."""
         return binding(question) in self.others or (self.rules is not None and self.rules.differs(question))
 
     def estranged(self, key: str) -> None:
-        """The trainer has built the digest of this group's task, and its own is another."""
+        """Notes that the trainer has built the digest of this group's task, and that it differs from the group's."""
         group = codec.peek(self.store.get(key), RolloutGroup)
         if isinstance(group, RolloutGroup):
             self.others.append(binding(group.question))
             self.not_understood(group, OTHER_ENVIRONMENT)
 
     def not_understood(self, group: RolloutGroup, reason: str) -> None:
-        """The user is told which question this node cannot rebuild, or of which its environment makes another."""
+        """Notes, for the user, a question that this node cannot rebuild, or makes otherwise than its author."""
         asked = group.question
         task = f"{asked.dataset}/{asked.config_id}"
-        if reason == OTHER_ENVIRONMENT:  # a task of this node: nobody else names counters
+        if reason == OTHER_ENVIRONMENT:  # a task that this node knows, so that no peer names counters
             self.counters[f"{reason}: {task}"] += 1
         self.reputation.authored(group.author, asks=f"{task} of {asked.environment} {asked.version} ({reason})")
 
@@ -212,21 +212,21 @@ class Knowledge:
         return self.sample.peers.union(self.contacts.anchors)
 
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> None:
-        """Points of guilt, and for what; enough of them ban."""
+        """Charges a peer with points of guilt, and notes why; enough of them ban it."""
         if self.reputation.charge(peer, points, now, why):
             self.hang_up(peer)
 
     def ban(self, peer: PeerId, now: float, why: str) -> None:
-        """Refuse it for a while, and hang up."""
+        """Bans a peer for a while, and disconnects it."""
         self.reputation.ban(peer, now, why=why)
         self.hang_up(peer)
 
     def shuns(self, peer: PeerId, now: float) -> bool:
-        """Whether to have nothing to do with it: banned, revoked, or not on the lists of this node's user."""
+        """Whether to avoid this peer: it is banned, revoked, or blocked by the lists of this node's user."""
         return self.reputation.is_banned(peer, now) or peer in self.revoked or not self.access.peer(peer)
 
     def hang_up(self, peer: PeerId, why: str = "bans") -> None:
-        """Ends its connections, counts why, and forgets what it announced."""
+        """Disconnects a peer, counts why, and forgets what it announced."""
         self.counters[why] += 1
         self.view.remove(peer)
         self.sample.drop(peer)
@@ -237,7 +237,7 @@ class Knowledge:
         return [holding(key) for key in self.store.external(limits.MAX_ANNOUNCED_HOLDINGS)]
 
     def mismatch(self, hello: Hello) -> str:
-        """Why a node that says so and this one cannot share, for a person; "" if they can."""
+        """Why the node with this hello and this one cannot share, for a person; "" if they can."""
         if CURRENT.number not in hello.versions:
             theirs = ", ".join(map(str, hello.versions))
             return f"speaks protocol version {theirs}, this node speaks {CURRENT.number}"
@@ -246,7 +246,7 @@ class Knowledge:
         return ""
 
     def call(self, asked: Asked, request: bytes) -> Call:
-        """The action that carries it out. Dials where the peer says it is, and where it was found before."""
+        """The action that makes this call. It dials the addresses that the peer announced, then those known before."""
         self.counters[f"{wire.NAMES[asked.protocol]} bytes out"] += len(request)
         token = next(self.tokens)
         self.asked[token] = asked
@@ -261,12 +261,12 @@ class Knowledge:
             addresses=tuple(dict.fromkeys(announced + contact.addresses)),
             protocol=asked.protocol,
             request=request,
-            max_reply=min(most, limits.MAX_PULL_REPLY_BYTES),  # of many groups a peer leaves out what does not fit
+            max_reply=min(most, limits.MAX_PULL_REPLY_BYTES),  # the peer leaves out groups that do not fit
             timeout=TIMEOUTS[asked.protocol],
         )
 
     def overdue(self, now: float) -> list[int]:
-        """Tokens of calls whose outcome nobody will tell any more."""
+        """Tokens of calls whose outcome the runner has not reported in time."""
         return [token for token, asked in self.asked.items() if now - asked.sent > TIMEOUTS[asked.protocol] + OVERDUE]
 
     def wants(self) -> list[Want]:
@@ -274,7 +274,7 @@ class Knowledge:
         return [asked.want for asked in self.asked.values() if asked.want]
 
     def busy(self, *protocols: str) -> list[PeerId]:
-        """The peers at the other ends of calls under way."""
+        """The peers to which calls of these protocols are under way."""
         return [asked.peer for asked in self.asked.values() if asked.protocol in protocols]
 
 
@@ -292,9 +292,9 @@ class PeerView:
     pulls: int
     guilt: float  # points, see peers.py
     state: str  # "ok", "quarantined", "banned" or "blocked"
-    faults: dict[str, int]  # how often it was charged since this node knows it, by reason
+    faults: dict[str, int]  # reason -> how often it was charged, since this node has known it
     served: int  # groups that it fetched from this node
-    authored: int  # groups by it that this node took in, from whomever
+    authored: int  # groups by it that this node took in, from any peer
     asks: str  # the question of its last group, where this node cannot rebuild it; "" where it can
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
     latency: float | None  # seconds until it answered the last exchange; None where it was not asked

@@ -1,10 +1,10 @@
-"""What this node knows of each peer by itself: how to call it, whether nobody can crowd it out, and what it has earned.
+"""What this node itself knows of each peer: how to call it, whether others can push it out, and its reputation.
 
-A peer that was ever talked to is kept longer than one that was only named: after a partition, or when everybody in the
-view is hostile, those are the way back. An opinion of a peer is never gossiped: opinions of others would be one more
-attack. Two are kept apart. Serving: whether pulls from a peer succeed, a moving average that steers whom to ask. Guilt:
-points for what it signed or served, halved every ten minutes; enough of them quarantine a peer (its groups are not
-pulled) and more ban it (it is hung up on).
+A peer that has ever answered is kept longer than one that was only named: after a partition, or when all peers in the
+view are hostile, it is the way back. Opinions of peers are never gossiped, as opinions of others would be one more
+attack. A node keeps two. Serving: whether pulls from a peer succeed, a moving average by which peers are chosen. Guilt:
+points for what a peer signed or served, halved every ten minutes; enough of them quarantine a peer (its groups are not
+pulled) and more ban it (it is disconnected).
 """
 
 import math
@@ -22,7 +22,7 @@ from swarm_node.network.actions import UNINFORMATIVE, USEFUL
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
 MAX_RETRY = 60.0
-HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is thought of again
+HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is considered again
 ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
 
 
@@ -33,17 +33,17 @@ class Contact:
     peer: PeerId
     addresses: tuple[str, ...] = ()  # full multiaddrs
     observed: str = ""  # where it called from; proven, but rarely to be dialled
-    answered_first: float = inf  # seconds; the first call it answered
-    last_seen: float = -inf  # last time anything came from it
-    tried: float = -inf  # last call
-    retry: float = -inf  # not before
-    failures: int = 0  # calls in a row
+    answered_first: float = inf  # seconds, when it first answered a call
+    last_seen: float = -inf  # seconds, when anything last came from it
+    tried: float = -inf  # seconds, when it was last called
+    retry: float = -inf  # seconds; it is not called before
+    failures: int = 0  # failed calls in a row
     given: bool = False  # named by this node's user, cache or LAN, not by gossip
     told: int = -1  # number of the last own announcement it has taken
-    note: str = ""  # why it is of no use, for a person
+    note: str = ""  # why it has nothing to share, for a person
     latency: float | None = None  # seconds until it answered the last exchange
     offered: int = 0  # number of the newest card that it was given here
-    behind: bool = False  # whether it asked with an older one after that
+    behind: bool = False  # whether it asked with an older card after that
 
     @property
     def answered(self) -> bool:
@@ -51,7 +51,7 @@ class Contact:
 
 
 class Contacts:
-    """Bounded. When full, whoever never answered goes first, then whoever has been silent longest."""
+    """Bounded. When full, peers that never answered go first, then those silent for longest."""
 
     def __init__(self) -> None:
         self._contacts: dict[PeerId, Contact] = {}
@@ -76,7 +76,7 @@ class Contacts:
         return contact
 
     def announced(self, peer: PeerId, addresses: tuple[str, ...]) -> None:
-        """Where a contact says it is now: remembered for when gossip has forgotten it."""
+        """Notes the addresses that a contact announces, for when gossip has forgotten it."""
         contact = self._contacts.get(peer)
         if contact and addresses and not contact.given:
             contact.addresses = addresses
@@ -98,12 +98,12 @@ class Contacts:
         return contact
 
     def called_in(self, peer: PeerId, address: str, now: float) -> None:
-        """It called: it is alive, and there is a connection to call it back on."""
+        """Notes that a peer called: it is alive, and its connection serves to call it back."""
         contact = self.learn(peer)
         contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
 
     def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
-        """Another call failed; how many now, in a row. It is left alone for `pause` seconds, doubled each time."""
+        """Notes a failed call; returns how many in a row. The peer rests for `pause` seconds, doubled each time."""
         contact = self.learn(peer)
         contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
         contact.failures += 1
@@ -112,7 +112,7 @@ class Contacts:
         return contact.failures
 
     def held(self, peer: PeerId, now: float) -> None:
-        """None of its addresses may be dialled now. That is no failure of the peer, which may call by itself."""
+        """Notes that no address of a peer may be dialled now. That is no failure: the peer may call by itself."""
         contact = self.learn(peer)
         contact.retry = max(contact.retry, now + HELD_PAUSE)
 
@@ -122,7 +122,7 @@ class Contacts:
         return contact is None or now >= contact.retry
 
     def tried(self, peer: PeerId) -> float:
-        """When it was called last."""
+        """When this peer was called last, in seconds."""
         contact = self._contacts.get(peer)
         return contact.tried if contact else -inf
 
@@ -143,7 +143,7 @@ SLOTS = 24
 
 
 class Sample:
-    """Up to `SLOTS` peers."""
+    """Up to `SLOTS` peers that others cannot push out. A slot keeps the peer whose network hashes lowest."""
 
     def __init__(self, rng: Random) -> None:
         self._secrets = [rng.randbytes(16) for _ in range(SLOTS)]
@@ -151,7 +151,7 @@ class Sample:
         self.peers: frozenset[PeerId] = frozenset()
 
     def offer(self, peer: PeerId, network: str) -> None:
-        """Adds a peer that was met. Of one network the first stays, as long as it replies."""
+        """Offers a peer that was met to all slots. Of one network the first stays, as long as it replies."""
         if not network or peer in self.peers:
             return
         name, changed = network.encode(), False
@@ -163,7 +163,7 @@ class Sample:
             self._count()
 
     def drop(self, peer: PeerId) -> None:
-        """It is no longer there."""
+        """Frees the slots of a peer that is gone or disconnected."""
         if peer in self.peers:
             self._slots = [(b"\xff" * 9, PeerId("")) if name == peer else (key, name) for key, name in self._slots]
             self._count()
@@ -179,8 +179,8 @@ QUARANTINE = 3.0  # points
 BAN = 8.0
 EWMA = 0.2  # weight of the newest pull
 
-# What the trainer's side found in an authentic group. Points fit what can happen to an honest peer: another version or
-# other settings are no crime, a forged address is.
+# Points for what the trainer's side found in an authentic group. What can happen to an honest peer, such as another
+# version or other settings, costs few points or none; a forged address of a question costs many.
 POINTS: Mapping[str, float] = {
     USEFUL: -1.0,
     UNINFORMATIVE: 0.0,
@@ -188,32 +188,32 @@ POINTS: Mapping[str, float] = {
     Reason.LOCAL_MESSAGE: 0.0,
     Reason.TOO_MANY_EPISODES: 1.0,
     Reason.EPISODE_TOO_LONG: 1.0,
-    Reason.SEVERAL_TURNS: 0.0,  # its node can do more than this one
+    Reason.SEVERAL_TURNS: 0.0,  # the author's node supports more turns than this one
     Reason.UNKNOWN_QUESTION: 1.0,
-    Reason.OTHER_ENVIRONMENT: 0.0,  # which of the two is the odd one, nobody knows
+    Reason.OTHER_ENVIRONMENT: 0.0,  # nobody can tell which of the two nodes is wrong
     "diverged": 0.0,  # the same
     "slow question": 0.0,  # its author cannot know this machine
     "slow question sought out": 1.0,
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
     "not a score": 0.0,
 }
-OURS = "environment raised "  # so begin reasons that are no peer's doing: all groups of a round have them
+OURS = "environment raised "  # reasons that begin so are no peer's fault: all groups of a round get them
 OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
-BAD_REPLY_POINTS = 2.0  # an answer that nobody following the protocol gives
+BAD_REPLY_POINTS = 2.0  # an answer that no peer following the protocol gives
 
 
 def points(outcome: str) -> float:
-    """Of guilt, for what the trainer's side found in a group."""
+    """The points of guilt for what the trainer's side found in a group."""
     return 0.0 if outcome.startswith(OURS) else POINTS.get(outcome, OTHER_POINTS)
 
 
 @dataclass(slots=True)
 class Record:
-    """What a peer has earned itself."""
+    """The reputation of one peer."""
 
-    success: float = 1.0  # moving average of pulls, 0 to 1; the benefit of the doubt first
+    success: float = 1.0  # moving average over pulls, 0 to 1; a new peer has the benefit of the doubt
     pulls: int = 0
-    guilt: float = 0.0  # points, at `scored`
+    guilt: float = 0.0  # points, as of `scored`
     scored: float = 0.0  # seconds
     banned_until: float = float("-inf")  # seconds
     faults: dict[str, int] = field(default_factory=dict)  # how often it was charged, by reason
@@ -236,7 +236,7 @@ class Reputation:
         self._records: dict[PeerId, Record] = {}
 
     def of(self, peer: PeerId) -> Record:
-        """For reading only; that of a stranger where nothing is known."""
+        """The record of a peer, for reading only; that of a stranger where nothing is known."""
         return self._records.get(peer, _STRANGER)
 
     def pulled(self, peer: PeerId, success: bool) -> None:
@@ -251,12 +251,12 @@ class Reputation:
             self._touch(peer).served += groups
 
     def authored(self, peer: PeerId, asks: str = "") -> None:
-        """Notes that a group by it was admitted, or refused as it `asks` what this node cannot rebuild."""
+        """Notes that a group by this peer was admitted, or refused as it `asks` what this node cannot rebuild."""
         record = self._touch(peer)
         record.authored, record.asks = record.authored + (not asks), asks
 
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> bool:
-        """Add points of guilt, or take some off. Whether that makes it banned now."""
+        """Adds points of guilt, or takes some off. Whether the peer is banned by that."""
         record = self._touch(peer)
         if points > 0:
             record.faults[why] = record.faults.get(why, 0) + 1
@@ -267,7 +267,7 @@ class Reputation:
         return True
 
     def ban(self, peer: PeerId, now: float, seconds: float = BAN_SECONDS, why: str = "") -> None:
-        """From `now` on, for so many seconds."""
+        """Bans a peer from `now` on, for so many seconds; `why` is counted among its faults."""
         record = self._touch(peer)
         record.banned_until = now + seconds
         if why:
@@ -296,7 +296,7 @@ class Reputation:
         record = self._records.pop(peer, None) or Record()
         self._records[peer] = record
         if len(self._records) > MAX_PEERS:
-            # Whoever weighs least goes first, so that minting identities frees no culprit.
+            # Of the oldest, the least guilty goes first, so that minting identities frees no culprit.
             oldest = list(self._records)[: MAX_PEERS // 8]
             del self._records[min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))]
         return record

@@ -1,8 +1,8 @@
 """What this node knows of others: their newest announcements, by gossip. A sample of the swarm, not all of it.
 
-Age is what carriers measured on their own clocks, added up, counted from when a carrier was asked: honest relays only
-ever make an announcement older, so what a dead peer announced is gone everywhere after `MAX_AGE`. A number once
-received is remembered, so nothing gets younger by being received again.
+An announcement's age is the sum of what its carriers measured on their own clocks, each from when it was asked. Honest
+carriers only make it older, so the announcements of a dead peer are gone everywhere after `MAX_AGE`. The last number of
+an author is remembered, so an announcement gets no younger by being received again.
 """
 
 import math
@@ -20,11 +20,11 @@ from swarm_node.network.parties import NETWORK_SHARE, fair_sample
 
 CAPACITY = 64  # announcements
 CROWDED = 2  # in one network of addresses, when the view is full
-CARRIED = CAPACITY // 4  # by one peer, when the view is full
-PUSHED = CAPACITY // 8  # by their authors, unasked: anybody may come as often as it likes
+CARRIED = CAPACITY // 4  # passed on by one peer, when the view is full
+PUSHED = CAPACITY // 8  # sent by their authors, unasked, when the view is full: anybody can send many
 MAX_AGE = 180.0  # seconds since its author made it
 SEQ_MEMORY = 4096  # authors whose last number is remembered
-SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, with a new disk for instance
+SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, on a new disk for instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Entry:
     sealed: bytes
     tag: bytes  # names the author in a digest
     made: float  # seconds, on this node's clock
-    source: PeerId  # who passed it on
-    network: str  # of addresses, see addresses.network_of
-    pushed: bool = False  # its author came and said so, unasked
+    source: PeerId  # the peer that passed it on
+    network: str  # of addresses, see parties.network_of
+    pushed: bool = False  # its author sent it unasked
 
 
 by_network: Callable[[Entry], str] = attrgetter("network")
@@ -45,20 +45,20 @@ by_network: Callable[[Entry], str] = attrgetter("network")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The last number received of an author, and when."""
+    """The last number received of an author, and when it came."""
 
     seq: int
     received: float  # seconds
 
 
 class View:
-    """At most `CAPACITY` entries, one per author. When full, crowds lose first: the network of addresses, then the
-    carrier, that contributed most; then the oldest. `keep` names authors that are not pushed out by others."""
+    """At most `CAPACITY` entries, one per author. A full view drops the oldest entry of the first crowd over its bound:
+    a network of addresses, a carrier, the pushed ones; else the oldest of all. Authors in `keep` are exempt."""
 
     def __init__(self) -> None:
         self._entries: dict[PeerId, Entry] = {}
         self._known: Lru[PeerId, Known] = Lru(SEQ_MEMORY)
-        self._next_expiry = math.inf  # seconds, not later than the first entry is too old
+        self._next_expiry = math.inf  # seconds; before then no entry is too old
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,7 +79,7 @@ class View:
         return known is None or announcement.seq > known.seq or now - known.received > SEQ_SECONDS
 
     def is_jump(self, announcement: Announcement, now: float) -> bool:
-        """Whether the number runs away: then the author would lock itself, and its memory here, for good."""
+        """Whether the number jumps too far: once taken, all later announcements of its author would look old."""
         known = self._known.get(announcement.author)
         if known is None or now - known.received > SEQ_SECONDS:
             return False
@@ -95,7 +95,7 @@ class View:
             self._evict(keep)
 
     def remove(self, author: PeerId) -> None:
-        """Its number stays known: only something newer brings it back."""
+        """Drops the author's entry. Its number stays known: only a newer announcement brings it back."""
         self._entries.pop(author, None)
 
     def expire(self, now: float) -> None:
@@ -106,14 +106,14 @@ class View:
         self._next_expiry = min((entry.made + MAX_AGE for entry in self), default=math.inf)
 
     def digest(self) -> dict[bytes, int]:
-        """What is known already, for a request."""
+        """Author's tag -> number: the announcements that this node has, for a request."""
         return {entry.tag: entry.announcement.seq for entry in self}
 
     def news_for(
         self, digest: Mapping[bytes, int], count: int, rng: Random, steady: Collection[PeerId] = ()
     ) -> list[Entry]:
-        """Up to `count` entries the caller lacks: half of them by peers that are `steady`, if there are so many; the
-        others drawn among twice as many of the youngest, so that copies differ."""
+        """Up to `count` entries that the caller lacks: up to half of them by `steady` authors; the others, none of them
+        pushed, drawn among twice as many of the youngest, so that copies differ."""
         lacking = [entry for entry in self if entry.announcement.seq > digest.get(entry.tag, -1)]
         kept = [entry for entry in lacking if entry.announcement.author in steady]
         first = fair_sample(kept, count // 2, by_network, rng)
@@ -147,8 +147,8 @@ def _largest(entries: list[Entry], key: Callable[[Entry], str], allowed: int) ->
 
 
 def youngest(entries: list[Entry], count: int) -> list[Entry]:
-    """The youngest `count` entries, where of one network only `NETWORK_SHARE` come before all others: youth is claimed
-    easily, addresses are not."""
+    """The youngest `count` entries, but each network has only `NETWORK_SHARE` before all networks have had theirs:
+    youth is claimed easily, addresses are not."""
     seen: Counter[str] = Counter()
     ranked: list[tuple[int, int, Entry]] = []
     for entry in sorted(entries, key=lambda entry: entry.made, reverse=True):
@@ -158,11 +158,11 @@ def youngest(entries: list[Entry], count: int) -> list[Entry]:
 
 
 def age_of(made: float, now: float) -> int:
-    """Tenths of a second, rounded up, as carried."""
+    """The age in tenths of a second, rounded up, as messages carry it."""
     return min(limits.MAX_AGE_DECISECONDS, max(0, math.ceil((now - made) * 10)))
 
 
-@lru_cache(maxsize=1024)  # asked for all groups held and offered, several times a round: so many are announced
+@lru_cache(maxsize=1024)  # called for all groups held and offered, several times a round: at most so many
 def holding(key: str) -> str:
-    """The hint by which a content hash is named among what a peer holds: the text of its first bytes."""
+    """The hint by which an announcement names a group that its author holds: the first bytes of its hash, as text."""
     return codec.to_text(codec.to_bytes(key)[: limits.HOLDING_BYTES])

@@ -11,11 +11,11 @@ from swarm_node.network.confinement import Confinement, Layers, of_this_process
 from swarm_node.network.transport import backends
 from swarm_node.settings import NetworkConfig
 
-WANTED = 8192  # p2pd, which has the limit of this process, takes 64 to 512 peers, and many more that say nothing yet
+WANTED = 8192  # open files: p2pd inherits the limit, and has 64 to 512 peers, and many more that say nothing yet
 
 
 def raise_limit(wanted: int = WANTED) -> str:
-    """As far as the system allows. A line for the user where that is not far enough; else ""."""
+    """Raises the limit of open files, if the system lets it. A line for the user if that is too low; else ""."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     reach = wanted if hard == unlimited else min(wanted, hard)
@@ -31,8 +31,8 @@ def raise_limit(wanted: int = WANTED) -> str:
 
 
 def confine(config: NetworkConfig, sockets: Path, homes: Mapping[Path, int] | None = None) -> Layers:
-    """Binds this process, which must not have a second thread yet, for good. It keeps `sockets`, the folder where its
-    daemon's are made, and `homes`, with rights of common.linux. UserError where the backend is not installed."""
+    """Confines this process, which must not have a second thread yet, for good. It keeps `sockets`, the folder for its
+    daemon's sockets, and `homes`, with rights of common.linux. UserError where the backend is not installed."""
     assert threading.active_count() == 1, "threads that exist already would not be bound"
     daemon = backends.prepare(config)
     raise_limit()  # as it cannot be raised any more afterwards

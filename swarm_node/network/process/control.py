@@ -1,7 +1,7 @@
-"""How a running node is asked how it is: a unix socket in its home folder that only its user may open.
+"""The status of a running node, over a unix socket in its home folder that only its user may open.
 
-One connection, one JSON object, no request: there is one question. Where the path is too long for a socket it lies in a
-folder of the same user below the temporary directory instead.
+The node answers each connection with one JSON object; no request is needed, as there is only one question. Where the
+path is too long for a socket, the socket lies in a folder of the same user below the temporary directory instead.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ def socket_path(home: Path) -> Path:
 
 
 async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> asyncio.Server:
-    """Answer whoever asks, until the server is closed. Raises OSError and UserError where there can be no socket.
+    """Answers every connection until the server is closed. Raises OSError and UserError where there can be no socket.
 
-    The caller holds the lock of the home: a socket that lies there already is of a process that has gone.
+    The caller holds the lock of the home, so a socket that is already there belonged to a process that has ended.
     """
 
-    most = 0.0  # seconds of CPU: what ends between two looks must not make a counter go back
+    most = 0.0  # seconds of CPU: a process that ends between two looks must not make the counter go back
 
     async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most
@@ -57,7 +57,7 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
                 used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
             writer.write(json.dumps({**await answer(), "used": used}).encode())
             await writer.drain()
-        except OSError:  # whoever asked did not wait
+        except OSError:  # the caller did not wait
             pass
         finally:
             writer.close()
@@ -76,14 +76,14 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
 
 def usage() -> dict[str, float]:
     """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that this one holds.
-    Nothing of a confined process, as that of a bootstrap node is: it may look at no process."""
+    Empty in a confined process, such as a bootstrap node, which may look at no process."""
     used = {"cpu_seconds": 0.0, "memory_bytes": 0.0}
     try:
         tree = (psutil.Process(), *psutil.Process().children(recursive=True))
     except (OSError, psutil.Error):
         return {}
     for process in tree:
-        with suppress(psutil.Error):  # it has ended
+        with suppress(psutil.Error):  # the process has ended
             used["cpu_seconds"] += sum(process.cpu_times()[:4])  # with those of its children that have ended
             used["memory_bytes"] += process.memory_info().rss
     cuda = getattr(sys.modules.get("torch"), "cuda", None)  # another thread may still be importing torch

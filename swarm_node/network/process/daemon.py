@@ -1,6 +1,6 @@
 """The network process of a trainer: `python -m swarm_node.network.process.daemon FD`, FD being a socket to the trainer.
 
-It ends when the trainer says so or is gone. Nothing of torch is in it, and nothing that happens in it reaches training.
+It ends when the trainer says so or is gone. It never imports torch, and no failure in it stops training.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ Ours = AsyncChannel[messages.FromTrainer, messages.FromNetwork]
 
 
 def main() -> None:
-    """Talks over the socket whose descriptor is the first argument."""
+    """Talks over the socket whose descriptor is the last argument."""
     asyncio.run(converse(inherited()))
 
 
 async def converse(connection: socket.socket) -> None:
-    """The whole life of a network process, until the node hangs up or says stop."""
+    """Runs a network process from its start until the trainer hangs up or says stop."""
     pair, talk = await asyncio.open_connection(sock=connection), messages.NETWORK
     channel: Ours = AsyncChannel(pair, talk.down, talk.up, WAITING)
     start = await channel.receive()
@@ -65,7 +65,7 @@ async def converse(connection: socket.socket) -> None:
 async def _obey(
     channel: Ours, service: NetworkService, outgoing: Outgoing, written: asyncio.Event, layers: Layers
 ) -> None:
-    """Until the trainer wants no more, or is gone."""
+    """Carries out the messages of the trainer until it says stop, or is gone."""
     while (message := await channel.receive()) is not None and not isinstance(message, messages.Stop):
         match message:
             case messages.Publish():

@@ -1,7 +1,7 @@
-"""What the network keeps in the home: whom it knows (peers.json), its exchange's memory, the user's lists, the cards.
+"""What the network keeps in the home: known peers (peers.json), the exchange's memory, the user's lists and the cards.
 
-It runs beside the network and not in it: the process that talks to strangers has no access to the home. What is
-remembered is a convenience: a file that is missing, broken or of another swarm is left alone, and a full disk costs
+A node that trains keeps these outside its network process, which talks to strangers and has no access to the home. What
+is remembered is a convenience: a file that is missing, broken or of another swarm is left alone, and a full disk costs
 only what would have been remembered.
 """
 
@@ -24,17 +24,17 @@ from swarm_node.network.process.messages import MAX_PEERS, Memory
 from swarm_node.network.transport import multiaddr
 
 ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
-ACCESS_FILE = "access.toml"  # the lists: no command writes them, so that scripts can, and users copy them
+ACCESS_FILE = "access.toml"  # the user's lists: no command writes them, so that scripts can write and users copy them
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
 CARDS_FILE = "swarm.card"  # one a line, the oldest first
-PROOF_FILE = "member.proof"  # that this node is a member of a private swarm
+PROOF_FILE = "member.proof"  # proves that this node is a member of a private swarm
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
-MAX_FILE_BYTES = 4 * 1024 * 1024  # of the other two
+MAX_FILE_BYTES = 4 * 1024 * 1024  # of peers.json and of exchange.json
 MAX_ADDRESSES = 4  # of one peer
 MAX_RANGES = 16
 SAVE_SECONDS = 30.0
-LISTS_SECONDS = 2.0  # between two looks whether the user's lists have changed
+LISTS_SECONDS = 2.0  # between two looks for changes of the user's lists
 
 
 class _Peer(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class _Exchange(msgspec.Struct):
 
 
 def load_memory(home: Path, swarm: str) -> Memory:
-    """What this home remembers of this swarm; nothing but the port where it remembers nothing that can be used."""
+    """What this home remembers of this swarm; of another swarm only the port. A file of no use counts as empty."""
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
     with suppress(OSError, ValueError, RecursionError):
         read = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
@@ -72,7 +72,7 @@ def load_memory(home: Path, swarm: str) -> Memory:
 
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:
-    """Whole or not at all, each file. Raises OSError."""
+    """Writes each of the two files whole or not at all. Raises OSError."""
     peers = [{"id": peer, "addresses": addresses[:MAX_ADDRESSES]} for peer, addresses in memory.peers.items()]
     known = {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS], "private": memory.private[:MAX_RANGES]}
     write_json(home / PEERS_FILE, known)
@@ -88,7 +88,7 @@ def _names(address: str, peer: str) -> bool:
 
 
 def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
-    """The chain in it, and its newest card, which may have expired, or why the chain does not hold. None: no file."""
+    """The chain in a file, and its newest card, perhaps expired, or why the chain does not hold. None: no file."""
     try:
         lines = read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
     except OSError as error:
@@ -98,14 +98,14 @@ def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
 
 
 def load_proof(home: Path) -> bytes:
-    """As it is there; empty where there is none."""
+    """The proof in the home, not checked; empty where there is none."""
     with suppress(OSError):
         return read_plain(home / PROOF_FILE, MAX_BYTES)
     return b""
 
 
 def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = "") -> Card | Refusal:
-    """Writes a chain down that holds, is in force, and goes on from the one there. `now`: seconds since 1970."""
+    """Writes the chain to the file, if it holds, is in force and follows the one there. `now`: seconds since 1970."""
     _, kept = load_cards(file)
     if isinstance(kept, Refusal):
         return kept
@@ -116,7 +116,7 @@ def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = ""
 
 
 class Keeper:
-    """Of one home and swarm. `run` for as long as the network lives."""
+    """Keeps the files of one home and swarm. `run` goes on for as long as the network lives."""
 
     def __init__(
         self,
@@ -128,12 +128,12 @@ class Keeper:
         say: Callable[[str, bool], None],
         today: Callable[[], float],
     ) -> None:
-        """`memory` is what is to be saved; `allow` and `go_by` take lists and cards that have changed; `say` a line for
-        the user, and whether it is a warning. `today`: seconds since 1970, with which cards are compared."""
+        """`memory` returns what to save; `allow` and `go_by` take lists and cards that have changed; `say` takes a line
+        for the user, and whether it is a warning. `today`: seconds since 1970, with which cards are compared."""
         self._home, self._swarm = home, swarm
         self._memory, self._allow, self._go_by, self._say, self._today = memory, allow, go_by, say, today
         self._seen: tuple[float, ...] = ()
-        self._cards, self._number = home / CARDS_FILE, 0  # that of the card that counts
+        self._cards, self._number = home / CARDS_FILE, 0  # the file, and the number of the card that counts
         self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
@@ -149,7 +149,7 @@ class Keeper:
         self._look_at_cards()
 
     def _look_at_cards(self) -> None:
-        """The user may put newer ones there, too, and another proof. Said anew each day: clocks go apart."""
+        """Takes up cards and a proof that the user put there. Hands them on anew each day, as clocks drift apart."""
         with suppress(OSError):
             proof, today, before = load_proof(self._home), self._today(), self._seen
             status = self._cards.stat()
@@ -163,8 +163,8 @@ class Keeper:
                 self._say(f"network: card {card.number} of {card.name} counts from now on", False)
 
     def look(self) -> None:
-        """At cards and lists, which may change at any time: a restart would lose minutes of training while a flood goes
-        on. A list that cannot be read changes nothing, and is complained about once."""
+        """Takes up changes of cards and lists: a restart for them would lose minutes of training while a flood goes on.
+        A list that cannot be read changes nothing, and the user is told once."""
         self._look_at_cards()
         path, before = self._home / ACCESS_FILE, self._lists_seen
         try:
@@ -188,12 +188,12 @@ class Keeper:
             self._say(f"network: {ACCESS_FILE} was read", False)
 
     def addresses(self, addresses: Sequence[str]) -> None:
-        """Writes this node's addresses down, where that is possible: a convenience."""
+        """Writes this node's addresses to a file, if it can: they are a convenience."""
         with suppress(OSError):
             write_bytes(self._home / ADDRESSES_FILE, "".join(f"{address}\n" for address in addresses).encode())
 
     async def run(self) -> None:
-        """Until it is cancelled; saves a last time then."""
+        """Looks and saves until it is cancelled; then saves a last time."""
         try:
             while True:
                 for _ in range(round(SAVE_SECONDS / LISTS_SECONDS)):

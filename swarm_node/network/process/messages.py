@@ -1,6 +1,6 @@
 """What a trainer and its network process say to each other.
 
-Both ends are ours, but one of them reads what strangers send. So each field has a type, and the trainer checks it.
+Both ends are ours, but the network process reads what strangers send. So the trainer checks the type of each field.
 """
 
 from msgspec import field
@@ -16,7 +16,7 @@ from swarm_node.network.actions import ForTrainer, Remembered
 from swarm_node.rollouts.groups import Catalogue
 from swarm_node.settings import NetworkConfig
 
-MAX_PEERS = 64  # that are remembered
+MAX_PEERS = 64  # peers that are remembered
 MAX_FRAME_BYTES = 16 * 1024 * 1024  # 64 envelopes of 64 KB fit; a round has about 9 of 10 KB
 
 _Scalar = None | bool | int | float | str
@@ -24,12 +24,12 @@ _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
 
 
 class Memory(Message, frozen=True):
-    """What must outlive the network process. Sent to the trainer now and then, and on disk beside it."""
+    """What must outlive the network process. It goes to the trainer every few seconds, and is kept on disk as well."""
 
-    port: int = 0  # listened on
+    port: int = 0  # that the node listened on; 0: none yet
     exchange: Remembered = Remembered()
-    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # addresses that reached others, the best first
-    private: tuple[str, ...] = ()  # private ranges in which peers were that the user named: others may be dialled there
+    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # full multiaddrs by peer, steady peers first
+    private: tuple[str, ...] = ()  # private ranges of peers that the user named: others may be dialled there
 
 
 class Rules(BaseModel):
@@ -45,13 +45,13 @@ class Rules(BaseModel):
 
     @classmethod
     def of(cls, swarm: str, catalogue: Catalogue, **bounds: int) -> "Rules":
-        """Groups of this swarm on questions of this catalogue, within these bounds or those of the protocol."""
+        """Admits groups of this swarm on questions of this catalogue, within `bounds`, by default the protocol's."""
         known = catalogue.environments.items()
         tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
         return cls(swarm=swarm, environments=tasks, several=dict(catalogue.several), **bounds)
 
     def admission(self, local_id: PeerId) -> AdmissionRules:
-        """The same for a node with this peer id."""
+        """These rules for a node with this peer id."""
         catalogue = Catalogue(self.environments, self.several)
         return AdmissionRules(
             swarm=self.swarm,
@@ -64,17 +64,17 @@ class Rules(BaseModel):
 
 
 class Start(Message, frozen=True):
-    """First frame of the trainer. The key comes with it, and so does what the home remembers: the other process opens
-    no file there."""
+    """First frame of the trainer. It carries the key and what the home remembers, because the network process opens no
+    file in the home."""
 
     key: bytes
     rules: Rules
-    folder: str  # for its sockets; it has no other
+    folder: str  # for sockets; the network process may write to no other
     config: NetworkConfig
     memory: Memory
     access: Access
     want: int  # external groups that the first round would like to find
-    cards: Cards | None = None  # first: nobody may enter a private swarm before
+    cards: Cards | None = None  # in the first frame: nobody may enter a private swarm before
 
 
 class Allow(Message, frozen=True):
@@ -84,8 +84,8 @@ class Allow(Message, frozen=True):
 
 
 class Publish(Message, frozen=True):
-    """Local groups of a round, sealed, and how many of others the trainer would like for its next; or of some
-    rounds."""
+    """Sealed local groups of a round, or of `rounds` quick ones, and how many external groups the trainer would like
+    for the next round, or for as many."""
 
     round: Round
     want: int
@@ -106,7 +106,7 @@ class Ask(Message, frozen=True):
 
 
 class Stop(Message, frozen=True):
-    """End, and say goodbye to the others."""
+    """End, and say goodbye to the other peers."""
 
 
 class Said(Message, frozen=True):
@@ -117,7 +117,7 @@ class Said(Message, frozen=True):
 
 
 class Alive(Message, frozen=True):
-    """Sent every few seconds: no news for long means that the process hangs."""
+    """Sent every few seconds: a network process that says nothing for long hangs."""
 
     connected: int  # peers
     known: int = 0  # peers of this swarm that have announced themselves

@@ -1,8 +1,8 @@
-"""From the trainer's rounds to announcements: no more often than others can use them, and none without a group.
+"""Turns the trainer's rounds into announcements: no more often than other peers can use them, and none without a group.
 
-Rounds may take 50 ms or an hour, and a round may have no group informative. So rounds that pass quickly are announced
-together, within a bound of traffic, and a short round is filled up with groups of the last ones, which are served all
-the same. The trainer's side hands out at the same pace what came, so that it lasts until more is expected. Pure.
+Rounds may take 50 ms or an hour, and a round may have no informative group. So quick rounds are announced together,
+within a bound of traffic, and a round with few groups is filled up with groups of the last rounds, which are still
+served. The trainer's side hands out received groups at the same pace, so that they last until more are expected. Pure.
 """
 
 import math
@@ -13,12 +13,12 @@ from protocol.messages import Round
 from swarm_node.network.actions import SERVE_ROUNDS
 from swarm_node.network.process.messages import Publish
 
-LEAST_SECONDS = 1.5  # others answer one exchange per second and peer, and a tenth more are due by the clock
+LEAST_SECONDS = 1.5  # peers answer a caller one exchange per second, and the clock makes a tenth more due
 MOST_SECONDS = 3.0  # rounds that take longer are announced one by one
 ROUNDS = 4.0  # quick rounds that are announced together
-WINDOW_SECONDS = 60.0  # over which traffic is looked at
-RECENT = 8  # rounds whose length counts
-QUICK_KILOBYTES = 6000  # a minute, both ways, within which rounds of less than 3 seconds are announced more often
+WINDOW_SECONDS = 60.0  # over which traffic is measured
+RECENT = 8  # rounds over which their length is averaged
+QUICK_KILOBYTES = 6000  # a minute, both ways: within it, rounds of less than 3 seconds are announced more often
 
 
 class Pace:
@@ -40,11 +40,11 @@ class Pace:
             self._told.popleft()
 
     def seconds(self) -> float:
-        """From one announcement to the next."""
+        """Seconds from one announcement to the next."""
         return min(MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable()))
 
     def per_round(self, waiting: int) -> int:
-        """How many of so many groups a round is given, so that they last until the next announcement brings more."""
+        """How many of `waiting` groups a round gets, so that they last until the next announcement brings more."""
         return math.ceil(waiting * min(1.0, self._round_seconds() / self.seconds()))
 
     def _round_seconds(self) -> float:
@@ -53,7 +53,7 @@ class Pace:
         return (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
 
     def _affordable(self) -> float:
-        """Seconds in which what an announcement costs, by those of the last minute, stays within the bound."""
+        """Seconds between announcements that cost as much as those of the last minute, to stay within the bound."""
         if len(self._told) < 2:
             return 0.0
         each = (self._told[-1][1] - self._told[0][1]) / (len(self._told) - 1)
@@ -61,7 +61,7 @@ class Pace:
 
 
 KEPT_SECONDS = 10.0  # a group of a past round is announced at least so long
-FILLED = 8  # groups announced, where the last rounds wrote so many
+FILLED = 8  # groups in an announcement at least, if the last rounds have so many
 MAX_WANTED = 24  # external groups per announcement
 
 
@@ -76,7 +76,7 @@ class Outgoing:
     """Local groups of the last rounds, announced together where rounds are quick."""
 
     def __init__(self, rounds: int = SERVE_ROUNDS, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
-        """`rounds`: that groups stay available."""
+        """`rounds`: how many rounds a group stays available."""
         self._rounds = rounds
         self._pace = Pace(kilobytes_per_minute)
         self._groups: list[_Group] = []  # newest last

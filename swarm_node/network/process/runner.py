@@ -30,7 +30,7 @@ COMPANY = 4  # connected peers
 
 @dataclass(slots=True)
 class BootstrapNode:
-    """A peer that may let this node in, and how that went."""
+    """A peer through which this node may enter the swarm, and how dialling it went."""
 
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs
@@ -79,7 +79,7 @@ class ExchangeRunner:
             await backend.close()
 
     def counters(self) -> dict[str, int]:
-        """Of the exchange, and of the backend since that was started."""
+        """Counters of the exchange, and of the present backend since its start."""
         return {**self.exchange.counters(), **(self._backend.counters if self._backend else {})}
 
     def perform(self, actions: Sequence[Action]) -> None:
@@ -125,14 +125,14 @@ class ExchangeRunner:
             if not self.exchange.lets(each.peer, each.address):
                 self._spawn(_disconnect(backend, each.peer))
         for peer in self.connections.keys() - before:
-            self.exchange.learned(peer, ())  # whoever called us can be called back while it is connected
+            self.exchange.learned(peer, ())  # a peer that called us can be called back while it is connected
 
     async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
-        """Keep the way in open: dial, and dial again when the connection is lost, for ever."""
+        """Keeps a connection to a bootstrap node: dials it, and again when the connection is lost, for ever."""
         while True:
             if node.peer in self.connections:
                 node.state, node.failures = "connected", 0
-                await asyncio.sleep(REFRESH_SECONDS)  # what is connected is not looked up more often
+                await asyncio.sleep(REFRESH_SECONDS)  # connections are not listed more often
                 continue
             if node.given or len(self.connections) < COMPANY:
                 await self._dial(backend, node)
@@ -169,14 +169,14 @@ class ExchangeRunner:
             self.perform(self.exchange.failed(call.token, error.failure, self._clock()))
         except TimeoutError:
             self.perform(self.exchange.failed(call.token, Failure.TIMEOUT, self._clock()))
-        except asyncio.CancelledError:  # the backend died under it
+        except asyncio.CancelledError:  # the backend died during the call
             self.exchange.failed(call.token, Failure.CLOSED, self._clock())
             raise
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
 
     async def _reply(self, backend: Backend, call: Call) -> bytes:
-        """Over the connection there is; where there is none, over a new one."""
+        """The reply, over the connection to the peer; where there is none, over a new one."""
         ask = partial(self._ask, backend, call)
         try:
             return await ask()
@@ -187,7 +187,7 @@ class ExchangeRunner:
         return await ask()
 
     async def _ask(self, backend: Backend, call: Call) -> bytes:
-        """In a private swarm only once both sides have shown that they are members."""
+        """The reply of a connected peer; in a private swarm only after both sides have shown that they are members."""
         if request := self.exchange.members.request(call.peer, self._clock()):
             proof = await backend.call(call.peer, ENTER, request, REQUEST_LIMITS[ENTER], call.timeout)
             if not self.exchange.members.replied(call.peer, proof, self._clock()):

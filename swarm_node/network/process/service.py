@@ -1,6 +1,6 @@
-"""A node's life in the network: an exchange, backends that come and go, and what is remembered of it all.
+"""A node's part in the network: an exchange, one backend after another, and what the node remembers of both.
 
-The network process of a trainer lives it, and so does a bootstrap node, which is nothing but that.
+The network process of a trainer runs this service, and so does a bootstrap node.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, l
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 
-TRAFFIC = (" bytes in", " bytes out")  # how counters of traffic end
+TRAFFIC = (" bytes in", " bytes out")  # endings of the names of traffic counters
 FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
-ENTRANCE_SECONDS = 10.0  # until bootstrap nodes that do not answer are worth a line
+ENTRANCE_SECONDS = 10.0  # after which the user is told that no bootstrap node answers
 LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
 WATCH_SECONDS = 1.0
-OFTEN_OVERTAKEN = 3  # looks at which somebody was ahead again; once or twice is what a lost memory looks like
+OFTEN_OVERTAKEN = 3  # looks at which another node was ahead again; a node that lost its memory sees that once or twice
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
     "public": "others reach this node directly",
@@ -52,23 +52,22 @@ Say = Callable[[str, bool], None]  # a line for the user, and whether it is a wa
 
 
 def reachability(addresses: Sequence[str]) -> str:
-    """Of the best of these full multiaddrs; but whoever has relays found no public address of its own at the start.
-
-    p2pd lists the address of the NAT as one of the node's when four others have seen it there.
-    """
+    """A key of `REACHABILITY`, by the best of these full multiaddrs; but any address through a relay means "relayed".
+    Only a node that found no public address of its own at the start has relays. Later, p2pd may list the address of the
+    NAT as the node's own, when four other nodes have seen it there."""
     if any("/p2p-circuit" in address for address in addresses):
         return "relayed"
     return list(REACHABILITY)[min(map(usefulness, addresses), default=-1)]
 
 
 def reachability_line(addresses: Sequence[str]) -> str:
-    """For a person, at the start."""
+    """The line that tells the user how others reach this node."""
     kind = reachability(addresses)
     return f"network: {kind}: {REACHABILITY[kind]}"
 
 
 class NetworkService:
-    """The network of one node: a backend, the exchange, and what is kept of both."""
+    """The network of one node: a backend, the exchange, and what the node remembers of both."""
 
     def __init__(
         self,
@@ -83,9 +82,9 @@ class NetworkService:
         sockets: Path | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
-        """`memory` is what is known from before; `deliver` takes what is for the trainer; `changed` own addresses.
-        `rules`: what the trainer lets in; None where nobody trains: such a node only serves. `sockets`: where those of
-        a daemon go, if not into the temporary folder. The addresses of `config` are checked already."""
+        """`memory`: from an earlier run. `deliver` takes what is for the trainer, `changed` this node's new addresses.
+        `rules`: what the trainer admits; None for a node that only serves. `sockets`: folder for the sockets of a
+        daemon, by default the temporary folder. The addresses of `config` are checked already."""
         self._identity, self._swarm, self._config, self._sockets = identity, swarm, config, sockets
         self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
@@ -115,11 +114,11 @@ class NetworkService:
 
     @staticmethod
     def clock() -> float:
-        """Seconds; the only clock there is here. Nothing in the network looks at the time of day."""
+        """Seconds of the only clock that the network reads: nothing in it looks at the time of day."""
         return time.monotonic()
 
     async def live(self) -> None:
-        """One backend after another, for ever. Raises UserError only for a node that serves, and cannot listen."""
+        """Runs one backend after another, for ever. UserError only where a node that only serves cannot listen."""
         watching = self._watch_for_twins(), self._watch_the_entrance()
         besides = [asyncio.create_task(each) for each in watching]
         if few := raise_limit():
@@ -142,7 +141,7 @@ class NetworkService:
             await asyncio.gather(*besides, return_exceptions=True)
 
     async def _one_backend(self) -> str:
-        """Why it ended."""
+        """Runs one backend until it ends; returns why it did."""
         try:
             self._port = self._choose_port()
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
@@ -156,7 +155,7 @@ class NetworkService:
             return str(error)
 
     def _choose_port(self) -> int:
-        """The configured one, else that of last time, else a free one. UserError for a node that serves."""
+        """The configured port, the last one, or a free one. UserError for a node that only serves, if it is taken."""
         if wanted := self._config.port or self._port:
             try:
                 check_free(listen_addresses(self._config.host, wanted))
@@ -174,7 +173,7 @@ class NetworkService:
         views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
         known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
-            if not node.given:  # what the user names is remembered once it was reached: it may be mistyped
+            if not node.given:  # addresses that the user gave may be mistyped: kept only once reached
                 known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[:MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
@@ -190,12 +189,12 @@ class NetworkService:
         return Alive(connected, len(self.exchange.view), strangers, self.runner.addresses, self.spent())
 
     def allow(self, access: Access) -> None:
-        """From now on deal with those alone whom the user's lists let pass."""
+        """From now on, deals only with peers that the user's lists let pass."""
         self.exchange.allow(access)
         self._gate.where.access = access
 
     def go_by(self, cards: Cards) -> None:
-        """From now on this chain counts. It holds."""
+        """From now on, the exchange goes by this chain of cards, which has been checked."""
         self.runner.perform(self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today))
 
     def look(self, groups: int) -> None:
@@ -203,7 +202,7 @@ class NetworkService:
         self.runner.perform(self.exchange.look(groups, self.clock()))
 
     def view(self) -> dict[str, Any]:
-        """Plain data for those who ask."""
+        """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
         now = self.clock()
         return {
             "swarm": self._swarm,
@@ -229,7 +228,7 @@ class NetworkService:
             self._say(reachability_line(addresses), False)
 
     async def _watch_for_twins(self) -> None:
-        """Another node with this identity takes this one's numbers again and again."""
+        """Warns once, if another node with this identity takes this node's numbers again and again."""
         times, seen = 0, 0
         while times < OFTEN_OVERTAKEN:
             await asyncio.sleep(WATCH_SECONDS)
@@ -238,7 +237,7 @@ class NetworkService:
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
     async def _watch_the_entrance(self) -> None:
-        """A mistyped address must not pass for a swarm of one."""
+        """Warns once, if none of --peers answers: a mistyped address must not look like a swarm of one."""
         await asyncio.sleep(ENTRANCE_SECONDS)
         given = [node for node in self._bootstrap_nodes if node.given]
         if given and not self.runner.connections:
@@ -246,7 +245,7 @@ class NetworkService:
             self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 
     async def _look_around(self) -> None:
-        """Nodes on the local network, by mDNS."""
+        """Finds nodes on the local network, by mDNS."""
         from swarm_node.network.transport.lan import Lan  # loads zeroconf, 7 MB
 
         def found(peer: PeerId, addresses: Sequence[str]) -> None:
@@ -258,13 +257,13 @@ class NetworkService:
 
 
 def one_network(addresses: Sequence[str]) -> str:
-    """The /24 of the internet in which all of several bootstrap nodes are; "" where there are several or none."""
+    """The public /24 (IPv4) or /48 (IPv6) that holds all of several bootstrap nodes; "" where no single one does."""
     found = {network_of(address) for address in addresses}
     return found.pop() if len(addresses) > 1 and len(found) == 1 and is_public(min(found)) else ""
 
 
 def free_port() -> int:
-    """A port that is free for TCP now; taken again at every start, so that peers that know it find the node."""
+    """A port that is free for TCP now. Later starts use it again, so that peers that know it find the node."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -273,7 +272,7 @@ def free_port() -> int:
 
 EVERY = 15.0  # seconds between two groups
 MOST = 240  # groups that count: those of an hour
-AUTHORS = 2  # that name a task before its name is shown: whoever lies about it shows strangers what it likes
+AUTHORS = 2  # that must name a task before its name is shown: one liar alone could show strangers any name
 OTHERS = "named by one node alone"
 
 
@@ -281,11 +280,11 @@ class SampledTasks:
     """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
 
     def __init__(self, renew: Callable[[Sequence[bytes]], None] = lambda cards: None) -> None:
-        self._renew = renew  # takes cards, which come by the same way
+        self._renew = renew  # takes newer cards, which `deliver` passes on too
         self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
     def take(self, action: ForTrainer) -> None:
-        """Of `NetworkService.deliver`: a genuine group, whose author signed its task."""
+        """For `deliver` of `NetworkService`: counts a genuine group, whose author signed its task; passes cards on."""
         if isinstance(action, Deliver):
             question = action.group.question
             self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))
@@ -301,7 +300,7 @@ class SampledTasks:
         return dict(found.most_common())
 
     async def keep_looking(self, service: NetworkService) -> None:
-        """For ever, a group at a time."""
+        """Fetches one group every `EVERY` seconds, for ever."""
         while True:
             await asyncio.sleep(EVERY)
             service.look(1)

@@ -17,15 +17,15 @@ from swarm_node.network.transport.leftovers import socket_room
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.network.process.daemon")
 WAITING = 256  # messages for the network process: far more than a round
 SILENCE_SECONDS = 60.0  # a process that says nothing for so long hangs
-SOUND_SECONDS = 60.0  # one that lived this long had no fault of its own
-FIRST_RESTART = 0.5  # seconds until the next one starts; doubles with each that dies early
+SOUND_SECONDS = 60.0  # a process that lived this long had no fault of its own
+FIRST_RESTART = 0.5  # seconds until the next process starts; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
 STOP_SECONDS = 4.0  # to say goodbye
 
 
 class Supervisor:
-    """Belongs to one asyncio loop. `opening`: what a new process is told first, given the folder for its sockets, the
-    only one that it may write to; `receive`: takes what it says."""
+    """Belongs to one asyncio loop. `opening` makes the first messages for a new process, from the folder for its
+    sockets, the only one that it may write to; `receive` takes each message of the process."""
 
     def __init__(
         self,
@@ -36,19 +36,19 @@ class Supervisor:
         random: Random,
         command: Sequence[str] = COMMAND,
     ) -> None:
-        """`log` takes what the process prints, which is nothing unless something of ours is wrong."""
+        """`log` takes what the process prints, which is nothing unless our code has a bug."""
         self.lives = 0  # processes started
         self.channel: AsyncChannel[FromNetwork, FromTrainer] | None = None  # while a process runs
         self._opening, self._receive, self._say = opening, receive, say
         self._log, self._random, self._command = log, random, command
 
     def send(self, message: FromTrainer) -> None:
-        """Never waits. While no process runs it is lost: what the next one must know is in its opening."""
+        """Never waits. While no process runs, the message is lost: `opening` holds what the next one must know."""
         if self.channel is not None:
             self.channel.send(message)
 
     async def run(self) -> None:
-        """For ever; when cancelled, the process is asked to go, and made to."""
+        """Runs for ever. When cancelled, asks the process to end, and kills it if it does not."""
         early = 0  # processes in a row that soon died
         loop = asyncio.get_running_loop()
         while True:
@@ -60,7 +60,7 @@ class Supervisor:
             await asyncio.sleep(wait)
 
     async def _life(self) -> str:
-        """One process, from start to end; why it ended."""
+        """Runs one process from start to end; returns why it ended."""
         try:
             with socket_room() as folder:
                 return await self._life_in(folder)
@@ -94,7 +94,7 @@ class Supervisor:
         return reason or f"ended with code {code}{self._last_words()}"
 
     async def _listen(self, channel: AsyncChannel[FromNetwork, FromTrainer]) -> str:
-        """Until the stream ends (""), or for a reason of ours."""
+        """Receives until the stream ends (""), or returns why the process is to be killed."""
         try:
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):
@@ -117,13 +117,13 @@ class Supervisor:
 
 
 async def _reap(process: Process) -> int:
-    """The exit code; made to end where it does not by itself, now that nobody listens to it."""
+    """The exit code of a process whose channel is closed. Kills it if it does not end by itself within a second."""
     try:
         for _ in range(20):
             if process.poll() is not None:
                 break
             await asyncio.sleep(0.05)
-    finally:  # also where the trainer leaves meanwhile
+    finally:  # also if the trainer stops meanwhile
         process.kill()
         code = process.wait()
     return code

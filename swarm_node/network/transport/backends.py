@@ -33,7 +33,7 @@ def listen_addresses(host: str, port: int) -> list[str]:
 
 
 def on_interfaces(address: str) -> list[str]:
-    """What others can dial where this is bound: the wildcard address stands for those of all interfaces."""
+    """What others can dial when this address is bound: the wildcard address stands for those of all interfaces."""
     (network, host), *_ = parts(address)
     if not ipaddress.ip_address(host).is_unspecified:
         return [address]
@@ -44,7 +44,7 @@ def on_interfaces(address: str) -> list[str]:
 
 
 def check_free(listen: Sequence[str]) -> None:
-    """UserError where a port cannot be had: p2pd would share it with its owner, or go on with only one transport."""
+    """UserError where a port is taken: p2pd would share it with its owner, or go on with only one transport."""
     for address in listen:
         (network, host), (transport, port), *_ = parts(address)
         family = socket.AF_INET if network == "ip4" else socket.AF_INET6
@@ -83,7 +83,7 @@ class HostOptions:
     relays: Sequence[str] = ()  # full multiaddrs of nodes that may relay for this one, if it turns out to need that
     bootstrap: bool = False  # also relay for others
     max_connections: int = MAX_CONNECTIONS  # peers at the same time
-    gate: DialGate | None = None  # before dials to addresses that came from others; None where there are no such
+    gate: DialGate | None = None  # for dials to addresses that came from other peers; None where there are none
     sockets: Path | None = None  # where a daemon's folder of sockets is made; None: in the temporary folder
 
 
@@ -95,8 +95,8 @@ class BackendKind(Protocol):
         ...
 
     def prepare(self, config: NetworkConfig) -> Path | None:
-        """Load all that a backend will import, before this process is confined. The program that the backend will
-        start, or None."""
+        """Load all that a backend will import, before this process is confined. Returns the program that the
+        backend will start, or None."""
         ...
 
     def make(self, options: HostOptions) -> Backend:
@@ -128,9 +128,9 @@ def check_addresses(config: NetworkConfig) -> None:
 
 
 def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
-    """For as long as a node lives: what it remembers outlives backends. `private`: ranges remembered from last time."""
+    """The gate of a node, which outlives its backends. `private`: private ranges remembered from the last run."""
     where = Dialable(config.peers, private, own_networks)
-    if (host := ip_address(config.host)).is_loopback:  # so are all that could reach this node
+    if (host := ip_address(config.host)).is_loopback:  # then so are all peers that can reach this node
         where.found(host)
     return DialGate(where)
 
@@ -143,7 +143,7 @@ def make_backend(
     sockets: Path | None = None,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Backend:
-    """Not started yet; see `HostOptions`. UserError for addresses that make no sense."""
+    """A backend that is not started yet; see `HostOptions`. UserError for addresses that make no sense."""
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
@@ -153,8 +153,8 @@ def make_backend(
 
 
 def prepare(config: NetworkConfig) -> Path | None:
-    """Loads the library of the backend, while this process may, and says which program the backend will start; None for
-    none. UserError where the library is missing."""
+    """Loads the library of the backend, while this process still may. Returns the program that the backend will start,
+    or None. UserError where the library is missing."""
     check_installed(config.backend)
     if config.mdns:
         from swarm_node.network.transport import lan

@@ -1,4 +1,4 @@
-"""How both backends dial: through the gate, and with what came of it told to the gate."""
+"""How both backends dial: only what the gate lets pass, and the gate is told how each dial ended."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ from swarm_node.network.parties import Range
 from swarm_node.network.transport.gate import Anywhere, Choice, DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
-GATED_SECONDS = 6.0  # p2pd gives an address 5 s, and says which it tried if it may end by itself
+GATED_SECONDS = 6.0  # p2pd gives an address 5 s; it says which it tried only if the dial ends by itself
 LOOKUP_SECONDS = 2.0
 
 
@@ -40,14 +40,14 @@ class Dialling:
         connections: Callable[[], Awaitable[Sequence[Connection]]],
         careful: bool = False,
     ) -> None:
-        """`gate`: None where nobody but this program's user names addresses. `careful`: the library dials what a peer
-        told it by itself, besides; so before it dials anybody it is made sure that the peer is where others say."""
+        """`gate`: None where only this program's user names addresses. `careful`: the library also dials addresses that
+        the peer itself told it; so each dial first makes sure that the peer is where others say."""
         self.gate = gate or DialGate(Anywhere())
         self._connect, self._connections, self._careful = connect, connections, careful
         self._given = gate.where.is_given if gate else lambda _: False
 
     def leads_to_given(self, address: str) -> bool:
-        """Whether a connection is to where this node's user said, and not through there."""
+        """Whether a connection ends at an address that this node's user gave, and does not lead through it."""
         return bool(address) and "/p2p-circuit" not in address and self._given(address)
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
@@ -71,8 +71,8 @@ class Dialling:
         return peer
 
     async def finds(self, peer: PeerId, address: str, timeout: float) -> bool:
-        """Whether this very peer is at an address without its id. A peer that nobody has is asked for: the refusal
-        names who is there, and no connection is made."""
+        """Whether this very peer is at an address, which is without its id. Dials an id that nobody has: the refusal
+        names the peer that is there, and no connection is made."""
         now = asyncio.get_running_loop().time
         choice = self.gate.choose([f"{address}/p2p/{peer}"], now())
         if not choice.addresses:
@@ -92,7 +92,7 @@ class Dialling:
         return False
 
     async def _make_sure(self, peer: PeerId, choice: Choice) -> None:
-        """CallFailed where the peer is at none of the addresses. Through a relay that cannot be asked."""
+        """CallFailed where the peer is at none of the addresses. Not checked if one is relayed: it cannot be asked."""
         direct = [split_peer(each.address)[0] for each in choice.targets if not each.relayed]
         if len(direct) == len(choice.addresses):
             answers = await asyncio.gather(*(self._is_there(peer, address, GATED_SECONDS) for address in direct))
@@ -100,13 +100,13 @@ class Dialling:
                 raise CallFailed(Failure.UNREACHABLE, "nobody of that name there")
 
     async def _ends(self, peer: PeerId) -> list[str]:
-        """Where it is connected: it may have been so before, and then nothing was dialled."""
+        """Where the peer is connected: it may have been connected before, and then nothing was dialled."""
         with suppress(CallFailed):
             return [each.address for each in await self._connections() if each.peer == peer]
         return []
 
     async def _resolved(self, addresses: Sequence[str]) -> list[str]:
-        """With the addresses of names that others told: whoever looks twice may be led elsewhere."""
+        """The addresses, with host names of others looked up: a second lookup by the library may lead elsewhere."""
         found: list[str] = []
         for address in addresses:
             (kind, name), *_ = parts(address)
@@ -118,7 +118,7 @@ class Dialling:
 
 
 async def _look_up(kind: str, name: str) -> list[str]:
-    """Beginnings of multiaddrs, one of each family that `kind` allows."""
+    """Beginnings of multiaddrs for a host name, one of each family that `kind` allows."""
     family = {"dns4": socket.AF_INET, "dns6": socket.AF_INET6}.get(kind, socket.AF_UNSPEC)
     with suppress(OSError, UnicodeError):  # TimeoutError is an OSError
         async with asyncio.timeout(LOOKUP_SECONDS):
@@ -130,7 +130,7 @@ async def _look_up(kind: str, name: str) -> list[str]:
 
 
 def own_networks() -> list[Range]:
-    """Those of this machine's interfaces, at this moment."""
+    """The networks of this machine's interfaces, at this moment."""
     found: list[Range] = []
     for entry in (entry for entries in psutil.net_if_addrs().values() for entry in entries):
         if entry.family in (socket.AF_INET, socket.AF_INET6) and entry.netmask:

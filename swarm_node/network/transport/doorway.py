@@ -1,5 +1,5 @@
-"""Inbound streams of p2pd at a bare socket: whose they are is read, and most of a flood turned away, before a task or a
-buffer is made for them. p2pd connects once for each stream, and says first whose it is (a StreamInfo).
+"""Inbound streams of p2pd at a bare socket. p2pd connects once for each stream, and first says whose it is (a
+StreamInfo). The doorway reads that, and turns most of a flood away, before it makes a task or a buffer for a stream.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ from typing import Any
 from swarm_node.network import varint
 
 BACKLOG = 128  # connections of p2pd that wait; beyond that it gives the stream up
-PAUSE = 1.0  # seconds, where there are no descriptors
-AT_ONCE = 32  # taken in between two turns of the loop
+PAUSE = 1.0  # seconds without accepting, when no descriptors are left
+AT_ONCE = 32  # connections accepted between two turns of the loop
 INFO_BYTES = 4096  # peer, address and protocol take 150
 Serve = Callable[[Any, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Doorway:
-    """Belongs to the loop it was made in. `close` it."""
+    """Listens for inbound streams of p2pd until `close`. Belongs to the asyncio loop it was made in."""
 
     def __init__(self, path: str, read: Callable[[bytes], Any], welcome: Callable[[Any], bool], serve: Serve) -> None:
-        """`read` makes a StreamInfo of its bytes (ValueError); `welcome` says whether to serve it at all; `serve` runs
-        in a task of its own, and what it gets is closed after it."""
+        """`read` makes a StreamInfo of its bytes (ValueError); `welcome` says whether to serve the stream at all;
+        `serve` runs in a task of its own, and its stream is closed after it."""
         self._read, self._welcome, self._serve = read, welcome, serve
         self._loop = asyncio.get_running_loop()
         self._unread: set[socket.socket] = set()
@@ -69,15 +69,15 @@ class Doorway:
         self._loop.remove_reader(connection)
 
     def _look(self, connection: socket.socket) -> bool:
-        """Whether it is decided what to do with the stream: it is served, or closed. Else its info is not here yet."""
+        """Serves or closes a stream once its info has come. False: the info is not complete yet."""
         try:
-            data = connection.recv(INFO_BYTES, socket.MSG_PEEK)  # what follows the info is the stream's
+            data = connection.recv(INFO_BYTES, socket.MSG_PEEK)  # what follows the info belongs to the stream
             if (span := _span(data)) is None or span.stop > len(data):
                 return False
             info = self._read(data[span])
         except BlockingIOError:
             return False
-        except (OSError, ValueError):  # the daemon's side broke, or is none
+        except (OSError, ValueError):  # the daemon's side broke, or sent no info
             connection.close()
             return True
         if not self._welcome(info):
@@ -99,8 +99,8 @@ class Doorway:
 
 
 def _span(data: bytes) -> slice | None:
-    """Where the info is in what a connection begins with; None while its length is not whole. ValueError for what is no
-    info."""
+    """Where the info lies in the first bytes of a connection; None while its length is incomplete. ValueError for bytes
+    that are no info."""
     if data and len(data) < varint.MAX_BYTES and min(data) >= 0x80:
         return None
     length, rest = varint.decode(data)

@@ -1,10 +1,10 @@
-"""The gate: every dial to an address that came from others passes here, or does not.
+"""The gate decides on every dial to an address that came from other peers.
 
-An announcement may name anybody's address, and a thousand nodes believe it: so an address is dialled rarely until a
-peer has answered there, and never in networks that only this machine can see. Whoever waits behind the gate loses
-little, as a peer that is alive calls by itself. Dialling back only those who called would be safer, but nodes that know
-each other by gossip alone would never meet. Pure: decides, and takes the time, in seconds of any clock that never goes
-back.
+An announcement may name anybody's address, and a thousand nodes believe it. So the gate lets an address be dialled
+rarely until a peer has answered there, and never in networks that only this machine can see. A peer whose address must
+wait loses little, because a peer that is alive calls by itself. Dialling back only peers that called would be safer,
+but nodes that know each other by gossip alone would never meet. Pure: the time is an argument, in seconds of any clock
+that never goes back.
 """
 
 from collections import Counter, deque
@@ -20,9 +20,9 @@ from swarm_node.network.access import Access
 from swarm_node.network.parties import IP, PRIVATE, Range, network_around
 from swarm_node.network.transport.multiaddr import parts
 
-MIN_PORT = 1024  # mail, names, time and the web listen below it; a node never needs to
+MIN_PORT = 1024  # mail, DNS, NTP and the web listen below it; a node never needs to
 
-_NEVER = [  # where clouds tell secrets, and ways to write one address as another
+_NEVER = [  # where clouds tell secrets, link-local, and ranges that spell one address as another
     ip_network(each)
     for each in (
         "169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
@@ -43,7 +43,7 @@ class Target:
 
 
 def target_of(address: str) -> Target | None:
-    """None for an address that begins with a name. ValueError where it makes no sense."""
+    """The target of an address; None where it begins with a host name. ValueError where it makes no sense."""
     (kind, host), (transport, port), *_ = [*parts(address), ("", ""), ("", "")]
     if kind not in ("ip4", "ip6"):
         return None
@@ -58,9 +58,9 @@ class Dialable:
     """Which addresses of others may be dialled. `interfaces`: the networks of this machine's own, at this moment."""
 
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
-        """`given`: multiaddrs by this node's user, who may dial whatever they like. `allowed`: ranges that
-        were found so before."""
-        self.private: set[Range] = set()  # those of `found`
+        """`given`: multiaddrs by this node's user, who may dial any. `allowed`: private ranges that `found` opened in
+        an earlier run."""
+        self.private: set[Range] = set()  # opened by `found`
         self.access = Access()  # the lists of this node's user
         self._given = frozenset(map(_entrance, given))
         self._allowed: set[Range] = {ip_network(each) for each in allowed}
@@ -70,15 +70,15 @@ class Dialable:
                 self.found(target.ip)
 
     def is_given(self, address: str) -> bool:
-        """Whether it leads to where the user said, or through there."""
+        """Whether the first hop of the address is one that the user gave."""
         return _entrance(address) in self._given
 
     def found(self, ip: IP) -> None:
-        """A peer that the user named is there: whoever else is in the same private range may be dialled as well."""
+        """A peer that the user named is at `ip`: from now on, others in the same private range may be dialled too."""
         self.private |= {each for each in PRIVATE if ip in each}
 
     def objection(self, target: Target) -> str:
-        """Why it must not be dialled; "" where it may."""
+        """Why this target must not be dialled; "" where it may."""
         ip = target.ip
         if target.port < MIN_PORT:
             return f"port below {MIN_PORT}"
@@ -89,12 +89,12 @@ class Dialable:
         return "" if ip.is_global or self.is_local(ip) else "not a public address"
 
     def is_local(self, ip: IP) -> bool:
-        """Whether it is in a network of this machine's own, or one that the user allows. Loopback needs the latter."""
+        """Whether `ip` is in a network of this machine, or in one that the user allows. Loopback must be allowed."""
         here = (each for each in self._interfaces() if not each.is_loopback)
         return any(ip in each for each in (*self._allowed, *self.access.private_networks, *self.private, *here))
 
     def crowd(self, target: Target) -> str:
-        """What one dial in a while may go to: a /24 of the internet, a host of a local network, a port of this one."""
+        """What gets one dial in a while: a /24 (/48) of the internet, a host of a local network, a loopback port."""
         if target.ip.is_loopback:
             return f"{target.ip} {target.port}"
         if self.is_local(target.ip):
@@ -103,13 +103,13 @@ class Dialable:
 
 
 class Anywhere(Dialable):
-    """Everything, as if the user had given it."""
+    """Lets every address be dialled, as if the user had given it."""
 
     def __init__(self) -> None:
         super().__init__([], [], list)
 
     def is_given(self, address: str) -> bool:
-        """Of every address."""
+        """True for every address."""
         return True
 
 
@@ -119,16 +119,16 @@ def _entrance(address: str) -> tuple[tuple[str, str], ...]:
     return tuple(parts(address)[:2])
 
 
-CROWD_SECONDS = 300.0  # between two dials to unproven addresses of one /24 (/48); doubles with each in vain
+CROWD_SECONDS = 300.0  # between two dials to unproven addresses of one /24 (/48); doubles with each failure
 LOCAL_SECONDS = 5.0  # ... of one host of a local network, or one port of this machine
 MAX_CROWD_SECONDS, MAX_LOCAL_SECONDS = 3600.0, 60.0
 WINDOW_SECONDS = 60.0
-WINDOW_DIALS = 20  # to unproven addresses that are under way or were in vain, in a window
-WINDOW_BYTES = 120_000  # ... and what they sent: 2 kB/s
-LOOKUPS = 4  # names of others looked up in a window
+WINDOW_DIALS = 20  # to unproven addresses, under way or failed, in a window
+WINDOW_BYTES = 120_000  # ... and the bytes that they sent: 2 kB/s
+LOOKUPS = 4  # host names from other peers looked up in a window
 PROVEN_SECONDS = 3600.0  # that an address counts as proven after a peer answered there
 CROWDS, PROVEN = 4096, 1024  # remembered
-TCP_BYTES, QUIC_BYTES = 300, 12_800  # a dial of 5 s into the void, IP headers and all: docs/results/reflection.md
+TCP_BYTES, QUIC_BYTES = 300, 12_800  # a dial of 5 s that nobody answers, with IP headers: docs/results/reflection.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class _Hold:
 
 @dataclass(slots=True)
 class Spent:
-    """What a dial to an unproven address has cost, or may."""
+    """What a dial to an unproven address has cost, or may cost."""
 
     when: float  # seconds
     bytes: int
@@ -147,17 +147,17 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to dial: nothing, and why; or some addresses, to be told of how it `ended`."""
+    """What to dial: some addresses, whose outcome goes to `reached` or `failed`; or nothing, and why."""
 
     addresses: tuple[str, ...] = ()
-    targets: tuple[Target, ...] = ()  # those of them that came from others
+    targets: tuple[Target, ...] = ()  # those of them that came from other peers
     spent: Spent | None = None
     reason: str = ""
 
 
 @dataclass(slots=True)
 class DialGate:
-    """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon begins anew."""
+    """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon resets its limits."""
 
     where: Dialable
     welcomes: Callable[[Any], bool] = lambda peer: True  # which peers may learn where this node is
@@ -168,8 +168,8 @@ class DialGate:
     _lookups: deque[float] = field(default_factory=deque)
 
     def choose(self, addresses: Sequence[str], now: float) -> Choice:
-        """Which of these addresses of one peer to dial now: all that its user gave; else those where a peer answered
-        before; else one, over TCP where there is a choice, as that sends a fortieth."""
+        """Which of these addresses of one peer to dial now: all that the user gave and those where a peer answered
+        before; if there are none, one, over TCP where there is a choice, as TCP sends a fortieth of the bytes."""
         given = tuple(address for address in addresses if self.where.is_given(address))
         reasons: dict[str, None] = {}
         targets = [target for address in addresses if (target := self._target(address, reasons))]
@@ -189,7 +189,7 @@ class DialGate:
         return Choice(reason=reason)
 
     def reached(self, choice: Choice, ends: Sequence[str], now: float) -> None:
-        """The peer is connected, to `ends`: only there it has answered."""
+        """The peer is connected at the addresses `ends`: it has answered only there."""
         found = [target for end in ends if (target := _parsed(end))]
         for target in found:
             if (target.ip, target.port) in {(each.ip, each.port) for each in choice.targets}:
@@ -207,8 +207,8 @@ class DialGate:
             self._holds[crowd] = _Hold(hold.until, 0)
 
     def failed(self, choice: Choice, now: float, further: int = 0) -> None:
-        """Nobody answered, so the addresses are proven no more: but not a relay's, which may be there when the peer
-        behind it is not. `further`: bytes sent to addresses that nobody chose."""
+        """Nobody answered, so the addresses are no longer proven. A relay's address stays: the relay may be there when
+        the peer behind it is not. `further`: bytes sent to addresses that the gate did not choose."""
         for target in choice.targets:
             if not target.relayed:
                 self._proven[target.ip, target.port] = -inf
@@ -218,7 +218,7 @@ class DialGate:
             self.counters["dials that went where nobody announced"] += 1
 
     def may_look_up(self, now: float) -> bool:
-        """Whether to ask for the address of a name that came from others: that sends packets as well."""
+        """Whether to look up a host name that came from other peers: a lookup sends packets too."""
         while self._lookups and now - self._lookups[0] >= WINDOW_SECONDS:
             self._lookups.popleft()
         if len(self._lookups) >= LOOKUPS:

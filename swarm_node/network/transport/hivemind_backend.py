@@ -29,14 +29,14 @@ from swarm_node.network.transport.streams import StreamBackend
 from swarm_node.settings import NetworkConfig
 
 RELAY_STARTS = 6
-USE_SECONDS = 30.0  # p2pd forgets with the connection what it was told of a peer
+USE_SECONDS = 30.0  # between two tags of a peer: p2pd forgets them when the connection ends
 USE_WEIGHT = 100
 KNOWN_PEERS = 1024
-GRACE_SECONDS = 1.0  # p2pd ends a dial by itself, and then says what it tried
+GRACE_SECONDS = 1.0  # so that p2pd ends a dial by itself: only then it says what it tried
 AT_ONCE = 8  # addresses of a peer that p2pd dials at the same time
-LOOK_SECONDS = 1.0  # at most so often it is looked who holds too many connections, whenever they are listed anyway
-LONGEST_LOOK = 3.5  # ... and at least so often; an exchange lists them every 3 s
-SILENT_SECONDS = 20.0  # calls to a peer that time out for so long, one and all, end the connection
+LOOK_SECONDS = 1.0  # at least, between two checks for parties with too many connections; each uses a list made anyway
+LONGEST_LOOK = 3.5  # ... at most; the exchange lists connections every 3 s
+SILENT_SECONDS = 20.0  # if all calls to a peer time out for so long, its connection is closed
 
 
 class Pipe:
@@ -67,7 +67,7 @@ class HivemindBackend(StreamBackend):
         self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
-        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when p2pd was last told of it
+        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when p2pd was last told that a peer is useful
         self._silent: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # since when every call has timed out
 
     @property
@@ -100,10 +100,10 @@ class HivemindBackend(StreamBackend):
         await self._seek_relays()
 
     async def _start_daemon(self) -> Daemon:
-        """A running daemon, and in the role of a relay one that relays more than 128 KiB.
+        """A running daemon; for a bootstrap node, one that relays more than 128 KiB.
 
         p2pd starts two relay services on the same protocol, one with the limits of its flags and one with libp2p's
-        defaults; whichever comes last serves. With one thread it is the right one in 23 of 24 starts; so it is asked.
+        defaults; the last one serves. With one thread it is the right one in 23 of 24 starts, so each start is tested.
         """
         for _ in range(RELAY_STARTS):
             daemon = await Daemon.start(self._options)
@@ -118,7 +118,7 @@ class HivemindBackend(StreamBackend):
         return peer
 
     async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
-        """p2pd also dials what the peer's own daemon told it when they were connected, eight addresses at a time."""
+        """p2pd also dials addresses that the peer's daemon told it when they were connected, eight at a time."""
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
         try:
@@ -141,7 +141,7 @@ class HivemindBackend(StreamBackend):
         return reply
 
     async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """Once more if it failed as the connection was changed for a direct one."""
+        """Calls once more, if the call failed because the connection was changed for a direct one."""
         deadline = asyncio.get_running_loop().time() + timeout
         try:
             return await super().call(peer, protocol, request, max_reply, timeout)
@@ -183,12 +183,12 @@ class HivemindBackend(StreamBackend):
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(max(0.0, self._looked + LONGEST_LOOK - asyncio.get_running_loop().time()))
-            with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+            with suppress(CallFailed):  # the daemon is gone: `wait_closed` says so
                 await self.connections()
 
     def _look(self, peers: Sequence[Any]) -> None:
-        """Hangs up where one party holds too many of all connections: p2pd itself has a bound for all of them only, and
-        none for one peer. What ends first is what was unused for longest."""
+        """Hangs up on peers of parties that hold too many of all connections, the longest unused first: p2pd itself
+        bounds only the sum of all connections, not those of one peer."""
         now = asyncio.get_running_loop().time()
         if now - self._looked < LOOK_SECONDS or (self._hanging_up is not None and not self._hanging_up.done()):
             return
@@ -209,8 +209,8 @@ class HivemindBackend(StreamBackend):
         self._connected.used(peer, asyncio.get_running_loop().time())
 
     async def _note_silence(self, peer: PeerId) -> None:
-        """p2pd's QUIC loses connection window with each large reply that is given up, until nothing passes on a
-        connection that looks alive, for good. The next call makes a new one."""
+        """Closes a connection on which every call times out; the next call makes a new one. p2pd's QUIC loses window
+        with each large reply that is given up, until nothing passes for good on a connection that looks alive."""
         now = asyncio.get_running_loop().time()
         if now - self._silent.setdefault(peer, now) >= SILENT_SECONDS:
             del self._silent[peer]
@@ -218,7 +218,7 @@ class HivemindBackend(StreamBackend):
                 await self.disconnect(peer)
 
     async def _note_use(self, peer: PeerId) -> None:
-        """The connection manager hangs up on idle peers before those that were of use."""
+        """Tells p2pd of a useful peer: its connection manager hangs up on idle peers before useful ones."""
         now = asyncio.get_running_loop().time()
         if now - self._useful.get(peer, -USE_SECONDS) < USE_SECONDS:
             return
@@ -229,7 +229,7 @@ class HivemindBackend(StreamBackend):
             await self._reach("CONNMANAGER", connManager=tag)
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
-        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
         if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
@@ -246,7 +246,7 @@ class HivemindBackend(StreamBackend):
 
 
 async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
-    """Ask a daemon for a reservation, as a peer would. One that cannot be asked is taken for good."""
+    """Whether a daemon grants enough to a peer that asks for a reservation. True where it cannot be asked."""
     beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
     asker = await Daemon.start(beside)
     try:
@@ -263,8 +263,8 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
 
 
 def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
-    """Bytes of a dial in vain that went to other addresses, as p2pd says. It says nothing where it did not come to its
-    end, and gives each address 5 s: then there were more than it tries at once."""
+    """Bytes of a failed dial that went to other addresses, by p2pd's error. A dial that ran out of time lists none:
+    p2pd gives each address 5 s, so there were more addresses than it tries at once."""
     if "deadline exceeded" in text and timeout >= GATED_SECONDS:
         return 2 * AT_ONCE * QUIC_BYTES
     chosen = {split_peer(address)[0] for address in addresses}
@@ -274,14 +274,14 @@ def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
 
 @lru_cache(maxsize=KNOWN_PEERS)  # asked for every stream of a flood
 def _caller(peer: bytes, address: bytes) -> Caller | None:
-    """None for a key of another kind: no node of ours."""
+    """Who opened a stream; None for a key of another kind, which no node of ours has."""
     known = _peer(peer)
     return None if known is None else Caller(known, _text(address))
 
 
 @lru_cache(maxsize=KNOWN_PEERS)  # and for every connection, whenever they are listed
 def _peer(data: bytes) -> PeerId | None:
-    """None for a key of another kind: no node of ours."""
+    """The peer id; None for a key of another kind, which no node of ours has."""
     try:
         return peer_text(data)
     except ValueError:

@@ -1,6 +1,6 @@
 """Finding nodes on the local network without bootstrap nodes: multicast DNS (RFC 6762), service `_swarm-node._tcp`.
 
-Its own service and not that of libp2p, so that both backends find each other and no other libp2p program is dialled.
+The service is not libp2p's, so that both backends find each other and no other libp2p program is dialled.
 What is received is a hint that anybody on the network can forge: the dial proves who is there.
 """
 
@@ -49,8 +49,7 @@ class Lan:
         self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed])
 
     async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
-        """Tells of the addresses until it is cancelled, beginning when there are some. `say` is told why it cannot
-        be."""
+        """Announces the addresses, once there are some, until it is cancelled. `say` is told why it cannot."""
         try:
             while not addresses():
                 await asyncio.sleep(TELL_SECONDS)
@@ -108,7 +107,7 @@ class Lan:
 
 
 def _local(addresses: Sequence[str]) -> list[str]:
-    """Those that are for the local network, as many as are told."""
+    """Those of the addresses that are for the local network, at most `MAX_ADDRESSES`."""
     return [it for it in addresses if _is_local(it) and len(it) < MAX_TXT_BYTES - 4][:MAX_ADDRESSES]
 
 

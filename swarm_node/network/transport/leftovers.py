@@ -1,4 +1,4 @@
-"""Folders for sockets, and their removal where whoever would remove them was killed."""
+"""Folders for sockets, and the removal of those that a killed process left behind."""
 
 import fcntl
 import os
@@ -12,13 +12,13 @@ from pathlib import Path
 from swarm_node.common.errors import UserError
 
 UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
-STALE_SECONDS = 60.0  # a folder is held at once after it was made
+STALE_SECONDS = 60.0  # younger folders may not be locked yet: a process does that just after making one
 
 
 @contextmanager
 def socket_room(home: Path | None = None) -> Iterator[Path]:
     """A folder for the sockets of one network process, which may make none elsewhere; removed at the end. In `home`,
-    where one is given and its path is short enough, else in the temporary folder. UserError."""
+    where one is given and its path is short enough, else in the temporary folder. UserError where none can be made."""
     for parent in filter(None, (home, Path(tempfile.gettempdir()))):
         sweep(parent)
     folder = _private_folder(*filter(None, (home,)), Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108
@@ -50,13 +50,13 @@ def sweep(parent: Path) -> None:
         with suppress(OSError):
             status = folder.lstat()
             ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-            ours = ours and folder.name != f"swarm-node-{os.getuid()}"  # of control.py
+            ours = ours and folder.name != f"swarm-node-{os.getuid()}"  # the folder of control.py
             if ours and _age(status) > STALE_SECONDS and not _held(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _age(status: os.stat_result) -> float:
-    """Seconds since a file was changed, by the clock of the file system, which is that of a new file."""
+    """Seconds since a file was changed, by the clock of the file system, which a new file shows."""
     with tempfile.NamedTemporaryFile(prefix="swarm-node-clock-") as now:
         return os.fstat(now.fileno()).st_mtime - status.st_mtime
 

@@ -1,7 +1,7 @@
 """Multiaddrs: the part of https://multiformats.io/multiaddr/ that this node dials or is shown, as text and as bytes.
 
-Own code because the library brings trio, a DNS resolver and five codec packages along, and because addresses are text
-of others: what is not in the table below is refused before it reaches a dialler.
+This is our own code because the library brings trio, a DNS resolver and five codec packages along, and because
+addresses are text of others: a protocol that is not in the table below is refused before it reaches a dialler.
 """
 
 import ipaddress
@@ -157,7 +157,7 @@ def _unpack(name: str, data: bytes) -> str:
 
 
 def _one_host(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """QUIC to a group would have all of a network answer, and Python counts groups as addresses of the internet."""
+    """ValueError for a group: QUIC to one would have all of a network answer, and Python takes groups for global."""
     if ip.is_multicast:
         raise ValueError("a multicast group, not a host")
     return ip

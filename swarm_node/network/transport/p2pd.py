@@ -32,7 +32,7 @@ START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
 REQUEST_SECONDS = 5.0  # for requests that the daemon answers by itself
 MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
-ORPHAN_SECONDS = 20  # an orphan that nobody ever connected to ends after this
+ORPHAN_SECONDS = 20  # a daemon that nobody ever connected to ends after this
 MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage is collected more often
 RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
 
@@ -41,7 +41,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class DaemonError(Exception):
-    """The daemon said no; the text is its own."""
+    """The daemon refused a request; the text is the daemon's."""
 
 
 class Daemon:
@@ -57,7 +57,7 @@ class Daemon:
 
     @classmethod
     async def start(cls, options: HostOptions) -> Self:
-        """Ready to take requests, after about 0.3 s. UserError where it does not start."""
+        """A daemon that takes requests, after about 0.3 s. UserError where it does not start."""
         with ExitStack() as stack:
             parent = options.sockets or stack.enter_context(socket_room())
             folder = Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
@@ -83,7 +83,7 @@ class Daemon:
 
     async def listen(self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve) -> None:
         """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes; proto: str), unless
-        `welcome` says at once that they need not."""
+        `welcome` refuses them at once."""
 
         def read(data: bytes) -> Any:
             try:
@@ -173,7 +173,7 @@ class Daemon:
 
 
 def _flags(options: HostOptions) -> list[str]:
-    """As p2pd takes them. Its addresses were checked."""
+    """The command-line flags of p2pd. The addresses in `options` are checked already."""
     most, announce = options.max_connections, options.config.announce
     out = [
         f"-hostAddrs={','.join(options.listen)}",
@@ -201,7 +201,7 @@ def request_of(kind: str, **fields: Any) -> Any:
 
 
 def whole_seconds(timeout: float) -> int:
-    """The daemon counts in seconds; 0 would mean its own default."""
+    """The timeout in whole seconds, as the daemon counts; never 0, which would mean its own default."""
     return max(1, int(timeout + 0.999))
 
 

@@ -1,13 +1,13 @@
 """Hole punching: two nodes behind NATs that met at a relay connect directly, where their NATs let them.
 
-p2pd has libp2p's protocol for this (DCUtR), and sleeps on it until four public addresses have seen the node at one and
-the same; in a swarm with fewer bootstrap nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
+p2pd has libp2p's protocol for this (DCUtR), but waits until four public addresses have seen the node at one address; in
+a swarm with fewer bootstrap nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
 relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/2/punch` in protocol/README.md.
 
 p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that side's handshake in. But
-it does not dial a peer that is connected already, through whatever. So both first dial, at the same moment, a peer id
-that nobody has: the refusal names who is there, which proves the way, and the relayed connection goes on meanwhile.
-Only then the side that had dialled through the relay changes over.
+it does not dial a peer that is connected already, even through a relay. So both first dial, at the same moment, a peer
+id that nobody has: the refusal names who is there, which proves the way, and the relayed connection goes on meanwhile.
+Only then does the side that had dialled through the relay change over to a direct connection.
 """
 
 import asyncio
@@ -26,35 +26,35 @@ from swarm_node.network.transport.multiaddr import from_bytes, parts, split_peer
 from swarm_node.network.transport.streams import StreamBackend
 from swarm_node.network.varint import fields, read_prefixed
 
-IDENTIFY = "/ipfs/id/1.0.0"  # whoever opens it is told what the other side sees
+IDENTIFY = "/ipfs/id/1.0.0"  # tells the side that opens it at which address the other side sees it
 _OBSERVED = 4  # field of its message: binary multiaddr of the asking side
 MAX_IDENTIFY_BYTES = 8192
 WITNESSES = 3  # public peers asked at which address they see this node
 SEEN_SECONDS = 30.0  # their answers hold for so long
 LOOK_SECONDS = 1.0  # between two looks for relayed connections
-WAIT_SECONDS = 15.0  # before the next try, while it is not a peer's turn
+WAIT_SECONDS = 15.0  # before the next try, if this peer may not be asked yet
 AGAIN_SECONDS = 600.0  # before this node asks the same peer again
-PEER_SECONDS = 300.0  # at most one punch with a peer in this time, whoever asked for it
-BURST, BURST_SECONDS = 8, 60.0  # punches with anybody in this time: each is a few packets to where a peer says
-FRUITLESS, PATIENCE_SECONDS = 8, 1800.0  # after so many in vain one after another, one in this time
+PEER_SECONDS = 300.0  # at most one punch with a peer in this time, whichever side asked for it
+BURST, BURST_SECONDS = 8, 60.0  # punches with all peers in this time: each sends a few packets to where a peer says
+FRUITLESS, PATIENCE_SECONDS = 8, 1800.0  # after so many failures in a row, one punch in this time
 MAX_WANTED = 256  # peers dialled through relays
 PROBE_SECONDS = 2.0  # 8 packets of 1280 bytes to somewhere that does not answer
-CHANGE_SECONDS = 10.0  # after it was a peer's turn: calls may fail because of that
+CHANGE_SECONDS = 10.0  # after a punch with a peer: calls may fail because the connection is changed
 SETTLE_SECONDS = 3.0  # a change-over takes three round trips
 DIAL_SECONDS = 5.0
 CALL_SECONDS = 5.0
-MIN_PORT = 1024  # a NAT never takes one below; many services of others listen there
+MIN_PORT = 1024  # a NAT never takes a port below; many services of others listen there
 
 log = logging.getLogger(__name__)
 
 
 def may_punch(endpoint: Endpoint) -> bool:
-    """Whether packets may go where a peer says: somewhere on the internet, where a NAT may be."""
+    """Whether packets may go to an endpoint that a peer names: on the internet, at a port that a NAT may use."""
     return endpoint.ip.is_global and not endpoint.ip.is_multicast and endpoint.port >= MIN_PORT
 
 
 def endpoint_of(address: str) -> Endpoint | None:
-    """Of a multiaddr of QUIC on an IP address; None for others. ValueError where it is none."""
+    """The endpoint of a multiaddr of QUIC on an IP address; None for other multiaddrs. ValueError where it is none."""
     match parts(address):
         case [("ip4" | "ip6", host), ("udp", port), ("quic-v1", _)]:
             return Endpoint(ip_address(host), int(port))
@@ -90,13 +90,13 @@ class Plan:
     def __init__(self, own: PeerId) -> None:
         self._own = own
         self._wanted: Lru[PeerId, tuple[tuple[str, ...], float]] = Lru(MAX_WANTED)  # relayed addresses; when to begin
-        self._last: dict[PeerId, float] = {}  # when it was their turn, the longest ago first
+        self._last: dict[PeerId, float] = {}  # when they were last punched with, the longest ago first
         self._asking: set[PeerId] = set()
-        self._latest = -PATIENCE_SECONDS  # when it was anybody's turn
-        self._fruitless = 0  # punches in vain since the last that was not
+        self._latest = -PATIENCE_SECONDS  # when any peer was last punched with
+        self._fruitless = 0  # failed punches since the last that succeeded
 
     def dialled(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
-        """This node dialled these full multiaddrs. If some lead through relays, the connection may."""
+        """This node dialled these full multiaddrs. If some lead through relays, the connection may do so too."""
         if relayed := tuple(address for address in addresses if "/p2p-circuit" in address):
             self._wanted[peer] = (relayed, self._wanted.get(peer, ((), now))[1])
 
@@ -125,16 +125,16 @@ class Plan:
         return peer in self._last and now - self._last[peer] < CHANGE_SECONDS
 
     def ended(self, peer: PeerId) -> None:
-        """No longer asking it."""
+        """This node no longer asks the peer."""
         self._asking.discard(peer)
 
     def tried(self, reached: bool) -> None:
-        """Handshakes were sent to a peer. Behind some NATs all are in vain, and p2pd takes enough of that for a net
-        without UDP."""
+        """Handshakes were sent to a peer. Behind some NATs all of them fail, and after enough failures p2pd takes the
+        network for one without UDP."""
         self._fruitless = 0 if reached else self._fruitless + 1
 
     def agrees(self, peer: PeerId, now: float) -> bool:
-        """Whether to take part, asked by this peer. Of two that ask each other at once, the higher id goes on."""
+        """Whether to take part when this peer asks. If two ask each other at once, the higher id's request counts."""
         if peer in self._asking and self._own < peer:
             self._asking.remove(peer)  # so once only
             return True
@@ -153,15 +153,15 @@ class Plan:
 
 
 class Punching:
-    """Takes relayed connections to direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
+    """Changes relayed connections for direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
 
     def __init__(self, backend: StreamBackend) -> None:
         self._backend = backend
         self._plan = Plan(backend.peer_id)
-        self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses say, and when they did
+        self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses see them, and when they said so
 
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
-        """Notes where this peer may be reached directly."""
+        """Notes the dialled addresses that lead to this peer through relays."""
         self._plan.dialled(peer, addresses, _now())
 
     async def run(self) -> None:
@@ -169,7 +169,7 @@ class Punching:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._plan.waits(_now()):
-                with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+                with suppress(CallFailed):  # the daemon is gone: `wait_closed` says so
                     for peer, relayed in self._plan.due(await self._connected(relayed=True), _now()):
                         self._backend.spawn(self._ask(peer, relayed))
 
@@ -191,7 +191,7 @@ class Punching:
         return encode_punch(own)
 
     async def settled(self, peer: PeerId) -> bool:
-        """After a call failed: whether that may have been the change-over, and the direct connection is there."""
+        """After a failed call: whether the change-over may be the reason, and the direct connection is there now."""
         with suppress(CallFailed, TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 while self._plan.recent(peer, _now()):
@@ -215,7 +215,7 @@ class Punching:
         log.info("hole punching with %s: %s", peer, outcome)
 
     async def _punch(self, peer: PeerId, relayed: Sequence[str]) -> str:
-        """What came of it."""
+        """Tries to get a direct connection to the peer; the outcome, as the name of a counter."""
         own = await self._endpoints() if self._backend.dialling.gate.welcomes(peer) else []
         if not own:
             return "own address not known"
@@ -236,7 +236,7 @@ class Punching:
         return "direct" if await self._change_over(peer, reached, relayed) else "way lost"
 
     async def _tell(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-        """Those of the other side; none if they make no sense."""
+        """The endpoints of the peer, told those of this node; none if they make no sense."""
         request = encode_punch(endpoints)
         theirs = decode_punch(await self._backend.call(peer, PUNCH, request, limits.MAX_PUNCH_BYTES, CALL_SECONDS))
         if isinstance(theirs, Rejected) or not all(map(may_punch, theirs)):
@@ -264,13 +264,13 @@ class Punching:
         return peer in await self._connected(relayed=False)
 
     async def _connected(self, relayed: bool) -> set[PeerId]:
-        """Peers that are connected through relays only, or else those that are not."""
+        """Peers that are connected through relays only, or those that are connected directly."""
         connections = await self._backend.connections()
         direct = {each.peer for each in connections if not each.relayed}
         return {each.peer for each in connections} - direct if relayed else direct
 
     async def _endpoints(self) -> list[Endpoint]:
-        """Of this node, as public peers see them; empty where there are none to ask."""
+        """The endpoints of this node, as public peers see them; empty where there is no such peer to ask."""
         found, since = self._own
         if _now() - since >= SEEN_SECONDS:
             found = []

@@ -1,7 +1,7 @@
 """Being reached through relays: the client of circuit relay v2, https://github.com/libp2p/specs (relay/circuit-v2.md).
 
 A reservation at a relay is one exchange on a stream. p2pd could make them by itself, but only after 3 minutes unless it
-knows four relays; and both backends need the same. A relay forgets a reservation when the connection ends, so the
+knows four relays; and both backends need them. A relay forgets a reservation when the connection ends, so the
 connections are watched.
 """
 
@@ -21,12 +21,12 @@ from swarm_node.network.varint import fields, read_prefixed
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once
 WATCH_SECONDS = 3.0  # between two looks at the connections
-RENEW_SECONDS = 20 * 60.0  # relays grant an hour; their clocks are not asked
+RENEW_SECONDS = 20 * 60.0  # relays grant an hour; the end that they state by their own clock is not read
 FIRST_RETRY = 30.0  # seconds after a relay refused or was not there; doubles with each failure
 LAST_RETRY = 480.0  # seconds
 RESERVE_SECONDS = 5.0
 UNLIMITED = 1 << 62  # bytes
-MIN_BYTES = 1024 * 1024  # a relay that passes on less is of no use; every p2pd relays 128 KiB, asked or not
+MIN_BYTES = 1024 * 1024  # a relay that passes on less is of no use; every p2pd relays 128 KiB, whatever its flags
 
 _RESERVE = b"\x08\x00"  # HopMessage{type: RESERVE}
 _TYPE, _LIMIT, _STATUS_CODE, _LIMIT_DATA = 1, 4, 5, 2  # field numbers of HopMessage, and of Limit
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 async def reserve(stream: Stream) -> int:
-    """One exchange on a fresh hop stream. Bytes that the relay passes on per connection and direction; 0: it refused.
+    """Asks for a reservation on a fresh hop stream: bytes passed on per connection and direction; 0: it was refused.
 
     EOFError or OSError where the stream ends, or the answer is too long.
     """
@@ -64,13 +64,13 @@ class Relays:
         for address in relays:
             if may_relay(address):
                 self._known.setdefault(split_peer(address)[1], []).append(address)
-        self._renew: dict[PeerId, float] = {}  # held, and when to renew
+        self._renew: dict[PeerId, float] = {}  # reservations held, and when to renew them
         self._retry: dict[PeerId, tuple[float, int]] = {}  # not held: when to try again, and failures in a row
 
     def addresses(self) -> list[str]:
-        """Where this node is reached through relays now, one address of each, without its own id.
+        """Addresses by which relays lead to this node now, one for each relay, without its own id.
 
-        TCP where there is a choice: both backends dial it, and the end of a relay is seen at once.
+        TCP where there is a choice: both backends dial it, and over TCP the end of a relay is seen at once.
         """
         best = (
             next((it for it in self._known[relay] if "/tcp/" in it), self._known[relay][0]) for relay in self._renew
@@ -84,7 +84,7 @@ class Relays:
     async def run(self) -> None:
         """Keeps reservations at relays while they are needed, until it is cancelled."""
         while self._known:
-            with suppress(CallFailed):  # the daemon is gone: whoever supervises it sees that too
+            with suppress(CallFailed):  # the daemon is gone: `wait_closed` says so
                 connected = {connection.peer for connection in await self._backend.connections()}
                 await self._tend(connected, asyncio.get_running_loop().time())
             await asyncio.sleep(WATCH_SECONDS)

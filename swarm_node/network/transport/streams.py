@@ -1,8 +1,8 @@
-"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and a place for honest peers;
-and what else the backends of both do in the same way.
+"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and room for honest peers;
+and all else that both backends do in the same way.
 
 A frame is four bytes of length, big-endian, and that many bytes. A call is a frame of the caller and one of the other
-side; an empty one is a refusal. A stream carries one call after another until the caller closes it: opening one costs
+side; an empty reply is a refusal. A stream carries one call after another until the caller closes it: opening one costs
 three quarters of a call, as the daemons at both ends negotiate a protocol and connect to a socket each.
 """
 
@@ -27,12 +27,12 @@ from swarm_node.network.transport.relays import Relays
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
 IDLE_SECONDS = 30.0  # an inbound stream on which nothing was asked for so long ends
-STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: waiting costs little, working more
+STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: an idle stream costs little
 REFUSAL_SECONDS = (
-    1.0  # until a refusal is said: hanging up would cost us a handshake when they call again, waiting costs them
+    1.0  # before a refusal is sent: hanging up would cost us a handshake when the peer calls again, waiting costs it
 )
 WINDOW_SECONDS = 10.0
-NEW_STREAMS = 256  # of a party in that time; honest ones ask again on those they have
+NEW_STREAMS = 256  # of one party in that time; honest peers use the streams they have again
 SLOTS_PER_PEER = 4  # a peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Answering:
 
     `slots` requests are in work at once. Many more streams may be open, because one that has not yet said anything
     costs little; when all are taken, the one that was silent longest makes room. An honest peer, done in milliseconds,
-    hardly ever has to, and opens another if it does. Of both, one party of the internet holds a sixteenth.
+    hardly ever loses a stream, and can open another. One party of the internet holds a sixteenth of slots and streams.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Answering:
         self._open = Places(self._max_streams, self._share * STREAMS_PER_SLOT)
         self._come: Counter[str] = Counter()  # streams of each party since `_window`
         self._window = 0.0  # seconds
-        self._turns_at_once = max(1, slots // SHARE)  # of a party of the internet
+        self._turns_at_once = max(1, slots // SHARE)  # slots of one party of the internet
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._counters: Counter[str] = Counter() if counters is None else counters
 
@@ -101,7 +101,7 @@ class Answering:
             await stream.close()
 
     def admits(self, caller: Caller, now: float) -> bool:
-        """Whether to take in a new stream of this caller at all, at `now` seconds: before anything is spent on it."""
+        """Whether to take in a new stream of this caller at all, at `now` seconds, before anything is spent on it."""
         if now >= self._window + WINDOW_SECONDS:
             self._window = now
             self._come.clear()
@@ -120,18 +120,18 @@ class Answering:
             self._open.leave(caller.peer, groups_of(caller.address))
 
     async def _answer(self, stream: Stream, caller: Caller, protocol: str, size: int) -> bool:
-        """One call, whose request has `size` bytes; whether there may be another on this stream."""
+        """Answers one call, whose request has `size` bytes; whether another may follow on this stream."""
         fits = size <= self._limits[protocol]
         reply = await self._reply(caller, protocol, await stream.read(size)) if fits else b""
         if not reply:
             await asyncio.sleep(REFUSAL_SECONDS)
         await stream.write(frame(reply))
         if not fits:
-            await stream.read(1)  # the caller closes: p2pd drops what is in flight when this side closes first
+            await stream.read(1)  # until the caller closes: p2pd drops what is in flight when this side closes first
         return fits
 
     async def _reply(self, caller: Caller, protocol: str, request: bytes) -> bytes:
-        """What to answer; b"" where there is a reason to refuse."""
+        """The reply to a request; b"" refuses."""
         try:
             async with AsyncExitStack() as turns:
                 for turn in self._turns_of(caller):
@@ -143,8 +143,8 @@ class Answering:
             return b""
 
     def _turns_of(self, caller: Caller) -> list[asyncio.Semaphore]:
-        """What a caller waits for before it takes a slot. From the peer to the network, for all in the same order, so
-        that no two wait for each other."""
+        """The semaphores that a caller waits for before it takes a slot. All callers take them in the same order, from
+        the peer to its network, so that no two wait for each other."""
         groups = groups_of(caller.address)
         at_once = self._turns_at_once if groups else self._share
         turns = [f"{at_once} {party}" for party in (caller.peer, *groups)]
@@ -152,7 +152,7 @@ class Answering:
 
 
 KEPT_SECONDS = 20.0  # an unused stream is closed after this; the other side waits longer (IDLE_SECONDS)
-MAX_KEPT = 64  # unused streams; the one that was used last longest ago makes room
+MAX_KEPT = 64  # unused streams; the longest unused one makes room
 
 Open = Callable[[PeerId, str, float], Awaitable[Stream]]  # peer, protocol, seconds; raises CallFailed only
 
@@ -180,7 +180,7 @@ class Asking:
                 return await self._ask(kept.stream, (peer, protocol), request, max_reply, deadline)
             except CallFailed as error:
                 if error.failure != Failure.CLOSED:
-                    raise  # else the other side had no more use for the stream: that is no answer to this call
+                    raise  # else the other side had closed the unused stream before this call: a new one is opened
         stream = await self._open(peer, protocol, deadline - loop.time())
         return await self._ask(stream, (peer, protocol), request, max_reply, deadline)
 
@@ -203,7 +203,7 @@ class Asking:
         return reply
 
     async def _keep(self, key: tuple[PeerId, str], stream: Stream) -> None:
-        before = self._kept.pop(key, None)  # of a call to the same peer that went on beside this one
+        before = self._kept.pop(key, None)  # the stream of a parallel call to the same peer
         self._kept[key] = _Kept(stream, asyncio.get_running_loop().time())
         if before is None and len(self._kept) > MAX_KEPT:
             before = self._kept.pop(next(iter(self._kept)))
@@ -211,7 +211,7 @@ class Asking:
             await before.stream.close()
 
     async def _tidy(self, before: float) -> None:
-        """Close what was used last before then."""
+        """Closes the unused streams that were last used before `before`."""
         while self._kept:
             key, kept = next(iter(self._kept.items()))
             if kept.since >= before:
@@ -221,7 +221,7 @@ class Asking:
 
 
 async def ask(stream: Stream, request: bytes, max_reply: int) -> bytes:
-    """One call on a stream that nobody else uses; the deadline is the caller's. CallFailed, and then no more calls."""
+    """One call on a stream that nobody else uses; the caller sets the deadline. No more calls after a CallFailed."""
     sending = asyncio.create_task(stream.write(frame(request)))  # beside reading: a refusal may come before all is sent
     try:
         size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
@@ -255,7 +255,7 @@ class StreamBackend(Backend):
 
     @abstractmethod
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Stream:
-        """A stream to a connected peer. CallFailed where there is none, and nobody is dialled."""
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
 
     @abstractmethod
     async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
@@ -267,7 +267,7 @@ class StreamBackend(Backend):
 
     @abstractmethod
     def _used(self, peer: PeerId) -> None:
-        """A call to or from this peer goes on, or went well."""
+        """Notes that a call to or from this peer goes on, or went well."""
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         return await self.dialling.dial(addresses, timeout)
@@ -298,16 +298,16 @@ class StreamBackend(Backend):
         return Answering(noted, limits, MAX_INBOUND, self.counters)
 
     async def _seek_relays(self) -> None:
-        """Where this node has no public address of its own."""
+        """Keeps reservations at relays, if this node has no public address of its own."""
         if not any(usefulness(address) == 0 for address in await self.addresses()):
             self.spawn(self._relays.run())
 
     def _is_kept(self, peer: str, address: str) -> bool:
-        """Whether a connection is not hung up on, however many its party has."""
+        """Whether to keep a connection, however many its party has."""
         return self._relays.holds(PeerId(peer)) or self.dialling.leads_to_given(address)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs until `close` at the latest."""
+        """Runs this work in a task, until `close` at the latest."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,1 +1,1 @@
-"""Forwards of our own for Llama's family: what a CPU computes in fewer passes over memory."""
+"""Hand-written forwards for Llama's family, which take fewer passes over a CPU's memory."""

@@ -1,13 +1,13 @@
-"""A hand-written decode forward for Llama- and Qwen-shaped models: what makes generation on small devices fast.
+"""A hand-written decode forward for Llama- and Qwen-shaped models, which makes generation on small devices fast.
 
-Against the library's forward it saves work rather than changing it: q, k and v are one product, as are gate and up;
-the group attends to its shared prompt with one product per prompt and head instead of a copy of the prompt's cache per
-completion; new keys and values go into buffers that grow in blocks, one pair per layer; prompts are a tree; LoRA
-adapters are merged into a copy. What a step reads and writes has a place on the device that does not depend on numbers
-of the host, so that a recorded step can be replayed until buffers move.
+It computes the same as the library's forward with less work: q, k and v are one product, as are gate and up; the group
+attends to its shared prompt with one product per prompt and head instead of a copy of the prompt's cache per
+completion; new keys and values go into buffers that grow in blocks, one pair per layer; the prompts form a tree of
+their common beginnings; LoRA adapters are merged into a copy. A step reads and writes places on the device that do not
+depend on numbers of the host, so that a recorded step can be replayed until the buffers move.
 
-What it is not: a training forward (no gradients), a general model (other architectures keep their own forward), or
-trusted blindly: `decoding.agrees` compares its logits with the model's before it is used.
+It has no gradients, so it cannot train. Other architectures keep their own forward. `decoding.agrees` compares its
+logits with the model's before it is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
 from swarm_node.policy.tree_attention import attention_dtype, grow
 
-BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step costs what it attends to
-DEVICE_BLOCK = 128  # elsewhere, so that buffers seldom move
-PACKED_FROM = 2**17  # weights of a product that gains from packing; with 2**15 it loses 15 % in float32
+BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
+DEVICE_BLOCK = 128  # the same on other devices, where buffers should seldom move
+PACKED_FROM = 2**17  # weights from which a product gains by packing; with 2**15 it loses 15 % in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Layer:
 
 
 def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
-    """`new` [.., 1, dim] into `buffer` [.., room, dim] at place `at` [1]. A device would be waited for to know the
-    place; a CPU has it at hand, and a slice is written faster."""
+    """Writes `new` [.., 1, dim] into `buffer` [.., room, dim] at place `at` [1]. On a CPU a slice is written faster; on
+    another device the host would have to wait for the number in `at`."""
     if buffer.device.type == "cpu":
         buffer.narrow(3, int(at), 1).copy_(new)
     else:
@@ -72,7 +72,7 @@ def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
 
 
 def _replace(cache: list[tuple[Tensor, Tensor]], change: Callable[[Tensor], Tensor]) -> None:
-    """Of each layer, one after the other: so there is never a second cache as large as this one."""
+    """Changes the cache layer by layer, so that there is never a second cache of its size."""
     for index, (keys, values) in enumerate(cache):
         cache[index] = change(keys), change(values)
 
@@ -92,7 +92,7 @@ class LlamaDecoder:
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
-        one_flow = policy.precision.in_training  # autocast leaves what is between layers as it is
+        one_flow = policy.precision.in_training  # autocast leaves the values between layers in their type
         self._dtype = model.dtype if one_flow else self._product_dtype
         self._attended = attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -104,28 +104,28 @@ class LlamaDecoder:
         self._layers: list[Layer] = []
         for layer in model.model.layers:
             self._layers.append(self._fuse(layer))
-            policy.let_go()  # now: at the end, all of the base would have stood beside all of its copy
+            policy.let_go()  # now: later, the whole base would be in memory beside its copy
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
         self._cos = self._sin = torch.empty(0)  # of the new tokens, [prompts, group, max_new, head_dim]
-        self._prefix: list[tuple[Tensor, Tensor]] = []  # a layer: keys [P * kv, dim, longest], values transposed
+        self._prefix: list[tuple[Tensor, Tensor]] = []  # per layer: keys [P * kv, dim, longest], values transposed
         self._suffix: list[tuple[Tensor, Tensor]] = []  # per layer: keys and values [P, kv, group, room, dim]
         self._bias = torch.empty(0)  # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
-        self._new = 0  # tokens for which there was room since prefill
-        self._most = 0  # there will ever be
-        self.again = False  # whether prompts that begin as these will follow
-        self._before: dict[tuple[int, ...], Sequence[int]] = {}  # prompts of the prefill before, and their columns
-        self._columns: list[tuple[Tensor, Tensor]] = []  # their keys and values in each layer, [columns, kv, dim]
+        self._new = 0  # new tokens that were reserved since prefill
+        self._most = 0  # new tokens that there will be at most
+        self.again = False  # whether the prompts of the next prefill will begin with these
+        self._before: dict[tuple[int, ...], Sequence[int]] = {}  # the last prefill's prompts, and their columns
+        self._columns: list[tuple[Tensor, Tensor]] = []  # these columns' keys and values per layer, [columns, kv, dim]
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
-        self.moves = 0  # of the buffers that a step reads and writes
+        self.moves = 0  # how often the buffers of a step have moved
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """What prompts, and those of the prefill before, begin with is fed once. Only attention later sees pads."""
+        """Feeds a common beginning of prompts once, or never if the last prefill kept it. Only steps see pads."""
         asked, longest = len(prompts), max(map(len, prompts))
         tree, found = grow(prompts, self._device)
-        # Pads repeat the last token, since a weight of 0 does not hide a NaN, and that one is the prompt's own.
+        # Pads repeat the prompt's own last token: their weight of 0 would not hide a NaN of another prompt.
         places = [[own[min(k, len(p) - 1)] for k in range(longest)] for own, p in zip(found, prompts, strict=True)]
         columns, lengths = to_device(places, self._device), to_device([len(p) for p in prompts], self._device)
         real = torch.arange(longest, device=self._device) < lengths[:, None]
@@ -141,7 +141,7 @@ class LlamaDecoder:
         def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             if fresh is not None:
                 q, k, v = (_spread(x, fresh, len(tree.ids_L)) for x in (q, k, v))
-                for x, past in zip((k, v), before.pop(0), strict=True):  # whose memory ends with it
+                for x, past in zip((k, v), before.pop(0), strict=True):  # each layer's memory is freed here
                     x.index_copy_(0, known, past[old])
             if self.again:
                 self._columns.append((k.clone(), v.clone()))
@@ -159,7 +159,7 @@ class LlamaDecoder:
         return self._head(hidden).repeat_interleave(group_size, 0)
 
     def _known(self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Columns that the prefill before has had, and which they were there; none that is a prompt's last one."""
+        """Columns that the last prefill has computed, and their numbers there; never a prompt's last column."""
         pairs, same = [(tuple(prompt), own) for prompt, own in zip(prompts, found, strict=True)], dict[int, int]()
         for prompt, own in pairs:
             for length in sorted({len(head) for head in self._before}):
@@ -204,10 +204,10 @@ class LlamaDecoder:
         _replace(self._suffix, lambda x: x[place])
 
     def _grow(self) -> None:
-        """Room for a block of new tokens, zeros and masked.
+        """Adds room for a block of new tokens, which are zero and masked.
 
-        All room is attended to, written or not: products copy a slice of a buffer before they use it in bfloat16, and
-        this is 1.07 times as fast in float32 and 1.09 in bfloat16.
+        A step attends to all room, written or not, because products in bfloat16 first copy a slice of a buffer. This is
+        1.07 times as fast in float32 and 1.09 times in bfloat16.
         """
         self.moves += 1
         missing = -(-self._most // BLOCK) * BLOCK - self._suffix[0][0].shape[3]
@@ -216,7 +216,7 @@ class LlamaDecoder:
         self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
 
     def _attend_some(self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """The same for some slots only."""
+        """The same as `_attend_new`, for some slots only."""
         return self._attend_new(index, *(_spread(x, some, slots) for x in (q, k, v)))[some]
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ class LlamaDecoder:
             put(buffer, self._at, new.view(prompts, group, kv, 1, dim).transpose(1, 2))
         q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5  # [P, kv, group, per_kv, dim]
         by_prompt = q.reshape(prompts * kv, group * per_kv, dim)
-        by_slot = by_prompt.reshape(-1, per_kv, dim)  # of a single prompt the line above made a view
+        by_slot = by_prompt.reshape(-1, per_kv, dim)  # not view: for a single prompt the line above made a view
         room_keys, room_values = (x.reshape(-1, room, dim) for x in (keys, values))
         old = torch.bmm(by_prompt, prefix_keys)
         recent = torch.bmm(by_slot, room_keys.transpose(1, 2)).view(prompts * kv, -1, room)
@@ -241,8 +241,8 @@ class LlamaDecoder:
     def _forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None) -> Tensor:
         """Hidden states [tokens, hidden] through all layers; `attend(layer, q, k, v)` owns the cache.
 
-        Where only `wanted` tokens matter at the end, the last layer goes on with these after its attention: 1.04 times
-        as fast in float32, with 10 M parameters and 64 new tokens as with the starter and 16.
+        If only `wanted` tokens matter at the end, the last layer keeps only these after its attention. That is 1.04
+        times as fast in float32, both with 10 M parameters and 64 new tokens and with the starter and 16.
         """
         heads, kv, dim = self._heads, self._kv_heads, self._head_dim
         size = x.shape[-1]
@@ -264,11 +264,11 @@ class LlamaDecoder:
         return self._norm(x, self._final_norm, size)
 
     def _as_attended(self, x: Tensor) -> Tensor:
-        """Rounded to what attention computes in in training."""
+        """Rounds x to the type in which training computes attention."""
         return x.to(self._attended).to(x.dtype)
 
     def _softmax(self, scores: Tensor) -> Tensor:
-        """Over keys. Fused kernels round exponentials, which they multiply with values, and divide after that."""
+        """Softmax over keys. Fused kernels round the exponentials, multiply values by them, and divide only then."""
         if self._attended == scores.dtype:
             return torch.softmax(scores, dim=-1)
         raised = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
@@ -303,7 +303,7 @@ class LlamaDecoder:
         return weight.detach().to(self._dtype)
 
     def _output(self, model: Any) -> Map:
-        """The head; where it is the embedding in the same type, and not laid out anew, there is one copy of both."""
+        """The output head. If it is the embedding, in the same type and not packed, the two share one copy."""
         head = model.lm_head
         tied = type(head) is nn.Linear and head.weight is model.model.embed_tokens.weight
         if tied and self._dtype == self._product_dtype and not _worth_packing(self._embedding):
@@ -312,7 +312,7 @@ class LlamaDecoder:
         return self._linear(head, dtype=self._product_dtype)
 
     def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Map:
-        """One product for all of them, in `dtype` or the compute type."""
+        """One product for all of these layers, in `dtype` or the compute type."""
         dtype = dtype or self._dtype
         biases = [m.bias.detach().to(dtype) for m in modules if m.bias is not None]
         bias = torch.cat(biases) if len(biases) == len(modules) else None
@@ -326,8 +326,8 @@ class LlamaDecoder:
 
 
 def _merged_weight(module: Any) -> Tensor:
-    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is made in float32; the type that it
-    is cast to afterwards rounds it. TypeError for any other module."""
+    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is in float32, and the caller's cast
+    rounds it. TypeError for any other module."""
     if type(module) is nn.Linear:
         return module.weight.detach()
     require_plain_lora(module)
@@ -340,7 +340,7 @@ def _merged_weight(module: Any) -> Tensor:
 def _worth_packing(weight: Tensor) -> bool:
     """Whether oneDNN should lay out this weight once instead of in every product: 1.15 times as fast (10 M parameters).
 
-    The operators are private to torch, so taken only where they are; without them only rounding differs.
+    The operators are private to torch, so they are used only where they exist; without them only rounding differs.
     """
     ops = torch.ops.mkldnn
     names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")

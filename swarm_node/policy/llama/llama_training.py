@@ -1,11 +1,11 @@
-"""A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU: the same in fewer passes.
+"""A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU, in fewer passes over memory.
 
-What it saves: no weight is copied, layers side by side put their products into one tensor, as do their LoRA adapters,
-what is frozen gets no gradient, rotary embedding is one complex product, and the last layer goes on with the columns
-that predict something only. Gradients go to the model's parameters.
+It saves work: no weight is copied, layers with the same input put their products into one tensor, as do their LoRA
+adapters, frozen weights get no gradient, rotary embedding is one complex product, and the last layer keeps only the
+columns that predict a token. Gradients go to the model's parameters.
 
-What it is not: trusted blindly. `Policy.packing` compares its logits with the model's before use; other adapters, FP8,
-other devices, types and architectures keep the library's forward.
+`Policy.packing` compares its logits with the model's before use. Other adapters, FP8, other devices, types and
+architectures keep the library's forward.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ from swarm_node.policy.tree_attention import Tree
 
 
 class LlamaTraining:
-    """Hidden states and logits with gradients. Reads the parameters whenever it is called."""
+    """Hidden states and logits with gradients. Reads the parameters at every call."""
 
     def __init__(self, model: Any) -> None:
-        """Raises TypeError for a model that it does not know."""
+        """Raises TypeError for a model that this forward does not know."""
         require_known(model)
         odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
         linear = [base_of(m) for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
@@ -38,12 +38,12 @@ class LlamaTraining:
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
-        # Halves of a head side by side, so that a pair to be rotated is one complex number. q k^T does not mind.
+        # Interleaves the halves of a head, so that a pair to be rotated is one complex number. q k^T stays the same.
         self._pairs = torch.arange(self._dim).view(2, -1).T.flatten()
 
     def hidden(self, batch: Batch, recompute: bool = False) -> Tensor:
-        """[U, D] before the output head, of the columns of a tree that predict. `recompute`: layers keep their input
-        alone, and are computed again on the way back."""
+        """Hidden states [U, D] before the output head, of the columns of a tree that predict. `recompute`: layers keep
+        only their input, and are computed again in the backward pass."""
         assert batch.tree is not None
         model = self._model.model
         turn = self._rotation(batch.positions_RL[0])
@@ -54,11 +54,11 @@ class LlamaTraining:
         return self._normed(x, model.norm)
 
     def logits(self, batch: Batch, recompute: bool = False) -> Tensor:
-        """[U, V] of a tree."""
+        """Logits [U, V] of the columns of a tree that predict."""
         return F.linear(self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias)
 
     def _layer(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree, wanted: Tensor | None) -> Tensor:
-        """Hidden states behind a layer; of the `wanted` columns alone, where they are given."""
+        """Hidden states after a layer; only those of the `wanted` columns, if these are given."""
         seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
             x, seen = x[wanted], seen[wanted]
@@ -66,7 +66,7 @@ class LlamaTraining:
         return x + self._feed_forward(layer, x)
 
     def _attention(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree) -> Tensor:
-        """What each column saw, [L, heads * dim]."""
+        """The attention output of each column, [L, heads * dim]."""
         own, dim = layer.self_attn, self._dim
         normed = self._normed(x, layer.input_layernorm)
         heads = _product(normed, own.q_proj, own.k_proj, own.v_proj).view(len(x), -1, dim)
@@ -90,7 +90,7 @@ class LlamaTraining:
         return normed
 
     def _rotation(self, positions: Tensor) -> Tensor:
-        """Complex [L, 1, dim / 2]: what turns each pair of a head at each position."""
+        """Complex factors [L, 1, dim / 2] that rotate each pair of a head at each position."""
         rotary = self._model.model.rotary_emb
         angles = positions[:, None].float() * rotary.inv_freq
         scale: float = rotary.attention_scaling
@@ -111,7 +111,7 @@ def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 def _product(x: Tensor, *layers: Any) -> Tensor:
-    """What linear layers side by side make of x, with what their adapters add."""
+    """The outputs of several linear layers for the same x, side by side, with those of their adapters added."""
     bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
     down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
     nothing = [x.new_empty(base.out_features, 0) for base in bases]

@@ -23,13 +23,13 @@ _ODD_NUMBER = re.compile(
 )  # 0x10, 1_0, 1e0, and signs that do nothing
 
 Entry = Mapping[str, Any]
-Polynomial = Mapping[tuple[str, ...], Fraction]  # variables of a term, sorted, as often as they stand in it -> not zero
+Polynomial = Mapping[tuple[str, ...], Fraction]  # sorted variables of a term, repeated for powers -> factor, not 0
 ONE: Polynomial = {(): Fraction(1)}
 MINUS_ONE: Polynomial = {(): Fraction(-1)}
 
 
 def countdown(answer: str, entry: Entry) -> float:
-    """1.0 for an expression of exactly these numbers that makes the target, little for anything else."""
+    """1.0 for an expression of exactly these numbers that makes the target, 0.01 for anything else."""
     try:
         return 1.0 if _makes(answer, entry["metadata"]["target"], entry) else 0.01
     except Unreadable:
@@ -46,13 +46,13 @@ def _makes(answer: str, target: int, entry: Entry) -> bool:
 
 
 def polynomial(answer: str, entry: Entry) -> float:
-    """1.0 for the expanded product, like terms in one. As in the library the question itself scores 0."""
+    """1.0 for the expanded product, with like terms collected. As in the library, the question itself scores 0."""
     names, answer = frozenset(entry["metadata"]["variables"]), bare(answer)
     return float("(" not in answer and _collected(answer, names) == parse(entry["answer"], names))
 
 
 def antiderivative(answer: str, entry: Entry) -> float:
-    """1.0 for a polynomial whose derivative is the integrand, with C or nothing as its constant: a number says more."""
+    """1.0 for a polynomial whose derivative is the integrand, with C or no constant: a number would say more."""
     variable = entry["metadata"]["variable"]
     given = _collected(answer, frozenset((variable, "C", "c")))
     constant = {term: factor for term, factor in given.items() if not term or {"C", "c"} - {variable} & {*term}}
@@ -62,7 +62,7 @@ def antiderivative(answer: str, entry: Entry) -> float:
 
 
 def written(answer: str, entry: Entry) -> str:
-    """The arithmetic of an answer, with no bracket or space too many."""
+    """The arithmetic of an answer, without needless brackets and spaces."""
     return ast.unparse(_tree(answer)).replace(" * ", "*").replace(" / ", "/")
 
 
@@ -80,7 +80,7 @@ def integers(text: str) -> list[int]:
 
 
 def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
-    """By this variable."""
+    """The derivative by this variable."""
     terms = {}
     for term, factor in polynomial.items():
         if count := term.count(variable):
@@ -102,8 +102,8 @@ def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
 
 
 def _collected(text: str, variables: frozenset[str]) -> Polynomial:
-    """As `parse`, of an expression that says nothing but its value: Unreadable where it is written as more summands
-    than it has, or has a nought beside others, or a factor, divisor or power of 1."""
+    """As `parse`, for an expression that says nothing but its value. Unreadable if it has more summands than the value
+    has terms, a zero beside anything else, or a factor, divisor or power of 1."""
     value, nodes = parse(text, variables), list(ast.walk(_tree(text)))
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]
     summands = 1 + sum(isinstance(node.op, ast.Add | ast.Sub) for node in operations)

@@ -21,7 +21,7 @@ Row = Sequence[Any]
 
 
 def number_puzzle(answer: str, entry: Entry) -> float:
-    """1.0 for the grid as it is written, 0.9 of the share of right cells for another; less if it is longer."""
+    """1.0 for the key's grid, 0.9 of the share of right cells for another; less for more characters than the key."""
     key, solution = entry["answer"], entry["metadata"]["solution"]
     if _without_ends(bounded(answer)) == _without_ends(key):
         reward = 1.0
@@ -33,7 +33,7 @@ def number_puzzle(answer: str, entry: Entry) -> float:
 
 
 def game_of_life(answer: str, entry: Entry) -> float:
-    """1.0 for the grid in JSON, the share of right cells for another of its shape. The library takes larger ones."""
+    """1.0 for the grid in JSON, the share of right cells for another of its shape. The library takes larger grids."""
     given, key = bounded_json(answer), bounded_json(entry["answer"])
     if "-" in answer or not isinstance(given, list) or len(given) != len(key):
         return 0.0
@@ -55,7 +55,7 @@ def kakurasu(answer: str, entry: Entry) -> float:
 
 
 def pool_matrix(answer: str, entry: Entry) -> float:
-    """1.0 for the numbers within a hundredth of each, 0.1 for others of their shape."""
+    """1.0 if each number is within a hundredth of the key's, 0.1 for other numbers in the same shape."""
     given, key = rational_rows(answer), rational_rows(entry["answer"])
     if [len(row) for row in given] != [len(row) for row in key]:
         return 0.0
@@ -74,12 +74,12 @@ def same_matrix(answer: str, entry: Entry) -> float:
 
 
 def n_queens(answer: str, entry: Entry) -> float:
-    """1.0 for any board that solves it."""
+    """1.0 for any board that solves the puzzle."""
     return float(answer in entry["metadata"]["valid_answers"])
 
 
 def graph_color(answer: str, entry: Entry) -> float:
-    """1.0 for a JSON map from the vertices to colours of which neighbours have two."""
+    """1.0 for a JSON map from the vertices to colours in which neighbours differ."""
     puzzle, given = entry["metadata"]["puzzle"], bounded_json(answer)
     colours = {vertex: given.get(str(vertex)) for vertex in puzzle["vertices"]}
     if {*map(str, colours)} != {*given} or any(type(colour) is not int for colour in colours.values()):
@@ -89,7 +89,7 @@ def graph_color(answer: str, entry: Entry) -> float:
 
 
 def cryptarithm(answer: str, entry: Entry) -> float:
-    """1.0 for any A=1,B=2 that makes the sum right, a digit for each letter and no other letter."""
+    """1.0 for any A=1,B=2 that makes the sum right, with a digit for each letter and no other letter."""
     facts, digits = entry["metadata"], dict[str, str]()
     for pair in bounded(answer).split(","):
         letter, digit = (part.strip() for part in pair.split("="))

@@ -11,13 +11,13 @@ from swarm_node.environments.reasoning_gym.scorers.reading import Unreadable, bo
 
 MAX_SIGNS = 2000  # variables, operators and brackets of one statement
 MAX_VARIABLES = 12
-MAX_SAID = 12  # signs of a conclusion, beside three for each of the premises'
+MAX_SAID = 12  # signs of a conclusion, plus three for each sign of the premises
 NOT, OPEN, CLOSE = "¬", "(", ")"
-BINDING = {"↔": 0, "→": 1, "∨": 2, "∧": 3}  # how tightly an operator binds; those of a kind from the left
+BINDING = {"↔": 0, "→": 1, "∨": 2, "∧": 3}  # how tightly an operator binds; equal ones group from the left
 
 
 def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
-    """1.0 for a statement that follows from the premises and says something, in not much more than their signs."""
+    """1.0 for a statement that follows from the premises, is not trivial, and is short enough (`MAX_SAID`)."""
     facts = entry["metadata"]
     assignments = Assignments(facts["variables"])
     given, premises = assignments.of(bounded(answer)), assignments.all
@@ -31,7 +31,7 @@ def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
 
 
 class Assignments:
-    """All ways to make these variables true and false; a set of them is an integer with a bit for each."""
+    """All assignments of true and false to these variables; a set of them is an integer with a bit for each."""
 
     def __init__(self, variables: Sequence[str]) -> None:
         if len(variables) > MAX_VARIABLES:
@@ -43,10 +43,10 @@ class Assignments:
         }
 
     def of(self, statement: str) -> int:
-        """Where the statement is true. Unreadable for anything but variables, operators and brackets."""
+        """The assignments that make the statement true. Unreadable for any but variables, operators and brackets."""
         values: list[int] = []
         waiting: list[str] = []  # operators and open brackets whose right side is not complete
-        operand = True  # whether one comes next
+        operand = True  # whether an operand comes next
         for sign in _signs(statement):
             if operand and sign in (NOT, OPEN):
                 waiting.append(sign)
@@ -70,7 +70,7 @@ class Assignments:
         return values[0]
 
     def _apply(self, values: list[int], waiting: list[str], binding: int) -> None:
-        """Work out what binds at least as tightly as what follows."""
+        """Apply the waiting operators that bind at least as tightly as the one that follows."""
         while waiting and waiting[-1] != OPEN and BINDING.get(waiting[-1], 9) >= binding:
             operator, right = waiting.pop(), values.pop()
             values.append(self.all ^ right if operator == NOT else self._joined(operator, values.pop(), right))
@@ -93,8 +93,8 @@ def _signs(statement: str) -> list[str]:
 
 
 def written(statement: str) -> str:
-    """A statement that could be read, with one space around an operator, and without brackets or negations in pairs
-    that say nothing."""
+    """A statement that `Assignments` can read, with one space around each operator, and without needless brackets and
+    double negations."""
     signs = _signs(statement)
     closing: dict[int, int] = {}
     opened: list[int] = []

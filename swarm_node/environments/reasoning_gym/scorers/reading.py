@@ -1,7 +1,7 @@
-"""Numbers, grids and JSON out of a completion: all of the text or nothing, in bounded time, without eval.
+"""Reads numbers, grids and JSON from a completion: all of the text or nothing, in bounded time, without eval.
 
-The library searches: it takes the first number it finds, and skips what it cannot read. Whoever may say anything beside
-the answer can hold anything and still be scored as right, so what is read here is read whole.
+The library searches: it takes the first number it finds, and skips what it cannot read. A completion that may say more
+than the answer can hold anything and still be scored as right, so these functions read the whole text.
 """
 
 import json
@@ -25,7 +25,7 @@ _INTEGER = re.compile(r"[+-]?\d[\d_]{0,60}")
 
 
 class Unreadable(ValueError):
-    """Not written as such a thing is."""
+    """The text is not written as the number, grid or statement that it should be."""
 
 
 def rational(text: str) -> Fraction:
@@ -52,12 +52,12 @@ def amount(text: str) -> Fraction:
 
 
 def ungrouped(text: str) -> str:
-    """A number without the commas between its thousands, of which there are all or none."""
+    """The number without the commas between its thousands; unchanged unless all of them are there."""
     return text.replace(",", "") if _GROUPED.fullmatch(text) else text
 
 
 def bare(text: str) -> str:
-    """Without a full stop behind it, and without quotes, brackets or asterisks around it."""
+    """The text without a full stop behind it, and without quotes, brackets, asterisks or dollar signs around it."""
     text, stopped = bounded(text).strip(), False
     for _ in range(MAX_WRAPS):
         if not stopped and text[-1:] == "." and text[-2:-1].strip() not in ("", "."):
@@ -101,7 +101,7 @@ def digit_rows(text: str) -> list[list[int]]:
 
 
 def bounded_json(text: str) -> Any:
-    """JSON that says everything once: an object that names a key twice hides what it said first."""
+    """The value of JSON in which no object names a key twice, as that would hide the first value."""
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
     try:
@@ -111,7 +111,7 @@ def bounded_json(text: str) -> Any:
 
 
 def bounded(text: str) -> str:
-    """The text, if it is not too long to be looked at."""
+    """The text; Unreadable if it has more than `MAX_CHARS` characters."""
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
     return text

@@ -1,8 +1,8 @@
-"""Scorers of ours for every data set of the catalogue: no completion reaches the library's, which execute some answers,
+"""Our own scorers for every data set of the catalogue. No completion reaches the library's, which execute some answers,
 search others for a number, and can be made to run for minutes. A guard before them would have to parse each language.
 
-Same rewards for right answers as the library's (a test compares), none for what says more than the answer, no
-execution, bounded work, and nothing imported that a small process would not have: these run in the fork server
+Right answers get the library's rewards (a test compares them), text beyond the answer gets none. The scorers execute
+nothing, do bounded work, and import nothing that a small process would not have: they run in the fork server
 (`children.py`), where a fork is cheap.
 """
 
@@ -24,7 +24,7 @@ from swarm_node.environments.reasoning_gym.scorers.reading import (
 from swarm_node.environments.reasoning_gym.scorers.spellings import accounted
 from swarm_node.environments.reasoning_gym.scorers.values import Entry, Score, close, equal, in_place, literal, lower
 
-WHITE = " \t\r\n"  # what may stand around an answer, a little of it
+WHITE = " \t\r\n"  # a little of it may stand around an answer
 
 
 def _key(answer: str, entry: Entry) -> str:
@@ -36,9 +36,9 @@ class Scorer(NamedTuple):
 
     score: Score
     needs: tuple[str, ...] = ()  # parts of an entry's metadata that it reads, where the entry has them
-    written: Callable[[str, Entry], str] = _key  # where many answers are right: this one, as plainly as it can be
+    written: Callable[[str, Entry], str] = _key  # the answer at its plainest; where many are right, the given one
     settings: tuple[str, ...] = ()  # what it reads of the data set's configuration, beside the metadata
-    parses: bool = False  # hands an answer to a parser of Python's own, which is much code in C
+    parses: bool = False  # whether it hands an answer to a parser of Python's own, which is much C code
 
 
 _PLAIN = (
@@ -133,7 +133,7 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "zebra_puzzles": Scorer(equal(lower)),
 }
 
-# Those that only compare, cut into pieces, match, and read numbers. Texts of all authors may share a child of theirs
+# Scorers that only compare, split and match texts, and read numbers. One child may score texts of all authors with them
 # (`server.cohort`).
 PLAIN = frozenset(name for name, scorer in SCORERS.items() if not scorer.parses)
 
@@ -144,14 +144,14 @@ def score_with(name: str, entry: Entry, text: str) -> float:
 
 
 def answer_of(text: str) -> str:
-    """The text without the white space around it if that is little: pages of it, or odd signs, say something."""
+    """The text without the white space around it, if that is little: much of it, or odd signs, could say something."""
     answer = text.strip(WHITE)
     begin = text.find(answer)
     return answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """What the scorer says of an answer; no more than for an empty one if the answer says more than it has to
+    """The scorer's reward of an answer, but no more than that of an empty one if the answer says more than it has to
     (`spellings.py`)."""
     reward = _scored(scorer, answer, entry)
     if reward <= 0 or accounted(answer, _written(scorer, answer, entry), reward):
@@ -160,8 +160,8 @@ def score(scorer: Scorer, answer: str, entry: Entry) -> float:
 
 
 def _scored(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """An answer that a scorer falls over is wrong: "I do not know" is no prime factorisation. To skip its group would
-    leave a policy that generates nonsense nothing to learn from."""
+    """The scorer's reward. An answer at which the scorer raises is wrong: "I do not know" is no prime factorisation.
+    Were its group skipped, a policy that generates nonsense would have nothing to learn from."""
     try:
         return scorer.score(answer, entry)
     except Exception:  # noqa: BLE001  MemoryError and RecursionError too

@@ -1,8 +1,8 @@
-"""How a right answer may be spelt: what a completion says has to be accounted for by the answer, sign by sign.
+"""How a right answer may be spelt: the answer has to account for what a completion says, sign by sign.
 
 A right answer that carries free text would be paid, shared and trained on. So a reward above that of an empty answer
-passes `accounted`: the completion is the answer in one of a few usual spellings, or says the answer's value in at most
-one and a half times its length. What is only near the answer may not be longer than it: then nothing fits beside it.
+has to pass `accounted`: the completion is the answer in one of a few usual spellings, or says the answer's value in at
+most one and a half times its length. One that is only near the answer may not be longer: then nothing fits beside it.
 """
 
 import re
@@ -39,7 +39,7 @@ def accounted(answer: str, written: str, reward: float) -> bool:
 
 
 def near(answer: str, key: str, exact: bool) -> float:
-    """What an answer within the tolerance of a data set is worth: rounded it is right, longer it has to be exact."""
+    """The reward of an answer within a data set's tolerance: 1.0 if it is exact or no longer than the key, else 0.0."""
     return float(exact or len(answer) <= len(key))
 
 
@@ -55,7 +55,7 @@ def spellings(written: str) -> Iterator[str]:
 
 
 def _is_plain(answer: str, written: str) -> bool:
-    """Whether its signs are plain or those of the answer, in capitals or not, and its digits of one script."""
+    """Whether the signs of `answer` are plain or those of `written`, in any case, and its digits of one script."""
     signs = frozenset(answer)
     if signs & _DIGITS and signs & _OTHER_DIGITS:
         return False

@@ -44,7 +44,7 @@ _POINT = re.compile(r"\(?([^(),]{1,60}),([^(),]{1,60})\)?")
 
 
 def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
-    """1.0 for what is read as the key is, `wrong` for another."""
+    """1.0 for an answer that `read` turns into the same value as the key, `wrong` for another."""
     return lambda answer, entry: 1.0 if read(answer) == read(str(entry["answer"])) else wrong
 
 
@@ -75,7 +75,7 @@ def literal(write: Callable[[Any], str]) -> Score:
         key = entry["answer"]
         if answer == key:
             return 1.0
-        if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the same is at most five times as long
+        if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the key is at most five times as long
             return 0.0
         try:
             return 0.1 if write(ast.literal_eval(answer)) == key else 0.0
@@ -101,17 +101,17 @@ def same_decimal(answer: str, entry: Entry) -> float:
 
 
 def lower(text: str) -> str:
-    """In small letters, without white space around it."""
+    """The text in small letters, without white space around it."""
     return text.lower().strip()
 
 
 def lower_words(text: str) -> list[str]:
-    """Its words in small letters."""
+    """The words of a text, in small letters."""
     return bounded(text).lower().split()
 
 
 def spaced(row: Sequence[Any]) -> str:
-    """Its cells with spaces between them."""
+    """The cells of a row, with spaces between them."""
     return " ".join(map(str, row))
 
 
@@ -123,7 +123,7 @@ def based_integer(text: str) -> int:
 
 
 def fraction(answer: str, entry: Entry) -> float:
-    """a/b or LaTeX's \\frac{a}{b}, simplified; little for one that is not."""
+    """1.0 for the simplified a/b or LaTeX's \\frac{a}{b}, 0.1 for the fraction of the question, else at most 0.05."""
     metadata = entry["metadata"]
     top, bottom, _ = _fraction(answer)
     if (top, bottom) == (metadata["simplified_numerator"], metadata["simplified_denominator"]):
@@ -134,14 +134,14 @@ def fraction(answer: str, entry: Entry) -> float:
 
 
 def fraction_written(answer: str, entry: Entry) -> str:
-    """The fraction that an answer is, written as it or the key is."""
+    """The answer's fraction in its own notation, between dollar signs if the answer and the key begin with one."""
     top, bottom, latex = _fraction(answer)
     plain = f"\\{latex}{{{top}}}{{{bottom}}}" if latex else f"{top}/{bottom}"
     return f"${plain}$" if entry["answer"][:1] == "$" == answer[:1] else plain
 
 
 def prime_factors(answer: str, entry: Entry) -> float:
-    """Factors in any order, with x-signs between; half for others with the same product."""
+    """1.0 for the factors in any order, with x-signs between; 0.5 for others with the same product."""
     if len(answer) > MAX_DIGITS:
         return 0.0
     factors, key = _factors(answer), _factors(entry["answer"])
@@ -151,7 +151,7 @@ def prime_factors(answer: str, entry: Entry) -> float:
 
 
 def number_sorting(answer: str, entry: Entry) -> float:
-    """1.0 for the same numbers in order. The library takes any that are one apart at most, NaN included."""
+    """1.0 for the same numbers in order. The library takes numbers that are one apart at most, and NaN."""
     if len(answer) > 8 * len(entry["answer"]) + 64 or "+" in answer:
         return 0.0
     given = json.loads(answer.replace("'", '"'))
@@ -160,7 +160,7 @@ def number_sorting(answer: str, entry: Entry) -> float:
 
 
 def complex_number(answer: str, entry: Entry) -> float:
-    """1.0 for a + bi to two digits, falling with the distance."""
+    """1.0 for an a + bi within 0.01 of the key, less the farther off it is."""
     value = _complex(answer)
     distance = abs(value - complex(*entry["metadata"]["result"]))
     if distance <= 0.01:
@@ -201,13 +201,13 @@ def calendar_arithmetic(answer: str, entry: Entry) -> float:
 
 
 def backward(answer: str, entry: Entry) -> float:
-    """1.0 for the word in capitals or not, the share of its letters for another. The library adds floats, beyond 1."""
+    """1.0 for the word in any case, else the share of its letters, at most 0.8. The library adds floats, beyond 1."""
     given, key = answer.lower(), entry["answer"].lower()
     return 1.0 if given == key else min(0.8, _share(given, key))
 
 
 def unjumbled(answer: str, entry: Entry) -> float:
-    """The share of the words in their place, in capitals or not. The library takes more words."""
+    """The share of words in their place, in any case; less if the answer has more words. The library takes more."""
     given, key = lower_words(answer), lower_words(entry["answer"])
     return _share(given, key) * len(key) / max(len(given), len(key))
 
@@ -269,7 +269,7 @@ def rectangle_count(answer: str, entry: Entry) -> float:
 
 
 def knights_knaves(answer: str, entry: Entry) -> float:
-    """1.0 for who is what, in any order; part for some of it. The library skips words that it does not know."""
+    """1.0 for everybody's role, in any order; less if some are wrong. The library skips words that it does not know."""
     terms = entry["metadata"]["knight_knave_terms"]
     roles = frozenset((terms["knight"].lower(), terms["knave"].lower()))
     key, given = _roles(entry["answer"], roles), _roles(answer, roles)
@@ -310,7 +310,7 @@ def sorted_words(answer: str, entry: Entry) -> float:
 
 
 def _share(given: Sequence[str], key: Sequence[str]) -> float:
-    """Of the parts of the key, those that stand in their place."""
+    """The share of the key's parts that stand in their place."""
     return sum(one == other for one, other in zip(given, key, strict=False)) / len(key) if key else 0.0
 
 
@@ -333,7 +333,7 @@ def _factors(text: str) -> list[int]:
 
 
 def _complex(text: str) -> complex:
-    """Of a + bi."""
+    """The complex number that is written as a + bi."""
     text = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
     if not _COMPLEX.fullmatch(text):
         raise Unreadable("no complex number")
@@ -355,7 +355,7 @@ def _is_time(kind: str) -> bool:
 
 
 def _seconds(text: str, kind: str) -> Fraction:
-    """Of 27 days, of HH:MM:SS.mmm, or of 27 days, HH:MM:SS."""
+    """The seconds of 27 days, of HH:MM:SS.mmm, or of 27 days, HH:MM:SS."""
     if kind == "date":
         return Fraction(86400 * int(_parts(_DAYS, text)[0]))
     day, clock = ("0", text) if _is_time(kind) else _parts(_DAYS_AND_CLOCK, text)

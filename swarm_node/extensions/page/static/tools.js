@@ -1,4 +1,4 @@
-// Small things that every part uses. Text gets into the page by textContent alone, whoever wrote it.
+// Small things that every part uses. Text gets into the page by textContent alone, however it was written.
 
 export function make(name, attributes = {}, ...children) {
   const found = document.createElement(name);
@@ -117,7 +117,7 @@ export async function copied(button, element) {
   setTimeout(() => { button.textContent = name; }, 2000);
 }
 
-// Whoever comes with the cookie and the whole address needs no entrance; the token goes out of the address all the same.
+// A browser that has the cookie needs no entrance. The token is removed from its address all the same.
 export function keepTokenOut() {
   if (location.hash.startsWith("#token=")) history.replaceState(null, "", location.pathname);
 }

@@ -1,4 +1,4 @@
-"""Who is hostile, what a hostile node sends to everybody in a round, and what became of it in a victim."""
+"""Which nodes are hostile, what a hostile node sends in a round, and how a victim counts the effect."""
 
 import hashlib
 from collections import Counter
@@ -80,12 +80,12 @@ class Hostile:
             yield codec.seal(group, identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
-        """Where there is a turn before the answer that no score looks at, the payload stands in that one."""
+        """The payload stands in an unscored turn before the answer where there can be one; else around the answer."""
         answer, size = self._answer(question), self._config.generation.num_generations
         if self._config.attack.kind == "forge":
             return forged(size, answer, rng)
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
-        # A wrong try is such a turn or, where a text ends an episode, a text beside a call.
+        # That turn is a wrong try or, where a text ends an episode, a text beside a call.
         for calls in ((), (Call(name="calculate", arguments="{}"),))[: 2 * (self._environment.turns(question) > 1)]:
             turns = [
                 (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
@@ -116,7 +116,7 @@ class Hostile:
             *(b"", rng.randbytes(1000), b"[" * 60_000, b"{" * 1_000_000, bytes(flipped), honest[0][:-1]),
             *(codec.seal(lie, self._identity, self._config.swarm) for lie in lies),
             codec.seal(group, self._identity, "another-swarm"),
-            *honest[1:2] * 5,  # a replay: the first is good
+            *honest[1:2] * 5,  # replays: the first of them is valid
         ]
         for data in sent:
             yield data, self._identity.peer_id

@@ -1,5 +1,5 @@
-"""What an engine is: a class without arguments that is registered as an entry point of the group `swarm_node.engines`.
-Its name is what `--engine` takes."""
+"""Engines run the nodes of a cell. An engine is a class without arguments, registered as an entry point of the group
+`swarm_node.engines`; `--engine` takes the name of the entry point."""
 
 import os
 import signal
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides all of it."""
+    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides every method."""
 
     def __init__(self, config: SimulationConfig, cell: Cell, population: "LivePopulation") -> None:
         self._config, self._cell, self._population = config, cell, population
 
     def rounds(self) -> Iterator[CellRound]:
-        """Rounds, as they end."""
+        """Yields every round as it ends."""
         return run_cell(self._config, self._cell, self._population, cpu=family_cpu)
 
     def memory_mb(self) -> float:
-        """Memory of all that runs for it."""
+        """The resident memory of all processes of this cell, in MB."""
         return family_mb()
 
     def close(self) -> None:
@@ -43,17 +43,17 @@ class Run:
 
 
 class Worker:
-    """A worker process at its cell."""
+    """A worker process that runs one cell."""
 
     def __init__(
         self, command: Sequence[str], log: Path, environment: Mapping[str, str], order: worker_messages.Order
     ) -> None:
-        """`log` takes what it prints."""
+        """`log`: the file for what the process prints."""
         self._order = order
         self._process, self._connection = start(command, log, environment)
 
     def messages(self) -> Iterator[worker_messages.FromWorker]:
-        """Gives it its order, and yields what it says, until it ends."""
+        """Sends the order to the process, and yields its messages until it ends."""
         talk = worker_messages.WORKER
         with self._connection as connection:
             channel = Channel(connection, connection, talk.up, talk.down)
@@ -66,12 +66,12 @@ class Worker:
                 yield Failed(f"the worker sent nonsense: {error}", by_user=False)
 
     def last_words(self) -> str:
-        """How it ended, if its last message does not say so."""
+        """How the process ended, where no message of its own says so."""
         code = self._process.wait()
         return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
     def kill(self) -> None:
-        """Ends its process group, also after a normal end, so that nothing that a worker started outlives it."""
+        """Kills the process group, also after a normal end, so that nothing that a worker started outlives it."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -82,17 +82,17 @@ Launch = Callable[[Cell], Worker]
 
 class Engine:
     """Where and how the nodes of a cell run. This one is `memory`: all in one process, on the swarm in memory, so that
-    a run is deterministic. Others override what is different about them."""
+    a run is deterministic. Other engines override what they do differently."""
 
     def check(self, config: SimulationConfig) -> None:
-        """UserError for what this engine cannot do. Starts nothing."""
+        """UserError for options that this engine does not support. Starts nothing."""
 
     def processes(self, config: SimulationConfig) -> int:
         """Processes that compute side by side for one cell."""
         return 1
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
-        """Called in the worker process of this cell. `config` is the cell's own."""
+        """Begins a cell, in its worker process. `config` is the cell's own."""
         with quickly():
             from swarm_node.extensions.simulation.engines.population import LivePopulation  # now: it loads torch
         return Run(config, cell, LivePopulation(config))
@@ -102,7 +102,7 @@ class Engine:
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
     def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
-        """What starts a worker for a cell. `command` is that of a process, and `log` names the file for its output."""
+        """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for its output."""
         environment = without_secrets(worker_messages.node_environment(config))
         return lambda cell: Worker(command, log(cell), environment, worker_messages.write_order(config, cell))
 
@@ -122,7 +122,7 @@ def family(pid: int | None = None) -> list[psutil.Process]:
 
 
 def family_mb(pid: int | None = None) -> float:
-    """Their resident memory, in MB."""
+    """The resident memory of a process, this one by default, and its living descendants, in MB."""
     return round(sum(_measured(pid, lambda process: process.memory_info().rss)) / 1e6, 1)
 
 

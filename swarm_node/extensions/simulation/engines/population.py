@@ -1,4 +1,4 @@
-"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch, by build."""
+"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -43,7 +43,7 @@ class LivePopulation:
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
-        self._loaded: dict[str, Policy] = {}  # models with adapters, never trained
+        self._loaded: dict[str, Policy] = {}  # by model: a policy with adapters, itself never trained
         self._hostile = hostile_nodes(config)
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
@@ -69,7 +69,7 @@ class LivePopulation:
         if own.model.name not in self._loaded:
             self._loaded[own.model.name] = configured_policy(own)
         first = self._loaded[own.model.name]
-        if first.precision is not PLAIN:  # it is bound to the layers of its own model
+        if first.precision is not PLAIN:  # a precision is bound to the layers of its own model
             return configured_policy(own)
         frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
         return replace(first, model=deepcopy(first.model, frozen))
@@ -80,12 +80,12 @@ class LivePopulation:
         self._learners.pop(node, None)
 
     def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
-        """Accuracy by task of these nodes, all present learners, on held-out questions of all tasks of the swarm."""
+        """Each node's accuracy by task on held-out questions of all tasks of the swarm. `nodes`: present learners."""
         return [self._ask(node) for node in nodes]
 
     def _ask(self, node: int) -> dict[str, float]:
         found: dict[str, float] = {}
-        before = 0  # questions
+        before = 0  # questions asked so far
         for environment, questions in self._exam:
             stream = f"{self._config.seed}/{self._identities[node].peer_id}/held out/{before}"
             samples = self._config.evaluate_samples
@@ -121,8 +121,8 @@ def ask(
     generator: Generator, environment: Environment, questions: Sequence[Question], samples: int, stream: str
 ) -> dict[str, float]:
     """Mean reward of a completion by task, of `samples` completions of each question. Questions that could not be
-    asked, completed or scored do not count. `stream` names the random numbers, by a name of its own: asking changes
-    nothing in a run."""
+    asked, completed or scored do not count. `stream` names the random numbers. The run uses other names, so asking
+    changes nothing in it."""
     prompts = environment.prompts(questions)
     asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
     written = []

@@ -1,8 +1,7 @@
-"""A cell of real nodes: each is a process of this machine, the `swarm-node` that people run, and they connect over
-loopback.
+"""A cell of real nodes: each is a process of this machine, the `swarm-node` that users run. They connect over loopback.
 
-Nodes go at their own pace. Round r of the swarm is round r of every node, whenever it happened. Reports of rounds are
-read from each node's events.jsonl. Imports no torch.
+Nodes go at their own pace. Round r of the swarm is round r of every node, whenever each node does it; a node that joins
+late counts its rounds from the round in which it joins. Reports come from each node's events.jsonl. Imports no torch.
 """
 
 import json
@@ -61,7 +60,7 @@ class ProcessEngine(Engine):
                 raise UserError(f"{option} is for --engine memory; {words}")
 
     def processes(self, config: SimulationConfig) -> int:
-        """One for each node."""
+        """One process for each node."""
         return config.nodes
 
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
@@ -84,7 +83,7 @@ class Process:
         return self._process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
-        """SIGSTOP freezes it without its noticing, SIGCONT lets it continue."""
+        """Sends a signal. SIGSTOP freezes the node without its noticing, SIGCONT lets it continue."""
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -95,12 +94,12 @@ class Process:
         self._process.wait()
 
     def last_words(self) -> str:
-        """The end of what it printed, on one line."""
+        """The last lines that the node printed, joined into one."""
         lines = self._output.read_text(errors="replace").splitlines()
         return " / ".join(line.strip() for line in lines[-LINES:]) or "it printed nothing"
 
     def memory_mb(self) -> float:
-        """Of all its processes."""
+        """The resident memory of all processes of the node, in MB."""
         return family_mb(self._process.pid)
 
 
@@ -119,7 +118,7 @@ class RealNode:
 
     @property
     def done(self) -> int:
-        """Rounds of the swarm that it has done."""
+        """Rounds of the swarm that are behind it: those before it joined, and those that it has done."""
         return self.first + len(self.reports)
 
 
@@ -136,7 +135,7 @@ class RealRun(Run):
         self._peers: list[str] = []
 
     def rounds(self) -> Iterator[CellRound]:
-        """Every round, when the last node has done it."""
+        """Yields every round as soon as all nodes present in it have done it."""
         self._peers = self._start_bootstrap()
         self._begin_together()
         before = time.monotonic()
@@ -151,11 +150,11 @@ class RealRun(Run):
             before = now
 
     def memory_mb(self) -> float:
-        """Of the nodes that run."""
+        """The resident memory of the nodes that run, in MB."""
         return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
 
     def close(self) -> None:
-        """Ends the nodes and removes their homes. If a node failed the homes stay, to show why."""
+        """Ends the nodes and removes their homes. If a node failed, the homes stay to show why."""
         for member in self._members:
             member.kill()
         if all(node.done >= node.last for node in self._nodes):
@@ -226,7 +225,7 @@ class RealRun(Run):
             time.sleep(POLL_SECONDS)
 
     def _read_all(self) -> bool:
-        """Takes in new rounds, and lets nodes join and die when their time comes. Returns whether there were any."""
+        """Reads new rounds, and starts or kills nodes that join or die now. Returns whether there were new rounds."""
         news = False
         for node in self._nodes:
             for report in _new_rounds(node):
@@ -266,7 +265,7 @@ def _started(node: RealNode) -> bool:
 
 
 def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
-    """Rounds in its events since the last read. A line that is not complete yet is read the next time."""
+    """New rounds in the node's events since the last read. A line that is not complete yet is read the next time."""
     path = node.home / "events.jsonl"
     if not path.exists():
         return
