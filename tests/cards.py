@@ -26,7 +26,7 @@ def signed(number: int, network: str, first: int, by: Sequence[Identity], **said
 
 
 def chain(count: int, **said: Any) -> list[bytes]:
-    """Cards of one network. With each the oldest of three keys goes and another comes; all that are known sign."""
+    """Cards of one network. Each replaces the oldest of three keys; the two older keys of a card sign it."""
     cards: list[bytes] = []
     network = ""
     for number in range(1, count + 1):
@@ -42,7 +42,7 @@ NETWORK, SWARM = network_of(CARD), swarm_of(CARD)
 
 
 def third(by: Sequence[Identity], number: int = 3, network: str = NETWORK, **said: Any) -> bytes:
-    """In place of the third card, where its keys do not sign it as they should."""
+    """A card to put in place of the third one, signed by these keys."""
     return signed(number, network, 2, by, **said)[0]
 
 

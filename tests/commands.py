@@ -14,7 +14,7 @@ import httpx
 from swarm_node.settings.command_line import from_command_line
 from tests import preloaded
 
-ENDS_SECONDS = 600.0  # a limit costs nothing where the command ends
+ENDS_SECONDS = 600.0  # only a command that hangs takes so long
 
 
 def command(*arguments: object) -> list[str]:
@@ -28,7 +28,7 @@ def resolve(kind: Any, file: Path | None, environment: Mapping[str, str]) -> Any
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Runs to its end, however it ends. Where torch is loaded already, unless `preexec_fn` limits the process."""
+    """Runs the command to its end, whatever its exit code. torch is loaded already, unless `preexec_fn` limits it."""
     line = command(*arguments)
     if "preexec_fn" not in options:
         line[:1] = preloaded.python()
@@ -36,14 +36,14 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
 
 
 def ended_well(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """The same of what must end with 0."""
+    """Runs the command as `ended` does, and asserts that it ends with 0."""
     done = ended(*arguments, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
 
 def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """This interpreter, with nothing loaded, to its end."""
+    """Runs this interpreter to its end, with nothing loaded before."""
     line = [sys.executable, *map(str, words)]
     return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
 
@@ -51,8 +51,8 @@ def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]"
 def started(
     *arguments: object, program: Sequence[str] = (), loaded: bool = False, **options: Any
 ) -> "subprocess.Popen[str]":
-    """Starts it and leaves it running. Its output and errors come through one pipe by default. `program`: what is
-    started in place of this interpreter. `loaded`: where torch is loaded already; then the process is a launcher."""
+    """Starts the command and leaves it running. Its output and errors come through one pipe by default. `program`: what
+    to start in place of this interpreter. `loaded`: torch is loaded already, and the process is a launcher."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     line = [*program, *map(str, arguments)] if program else command(*arguments)
     if loaded:
@@ -62,7 +62,7 @@ def started(
 
 @contextmanager
 def killed_in_the_end(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
-    """A process that has been started. Its pipes are closed as well."""
+    """Kills a started process in the end, and closes its pipes."""
     with process:
         try:
             yield process
@@ -77,7 +77,7 @@ def page_of(process: "subprocess.Popen[str]") -> httpx.URL:
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:
-    """Reads its output up to the line with `text`."""
+    """Reads the output of the process up to the line with `text`."""
     assert process.stdout is not None
     seen = []
     for line in process.stdout:

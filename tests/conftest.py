@@ -13,9 +13,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("SWARM_NODE_MODEL__NAME", "rare")  # a starter, where a test names no model: they are quick
+os.environ.setdefault("SWARM_NODE_MODEL__NAME", "rare")  # a quick starter, where a test names no model
 os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")  # nodes of tests are not visible outside this machine
-os.environ.setdefault("SWARM_NODE_NETWORK__MDNS", "false")  # nor by another test
+os.environ.setdefault("SWARM_NODE_NETWORK__MDNS", "false")  # nor to those of other tests
 
 ROOT = str(Path(__file__).resolve().parent.parent)
 if ROOT not in sys.path:

@@ -21,7 +21,7 @@ def identity(number: int) -> Identity:
 
 
 def address(number: int, network: int | None = None) -> str:
-    """Of the internet, in a /24 of its own unless `network` names one."""
+    """An address on the internet, in a /24 of its own unless `network` names one."""
     first, last = divmod(number if network is None else network, 200)
     return f"/ip4/{20 + first}.{last}.7.{1 + number % 250}/tcp/31330"
 
@@ -37,7 +37,7 @@ def key_of(envelope: bytes) -> bytes:
 def announced(
     author: Identity, seq: int, groups: Sequence[bytes] = (), held: Sequence[str] = (), round: int = 0
 ) -> bytes:
-    """A sealed announcement of envelopes, and of hints to what else it holds."""
+    """A sealed announcement of envelopes, and of hints to what else the author holds."""
     announcement = Announcement(
         addresses=(),
         author=author.peer_id,
@@ -50,7 +50,7 @@ def announced(
 
 
 class Swarm:
-    """Nodes 0, 1, ... At first all others know only node 0."""
+    """Nodes 0, 1, ... At first the others know only node 0."""
 
     def __init__(self, seed: int = 0, loss: float = 0.0, every: float = 10.0) -> None:
         self.world = World(Random(f"world/{seed}"), loss=loss)
@@ -67,7 +67,7 @@ class Swarm:
         groups: int = 3,
         rules: AdmissionRules | None = None,
     ) -> SimulatedPeer:
-        """A node that publishes, unless it wants nothing and has nothing."""
+        """Adds a node, which publishes rounds unless `want` and `groups` are 0."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
         exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now, rules=rules)

@@ -43,7 +43,7 @@ class GoingOn:
 
 
 def _commit(root: Path) -> str:
-    """Of a checkout without changes; otherwise nothing."""
+    """The commit of a checkout without changes; otherwise nothing."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()

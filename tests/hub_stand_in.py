@@ -1,4 +1,4 @@
-"""A Hugging Face hub on loopback: repositories in memory, what `upload_folder` and `from_pretrained` ask of one."""
+"""A Hugging Face hub on loopback: repositories in memory, and the requests of `upload_folder` and `from_pretrained`."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ NOT_FOUND = {"X-Error-Code": "EntryNotFound"}
 
 
 class Hub(ThreadingHTTPServer):
-    """What it holds, and how it answers."""
+    """The repositories, and how the hub answers."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -46,7 +46,7 @@ class Handler(Quiet):
         body, hub = self._body(), self.server
         if hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
             self.say({"error": "Invalid username or password."}, hub.refuse or 401)
-        elif self.path == "/api/validate-yaml":  # of the card
+        elif self.path == "/api/validate-yaml":  # of the model card
             self.say({"errors": [], "warnings": []})
         elif self.path == "/api/repos/create":
             self.say(hub.create(json.loads(body)))
@@ -68,7 +68,7 @@ class Handler(Quiet):
             else:
                 tag = hashlib.sha256(content).hexdigest()
                 self.raw(content, 200, **{"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
-        elif "/tree/" in self.path:  # of folders, and there are none
+        elif "/tree/" in self.path:  # asks for folders, and there are none
             self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
         elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
             names = [{"rfilename": name} for name in files.get(match[1], {})]

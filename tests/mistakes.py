@@ -1,4 +1,4 @@
-"""Wrong invocations of `swarm-node`, and what is wrong with how one is answered.
+"""Wrong invocations of `swarm-node`, and what is wrong with the answers to them.
 
 Those of the core are listed in tests/data/mistakes/core.txt, those of extensions beside it. A line is `EXIT CODE | what
 is typed, as sh reads it | words of the answer`. Lines below `---` cannot be tried within the process of the tests.
@@ -23,8 +23,8 @@ import pytest
 from swarm_node.commands.cli import outcome
 
 FOLDER = Path(__file__).parent / "data" / "mistakes"
-SECONDS = 600.0  # a limit costs nothing where the command ends
-CHARS = 400  # of the one line
+SECONDS = 600.0  # only a command that hangs takes so long
+CHARS = 400  # in a line of the answer
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def listed(name: str) -> list[Mistake]:
 
 
 def called(mistake: Mistake) -> Answer:
-    """Tries it within this process, in the current folder."""
+    """Tries the mistake within this process, in the current folder."""
     words = shlex.split(mistake.typed)
     start = words.index("swarm-node")
     variables = dict(word.split("=", 1) for word in words[:start])
@@ -82,7 +82,7 @@ def called(mistake: Mistake) -> Answer:
 
 
 def started(mistake: Mistake) -> Answer:
-    """Tries it as a user does, in the current folder."""
+    """Tries the mistake as a user does, in the current folder."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(
         ["bash", "-c", mistake.typed],
@@ -97,11 +97,11 @@ def started(mistake: Mistake) -> Answer:
 
 
 def faults(mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder: Path) -> list[str]:
-    """Tries each in a new copy of the files, and says which were not answered rightly, and how they were."""
+    """Tries each mistake in a new copy of the files. Returns those with a wrong answer, and the answer."""
     found = []
     for number, mistake in enumerate(mistakes):
         where = shutil.copytree(FOLDER, folder / str(number))
-        with chdir(where), patch.dict(os.environ, {"SWARM_NODE_HOME": "its_home"}):  # nobody's own
+        with chdir(where), patch.dict(os.environ, {"SWARM_NODE_HOME": "its_home"}):  # not the user's own
             answer = attempt(mistake)
         if why := fault(mistake, answer):
             found.append(f"{mistake}: {why}: {(answer.err or answer.out)[-600:]}")
@@ -109,7 +109,7 @@ def faults(mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder
 
 
 class Trials:
-    """The tests of a list: a class of tests inherits them, and names it."""
+    """The tests of a list: a class of tests inherits them, and names the list."""
 
     name: str
 

@@ -186,7 +186,7 @@ def weights_of(of: Any) -> list[torch.Tensor]:
 
 
 def gradients_of(trainer: GrpoTrainer) -> list[torch.Tensor]:
-    """Will hold the gradient of each parameter, of one step after another, as the optimiser gets it."""
+    """A list to which each step will add the gradient of each parameter, as the optimiser gets it."""
     found: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: found.extend(p.grad.clone() for p in trainer.policy.model.parameters() if p.grad is not None)
@@ -242,7 +242,7 @@ class Digits:
 
 
 class Guessing(Digits):
-    """Of several turns: a turn is right if it has a digit from `right` on, and is told if it has a smaller one."""
+    """Several turns: a turn is right if it has a digit from `right` on; the reply to a smaller digit is `<higher>`."""
 
     most, right = 4, 7
 
@@ -307,7 +307,7 @@ def join(swarm: MemorySwarm, number: int, environment: Environment | None = None
 
 
 def make_swarm(size: int, swarm: MemorySwarm | None = None, **options: Any) -> list[Node]:
-    """In a swarm of their own, unless they join one."""
+    """Nodes in this swarm, or in one of their own."""
     swarm = swarm or MemorySwarm(Random(0))
     return [make_node(number, join(swarm, number), **options) for number in range(size)]
 
@@ -320,7 +320,7 @@ def select(
     seed: int = 0,
     own: Sequence[ScoredGroup] = (),
 ) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
-    """What a node's round takes with this sampler of groups that arrived, and which of them it looks at no more."""
+    """The external groups that a round with this sampler takes, and those candidates that leave the node's pool."""
     me, unused = IDENTITIES[0].peer_id, cast(Any, None)
     config = RoundConfig(local_groups=0, external_groups=count)
     pool = RolloutPool(me, max_per_peer=len(candidates) + 1)
@@ -333,7 +333,7 @@ def select(
 
 
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:
-    """Rounds of all nodes: all generate, then all collect and train. Reports by round and node."""
+    """Runs rounds of all nodes: all generate, then all collect and train. Returns reports by round and node."""
     reports = []
     for now in range(start, start + rounds):
         asked = [node.produce(Round(now)) for node in nodes]

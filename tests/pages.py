@@ -9,7 +9,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def script(file: Path) -> ModuleType:
-    """A script beside the pages it makes."""
+    """The module of a script beside the pages that it makes."""
     spec = spec_from_file_location(f"makes_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -18,7 +18,7 @@ def script(file: Path) -> ModuleType:
 
 
 def rows(page: str, heading: str) -> dict[str, str]:
-    """First cell (the code in it) -> the rest of the row, of the table behind this heading."""
+    """The table behind this heading: the code in the first cell of a row -> the rest of the row."""
     text = (REFERENCE / page).read_text(encoding="utf-8")
     _, found, behind = f"\n{text}".partition(f"\n## {heading}\n")
     assert found, f"{page} has no heading {heading!r}"

@@ -3,7 +3,7 @@
 Most of what a command costs in a test is the import of torch and transformers. So each worker of pytest keeps one
 process that has imported them and forks for each command. What a test starts is a small launcher, which hands over its
 arguments, folder, environment and streams, forwards signals, and ends as the command ends; when it is killed, so is the
-command. The program itself runs as `python -m` would run it. A test of how a program starts takes the interpreter.
+command. The program itself runs as `python -m` would run it. A test of how a program starts uses the plain interpreter.
 """
 
 import array
@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 GIVEN = dict(os.environ)  # before libraries add to it
 READ_AT_IMPORT = ("HF_", "TRANSFORMERS_", "TORCH", "CUDA", "PYTHON", "TRITON")
-SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"  # in a worker, by the first test that compiles: no start is another for it
-HASH_SEED = "0"  # as the workers of simulations have it, where results must be equal from run to run
+SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"  # set in a worker by the first test that compiles: starts ignore it
+HASH_SEED = "0"  # as in workers of simulations, whose results must be equal from run to run
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAUNCHER = f"""
 import array, json, os, signal, socket, sys
@@ -57,7 +57,7 @@ def python() -> list[str]:
 
 @cache
 def _server() -> Path:
-    """The folder of this process's server, started now."""
+    """Starts the server of this process, once. Returns its folder."""
     folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
     launcher, where, shell = folder / "launcher.py", folder / "socket", folder / "python"
     launcher.write_text(LAUNCHER)
@@ -68,7 +68,7 @@ def _server() -> Path:
     listener.listen(64)
     root = Path(__file__).resolve().parents[1]
     command = [sys.executable, "-m", "tests.preloaded", str(listener.fileno()), str(shell)]
-    with open(folder / "log", "wb") as log:  # bitsandbytes has something to say when it is imported
+    with open(folder / "log", "wb") as log:  # bitsandbytes prints when it is imported
         process = subprocess.Popen(
             command,
             cwd=root,
@@ -84,7 +84,7 @@ def _server() -> Path:
 
 
 def serve(listener: socket.socket, shell: str) -> None:
-    """For ever: one fork for each connection. `shell`: what children take for the interpreter."""
+    """Forks for each connection, until pytest has gone. `shell`: what children take for the interpreter."""
     import torch
 
     import swarm_node.node.build  # noqa: F401  with all libraries that a node loads
@@ -109,7 +109,7 @@ def serve(listener: socket.socket, shell: str) -> None:
 
 
 def handle(connection: socket.socket, shell: str) -> None:
-    """Runs what the launcher asks for in a child, and tells it how that ended."""
+    """Runs what the launcher asks for in a child, and tells the launcher how the child ended."""
     streams = array.array("i")
     size, ancillary, _, _ = connection.recvmsg(8, socket.CMSG_SPACE(4 * streams.itemsize))
     streams.frombytes(ancillary[0][2])
@@ -137,7 +137,7 @@ def handle(connection: socket.socket, shell: str) -> None:
 
 
 def replace_streams(streams: list[int]) -> None:
-    """Standard input, output and errors are these from now on."""
+    """Makes these descriptors standard input, output and errors."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -147,8 +147,8 @@ def replace_streams(streams: list[int]) -> None:
 
 
 def run(arguments: list[str], environment: dict[str, str], shell: str) -> NoReturn:
-    """`python [-P] -m MODULE ARGUMENTS`, in this process. In a new one where libraries would have read something else
-    when they were imported."""
+    """Runs `python [-P] -m MODULE ARGUMENTS` in this process; in a new one if the environment differs in what libraries
+    read when they are imported."""
     if _read_at_import(environment) != _read_at_import(GIVEN):
         os.execve(sys.executable, [sys.executable, *arguments], environment)
     os.environ.clear()

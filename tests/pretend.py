@@ -1,11 +1,11 @@
 """A device that computes nothing and says where tensors of host and device are mixed, as a card does.
 
 `python -m tests.pretend` runs generation, training and a resume on it, and prints what became of each as JSON. Tensors
-on it are torch's FakeTensors: they have shape, type and device. What the host asks of them is made up, and counted.
+on it are torch's FakeTensors: they have shape, type and device. Numbers that the host reads from them are made up, and
+the reads are counted.
 
-The function of torch that makes a device of a name is private: `make_device` is the one place that knows it. It is in
-torch 2.9 to 2.13. Where it is gone, `torch.utils.rename_privateuse1_backend` and a module of the name do the same by
-hand.
+The function of torch that makes a device with a name is private: only `make_device` uses it. torch 2.9 to 2.13 have it.
+Without it, `torch.utils.rename_privateuse1_backend` and a module of that name do the same by hand.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ NAME = "pretend"
 
 
 def make_device() -> torch.device:
-    """The device of this process. Once: torch has room for one."""
+    """Makes the device. Only once in a process: torch has room for one."""
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
     _setup_privateuseone_for_python_backend(NAME)
@@ -34,7 +34,7 @@ def make_device() -> torch.device:
 
 
 class Pretend(TorchDispatchMode):
-    """What touches the device is faked, and all else computed."""
+    """Fakes operators that touch the device, and computes all others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class Pretend(TorchDispatchMode):
             return self._asked(func, args, kwargs)
 
     def _faked(self, x: Any) -> Any:
-        """A tensor of the host as one that has no numbers either."""
+        """A tensor of the host as a fake, which has no numbers either."""
         return self.fake.from_tensor(x) if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) else x
 
     def _asked(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an operator; one that needs numbers gets some, and is counted as a wait."""
+        """The result of an operator. An operator that reads numbers gets made-up ones, and counts as a wait."""
         name = func.__name__.split(".")[0]
         if name == "_local_scalar_dense":
             self.waits[name] += 1
@@ -68,7 +68,7 @@ class Pretend(TorchDispatchMode):
 
 
 def on_pretend(model: Any, device: torch.device) -> Any:
-    """The same modules with parameters and buffers there; what was one stays one."""
+    """The same modules with parameters and buffers on the device; tied parameters stay tied."""
     made: dict[int, torch.nn.Parameter] = {}
     for module in model.modules():
         for name, old in list(module._parameters.items()):
@@ -83,7 +83,7 @@ def on_pretend(model: Any, device: torch.device) -> Any:
 
 @contextlib.contextmanager
 def pretending() -> Iterator[tuple[torch.device, Pretend]]:
-    """The device, for this process from here on."""
+    """The device and its mode. Patches of torch stay for the rest of the process."""
     device = make_device()
     torch.autocast = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment,misc]  # none for this device
     mode = Pretend()
@@ -107,7 +107,7 @@ def pretending() -> Iterator[tuple[torch.device, Pretend]]:
 
 
 def host_of(mode: Pretend) -> Callable[[Any], Any]:
-    """In the place of `device.on_host`: made-up values. Of what runs first all do, later the first half."""
+    """Stands in for `device.on_host` with made-up values: at first all slots run, later the first half of them."""
 
     def on_host(tensor: Any) -> Any:
         if not isinstance(tensor, FakeTensor):
@@ -123,7 +123,7 @@ def host_of(mode: Pretend) -> Callable[[Any], Any]:
 
 def main() -> None:
     inference, torch.inference_mode = torch.inference_mode, torch.no_grad  # type: ignore[misc]  # fakes have none
-    from tests import pretend_runs  # whose imports it decorates
+    from tests import pretend_runs  # its imports use it as a decorator
 
     torch.inference_mode = inference  # type: ignore[misc]
     found: dict[str, Any] = {}

@@ -39,7 +39,7 @@ def groups() -> list[Any]:
 
 
 def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callable[[], Any]]:
-    """Name and work of each."""
+    """The name of each run, and the function that does it."""
     generator.on_host = decoding.on_host = host_of(mode)  # type: ignore[attr-defined]
 
     def policy(family: str = "Qwen2", **options: Any) -> Policy:
@@ -49,7 +49,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
     def generate(decoder: type, **options: Any) -> list[int]:
         writer = generator.BatchGenerator(policy(**options), CONFIG)
         writer._decoder_type = decoder
-        mode.waits.clear()  # of the trial
+        mode.waits.clear()  # of the trials
         found = writer.generate(PROMPTS, 4, "s")
         return [len(group.tokens) for group in found if isinstance(group, GeneratedGroup)]
 

@@ -1,4 +1,4 @@
-"""What a node writes, made by hand: for tests of those who read it."""
+"""Records as a node writes them, made by hand for tests of their readers."""
 
 import json
 from pathlib import Path

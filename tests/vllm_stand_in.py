@@ -1,7 +1,7 @@
 """A server process that speaks the part of vLLM's API that VllmGenerator uses, with a real model and no vLLM.
 
 python tests/vllm_stand_in.py --model FOLDER [--port N]: serves the model in FOLDER on loopback, and prints its port.
-Options of vLLM that it does not know change nothing.
+It ignores options of vLLM that it does not know.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Engine:
         return {"token_ids": said, "logprobs": {"token_logprobs": log_probs}, "finish_reason": "stop"}
 
     def _stopped(self, body: dict[str, Any], said: list[int]) -> bool:
-        """As vLLM does, which returns the tokens that spelled the string, too."""
+        """Whether a stop string has come. As with vLLM, its tokens are part of the completion."""
         text = AutoTokenizer.from_pretrained(self.folder).decode(said) if body["stop"] else ""
         return any(stop in text for stop in body["stop"])
 
@@ -96,7 +96,7 @@ def main() -> None:
             self.end_headers()
             self.wfile.write(reply)
 
-    if (options.model / "config.json").exists():  # as vLLM does; without one the first weights are still to come
+    if (options.model / "config.json").exists():  # as vLLM does; without one, the first weights come later
         engine.rpc({"method": "reload_weights"})
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     print(server.server_port, flush=True)  # noqa: T201

@@ -1,6 +1,6 @@
 """Waiting for what a real process, thread or peer does in its own time. Nothing else in the suite should sleep.
 
-Limits are for what never happens: they cost nothing where it does, and a machine may be slow and do other things too.
+Limits are long, since a machine may be slow and busy. They cost time only where a test waits for what never happens.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ PATIENCE = 120.0  # seconds
 
 
 def until(found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE) -> float:
-    """Look again and again until something is found. Seconds it took."""
+    """Looks again and again until something is found. Returns the seconds that took."""
     began = time.monotonic()
     while not found():
         assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds} s"
@@ -24,7 +24,7 @@ def until(found: Callable[[], object], seconds: float = PATIENCE, what: str = "i
 async def until_awaited(
     found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE
 ) -> None:
-    """The same on an event loop, which goes on meanwhile. What `found` returns may be awaitable."""
+    """As `until`, on an event loop, which goes on meanwhile. What `found` returns may be awaitable."""
     began = time.monotonic()
     while True:
         answer = found()

@@ -28,7 +28,7 @@ def test_the_list_of_commands_and_the_readme_have_one_order() -> None:
 def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch([*command.split(), "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < LINES  # one is for the prompt
+    assert len(lines) < LINES  # one line is left for the prompt
     assert max(map(len, lines)) <= COLUMNS
     assert not command or (f"swarm-node {command} " in lines[0].replace("[run]", "run") and "--help-all" in lines[-1])
 

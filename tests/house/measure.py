@@ -75,7 +75,7 @@ def inside(name: str, package: str) -> bool:
 
 
 def _dotted_names(nodes: list[ast.AST], package: str, known: set[str]) -> Iterator[str]:
-    """What the import statements of a file name, and the strings in it that are the path of a module."""
+    """The names in the import statements of a file, and the strings in it that are the path of a module."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

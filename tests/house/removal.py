@@ -76,7 +76,7 @@ class Copy:
         return subprocess.run(line, cwd=where or self.tree, env=ours, capture_output=True, text=True, check=False)
 
     def check(self) -> None:
-        """AssertionError unless processes take all modules and all registered names from here, and none is removed."""
+        """AssertionError if processes take a module or registered name from elsewhere, or a removed one is there."""
         for flags, where in ((("-P",), Path("/")), (("-I",), ROOT), ((), self.tree)):
             done = self.start(*flags, "-c", FOUND, where=where)
             assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ class Copy:
             assert not [value for _, _, value in project if re.match(rf"swarm_node\.extensions\.{name}[.:]", value)]
 
     def import_all(self) -> str:
-        """Imports each module of the core; what was raised, a line for each, empty if nothing was."""
+        """Imports each module of the core. Returns a line for each exception, empty if there was none."""
         done = self.start("-P", "-c", IMPORTS)
         return (done.stdout or done.stderr) if done.returncode else ""
 
@@ -128,8 +128,8 @@ def copy_tracked(to: Path) -> None:
 
 
 def installed(tree: Path, home: Path) -> Path:
-    """The interpreter of a new environment in `home` that has the tree and its metadata, and our dependencies. Ours are
-    named in a .pth file, so that Python does not read their own .pth files: one of those is the editable install."""
+    """The interpreter of a new environment in `home` that has the tree and its metadata, and our dependencies. A .pth
+    file names their folders, so that Python does not read the .pth files in these: one is the editable install."""
     venv.create(home)
     (packages,) = home.glob("lib/python*/site-packages")
     paths = dict.fromkeys([str(tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])

@@ -23,7 +23,7 @@ from tests.commands import python, resolve
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER = DEPLOY.parent / "docker"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}  # by its only service
+COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}  # by its service's name
 PEER = "/ip4/192.168.1.20/tcp/31330/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 
@@ -37,7 +37,7 @@ def command_of(unit: Path) -> list[str]:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
     here = tmp_path / unit.name
-    here.write_text(unit.read_text().replace(command_of(unit)[0], sys.executable))  # one that exists
+    here.write_text(unit.read_text().replace(command_of(unit)[0], sys.executable))  # a program that exists
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     limit = ["systemd-analyze", "security", "--offline=true", "--threshold=25", here]  # 2.5 of 10, the lower the better
@@ -50,7 +50,7 @@ def test_what_a_unit_starts_has_options_that_exist_and_is_bounded(unit: Path) ->
     lines = {line.partition("=")[0] for line in unit.read_text().splitlines()}
     assert {"MemoryMax", "RestartPreventExitStatus"} <= lines
     _, name, *arguments = command_of(unit)
-    if name == "page":  # test_monitoring.py, as the page may be missing
+    if name == "page":  # test_monitoring.py checks it, as the page may be missing
         return
     kind = {"run": NodeConfig, "bootstrap": BootstrapConfig}[name]
     flags = [argument for argument in arguments if not argument.endswith(".toml")]
@@ -100,7 +100,7 @@ def test_what_a_pod_starts_has_options_that_exist_and_ports_that_are_open(tmp_pa
     node = resolve(NodeConfig, tmp_path / "node.toml", {})
     address, peer = split_peer(node.network.peers[0])
     assert address == f"/dns4/swarm-bootstrap-0.swarm-bootstrap/tcp/{bootstrap.port}"
-    public_key(peer)  # raises for a name that is none
+    public_key(peer)  # raises for an invalid peer id
     assert not tomllib.loads(config)["network"]["mdns"]
     (policy,) = [each for each in objects() if each["kind"] == "NetworkPolicy"]
     for rule in (policy["spec"]["ingress"][0], policy["spec"]["egress"][0]):

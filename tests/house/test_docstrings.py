@@ -1,7 +1,7 @@
-"""Whoever reads the code finds at every public name what it is for.
+"""Every public name says what it is for.
 
 The rule: a module, a class, a function and a method without an underscore have a docstring. Two kinds of methods need
-none: a property, whose name says it, and what a Protocol of ours asks for by this name, for it is documented there.
+none: a property, whose name says it, and a method that a Protocol of ours names, as it is documented there.
 """
 
 import ast
@@ -36,7 +36,7 @@ SEAMS = {
 
 
 def silent(node: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
-    """What has no docstring and needs one, of a module or class and what is in it."""
+    """The names that need a docstring and have none, of a module or class and all in it."""
     if not ast.get_docstring(node):
         yield name
     for each in public(node):

@@ -1,4 +1,4 @@
-"""What the documentation tells to run is there, unless the line says at which commit it was."""
+"""Each command in the documentation exists, unless its line names the commit at which it existed."""
 
 import re
 import shlex

@@ -1,7 +1,7 @@
 """Guards the structure of the source tree: no value of `measure.py` exceeds its bound in `bounds.toml`.
 
-A bound that became easier to keep is lowered in the same commit. One rises only by a release whose notes say so: until
-then the bounds and the counting of the newest release tag hold, too.
+A bound that became easier to keep is lowered in the same commit. A bound rises only by a release whose notes say so:
+until then the bounds and the counting of the newest release tag hold, too.
 """
 
 import json
@@ -29,7 +29,7 @@ EXACT_BELOW = 50  # no slack for values below this
 
 
 def bounds_of(text: str) -> dict[str, int]:
-    """What issues may add beside the bounds is part of them."""
+    """The bounds, with what the table `later` adds to them."""
     found = tomllib.loads(text)
     return {key: bound + found.get("later", {}).get(key, 0) for key, bound in found["bounds"].items()}
 
@@ -55,7 +55,7 @@ def too_loose(measured: dict[str, int], bounds: dict[str, int]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Without what says in a hook of git which repository it runs for."""
+    """The environment without the variables by which git tells a hook its repository."""
     return {
         key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
     }
@@ -81,7 +81,7 @@ def released(root: Path, tag: str) -> dict[str, str | None]:
 
 
 def loosened(root: Path, folder: Path) -> list[str]:
-    """What the newest release would not have allowed, by its bounds and its way of counting. `folder` is for its files.
+    """What the newest release would not have allowed, by its bounds and its way of counting. `folder` is for a script.
 
     Its own `measure.py` counts the present tree, so that a weaker way of counting is seen, too.
     """
@@ -161,7 +161,7 @@ def test_the_options_found_in_the_text_are_those_of_the_class(house: measure.Hou
     assert measure.options(house) == leaves(NodeConfig, "")
 
 
-# Below, each complaint is provoked once in a tiny tree: a guard that cannot fail guards nothing.
+# Below, each complaint is provoked once in a tiny tree, to show that the guard can fail.
 
 TINY = {
     "protocol/__init__.py": "",
@@ -328,4 +328,4 @@ def test_a_long_subject_is_seen_after_the_start_alone(tiny: Path) -> None:
     plant(tiny, "# two")
     commit(tiny, "c" * 72)
     assert long_subjects(tiny, start) == ["b" * 73]
-    assert long_subjects(tiny, START) == []  # a history that does not have it
+    assert long_subjects(tiny, START) == []  # a history without that commit

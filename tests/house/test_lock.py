@@ -1,4 +1,4 @@
-"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary that we say."""
+"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary of SECURITY.md."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ def test_every_dependency_is_locked_within_its_range() -> None:
 
 
 def test_what_ci_installs_by_hash_is_within_the_ranges_too() -> None:
-    """What it lacks, as after a new extra, is installed by its range."""
+    """Packages that this lock lacks, as after a new extra, are installed by their ranges."""
     project, known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], locked(DEV)
     extras = project["optional-dependencies"]
     wanted = [

@@ -12,7 +12,7 @@ EXAMPLES = ("my_", "FILE")  # names of files that a reader would write
 
 
 def text_of(page: Path) -> str:
-    """Without blocks of code, whose brackets and names are not ours to follow."""
+    """The page without blocks of code: the brackets and names in them are not checked."""
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
@@ -22,7 +22,7 @@ def links(page: Path) -> list[str]:
 
 
 def named(page: Path) -> list[str]:
-    """What stands in backticks and looks like a path from the top, such as `docs/results/speed.md`."""
+    """Words in backticks that look like a path from the top, such as `docs/results/speed.md`."""
     rooms = "|".join(ROOMS)
     return re.findall(rf"`((?:{rooms})/[\w./-]*)`", text_of(page))
 

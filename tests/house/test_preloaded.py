@@ -1,4 +1,4 @@
-"""What starts in a process that has torch already behaves as a start of the interpreter does."""
+"""A program that starts in a process with torch loaded behaves as in a new interpreter."""
 
 import os
 import signal

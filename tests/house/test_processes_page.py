@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "processes.md"
-NAMES = {  # whatever module they are called through
+NAMES = {  # counted in any module
     *("Popen", "check_output", "check_call", "getoutput", "getstatusoutput", "create_subprocess_exec"),
     *("create_subprocess_shell", "system", "popen", "startfile", "fork", "forkpty", "posix_spawn", "posix_spawnp"),
     *("execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe"),
@@ -16,14 +16,14 @@ NAMES = {  # whatever module they are called through
     *("run_module", "run_path", "exec", "CDLL", "PyDLL", "cdll", "LoadLibrary", "from_pretrained", "Unpickler"),
     *("broadcast_object_list", "scatter_object_list", "gather_object", "all_gather_object"),
 }  # fmt: skip
-OF_MODULES = {  # too common to count elsewhere
+OF_MODULES = {  # counted in these modules alone, as other code uses these names too
     "subprocess": {"run", "call"}, "platform": set(), "torch": {"load"}, "runpy": {"*"}, "pickle": {"*"},
     "marshal": {"loads", "load"}, "builtins": {"eval", "exec", "compile"}, "multiprocessing": {"*"}, "pty": {"*"},
 }  # fmt: skip
 
 
 def calls(text: str) -> Iterator[str]:
-    """What a file calls that starts a process or loads code."""
+    """The calls and imports in a file that start a process or load code."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
@@ -71,7 +71,7 @@ def test_a_new_call_would_be_found() -> None:
 
 
 def test_children_of_this_interpreter_take_no_module_from_the_folder_they_are_started_in() -> None:
-    """`python -m` alone puts that folder first, and it may be a stranger's."""
+    """Without -P, `python -m` looks for modules in that folder first, and it may be a stranger's."""
     for top in ("swarm_node", "protocol"):
         for file in (ROOT / top).rglob("*.py"):
             text = file.read_text(encoding="utf-8")

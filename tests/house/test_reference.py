@@ -31,7 +31,7 @@ def make() -> ModuleType:
 
 
 def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
-    page = script(REFERENCE / "messages.py").page()  # ValueError names what has none
+    page = script(REFERENCE / "messages.py").page()  # ValueError names messages without a remedy
     assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
 
 

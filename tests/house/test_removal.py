@@ -1,4 +1,4 @@
-"""The core runs without extensions. All of the core's tests without them, and without each: `tests.house.removal`."""
+"""The core runs without extensions. `tests.house.removal` runs all of its tests without them, and without each."""
 
 import re
 from collections.abc import Iterator

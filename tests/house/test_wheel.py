@@ -32,7 +32,7 @@ def tracked(*folders: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel made from it. Of a copy: an old build folder must not add to them."""
+    """A folder with the sdist and the wheel made from it. From a copy: an old build folder must not add files."""
     folder = tmp_path_factory.mktemp("built")
     for name in tracked():
         (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,8 +48,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(built: Path) -> Path:
-    """Of an environment outside the checkout with the wheel in it. Dependencies are those of this one, by their path
-    alone: an editable install there is a .pth file, which is not read from a folder that another .pth names."""
+    """The Python of an environment outside the checkout with the wheel in it. A .pth file names the folder of this
+    environment's dependencies; Python reads no .pth file in that folder, and so not the editable install."""
     home = built / "venv"
     venv.create(home)
     (wheel,) = built.glob("*.whl")
@@ -107,7 +107,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
 
 
 def test_what_is_installed_runs_without_the_checkout(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # it counts before a file
+    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # the variable would win over the file
     program = "import protocol, swarm_node; print(protocol.__file__, swarm_node.__file__)"
     found = subprocess.run([python, "-I", "-c", program], cwd="/", capture_output=True, text=True, check=True)
     assert all(Path(path).is_relative_to(python.parents[1]) for path in found.stdout.split())
@@ -137,7 +137,7 @@ def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_i
 @pytest.mark.network
 @pytest.mark.timeout(2700)
 def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(built: Path, tmp_path: Path) -> None:
-    """Gets 1.4 GB; torch from PyTorch's index for the CPU where PIP_FIND_LINKS names no folder."""
+    """Downloads 1.4 GB. torch comes from PyTorch's index for the CPU unless PIP_FIND_LINKS names a folder."""
     home, uv, path, called = (tmp_path / name for name in ("home", "uv", "path", "called"))
     for folder in (home, path, tmp_path / "index" / "textswarm"):
         folder.mkdir(parents=True)

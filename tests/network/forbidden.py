@@ -1,8 +1,8 @@
-"""What somebody who has taken over a process that talks to strangers would try; each attempt says what came of it.
+"""Attempts of somebody who has taken over a process that talks to strangers, and the outcome of each attempt.
 
 Run as a child: `python -m tests.network.forbidden WHO HOME SOCKETS SECRET`. It confines itself exactly as the network
 process does (WHO is the name of a backend), or as p2pd is (WHO is "p2pd"), or not at all (WHO is "nothing"), tries
-everything, and prints one JSON object: attempt -> "refused", or what was had. HOME and SECRET are the user's; the
+everything, and prints one JSON object: attempt -> "refused: ...", or "had ...". HOME and SECRET are the user's; the
 process that started this one plays the trainer.
 """
 
@@ -44,7 +44,7 @@ def call(number: int, *arguments: Any) -> int:
 
 
 def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], Any]]:
-    """At least thirty, each of which a process of this user could do before it was confined."""
+    """At least thirty attempts, each of which a process of this user could make before it was confined."""
     checkpoint = home / "checkpoint" / "model.safetensors"
     attributes = (ctypes.c_char * 128)()
     return {
@@ -97,7 +97,7 @@ def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], An
 
 
 def run_from_memory() -> None:
-    """The one program that may be read, in a file without a name."""
+    """Runs p2pd, the one program that may be read, from a file without a name."""
     held = os.memfd_create("x")
     os.write(held, p2pd.program().read_bytes())
     subprocess.run([f"/proc/self/fd/{held}", "-help"], pass_fds=[held], check=False)
@@ -126,7 +126,7 @@ def main() -> None:
     else:
         layers = confine(NetworkConfig(backend=who, mdns=False), sockets)
     tried = attempts(home, secret, os.getppid())
-    if who == "nothing":  # what would stop the test itself is not tried
+    if who == "nothing":  # without the attempts that would stop the test itself
         tried = {name: tried[name] for name in HARMLESS}
     found = {name: outcome(attempt) for name, attempt in tried.items()}
     if who != "nothing":

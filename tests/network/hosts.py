@@ -20,7 +20,7 @@ RAISING = "/swarm-node-test/raising/1"
 REFUSING = "/swarm-node-test/refusing/1"
 WHO = "/swarm-node-test/who/1"
 LIMIT = 512 * 1024  # bytes, request and reply
-SOON = 30.0  # seconds until a call is answered that takes milliseconds: the machine may be busy
+SOON = 30.0  # seconds for a call that takes milliseconds, as the machine may be busy
 
 
 async def echo(caller: Caller, request: bytes) -> bytes:
@@ -45,7 +45,7 @@ async def who(caller: Caller, request: bytes) -> bytes:
     return f"{caller.peer} {caller.address}".encode()
 
 
-open_hosts: list[Backend] = []  # that a test has started; they are closed when it ends
+open_hosts: list[Backend] = []  # hosts that a test has started; they are closed when it ends
 askers: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
 
 HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
@@ -64,7 +64,7 @@ async def started(backend: str, identity: Identity | None = None, bootstrap: boo
 
 
 async def stopped(host: Backend) -> None:
-    """Before the test ends."""
+    """Closes a host before the test ends."""
     open_hosts.remove(host)
     await host.close()
 
@@ -94,7 +94,7 @@ async def until_connected(host: Backend, peers: set[str], seconds: float = PATIE
 
 
 async def until_asked(caller: Backend) -> None:
-    """Until its call of SILENT has come to the other side."""
+    """Waits until this caller's call of SILENT has come to the other side."""
     await until_awaited(lambda: caller.peer_id in askers, what="the call")
 
 

@@ -1,5 +1,5 @@
-"""Trainers' sides with real network processes on loopback, without the training: quick to start, and all there is to
-the network of a node."""
+"""Nodes with real network processes on loopback, without training: they start quickly, and have the whole network side
+of a node."""
 
 import asyncio
 import socket
@@ -75,7 +75,7 @@ class Member:
         self.round += 1
 
     def view(self) -> dict[str, Any]:
-        """What its network process says of itself. A busy one may take longer than a node waits for it: asked again."""
+        """What the network process says of itself. It is asked again, as a busy process may answer too late."""
         found: dict[str, Any] = {}
 
         def said() -> bool:
@@ -86,13 +86,13 @@ class Member:
         return found
 
     def addresses(self) -> list[str]:
-        """Over TCP, as soon as it listens."""
+        """The TCP addresses of the node, once it listens."""
         found: list[str] = []
         until(lambda: found or found.extend(self.view()["addresses"]), what="listening")
         return [address for address in found if "/tcp/" in address]
 
     def process(self) -> psutil.Process:
-        """The network process: the parent of whatever listens on this node's port."""
+        """The network process: the parent of the process that listens on this node's port."""
         port = int(self.addresses()[0].split("/")[4])
         for child in psutil.Process().children(recursive=True):
             if any(each.laddr.port == port for each in child.net_connections("tcp") if each.status == "LISTEN"):
@@ -102,7 +102,7 @@ class Member:
         raise AssertionError(f"nobody listens on {port}")
 
     def kill(self) -> None:
-        """All of this node at once, by SIGKILL: it says goodbye to nobody, and nobody starts it again."""
+        """Kills all network processes of this node by SIGKILL: they say goodbye to no peer, and are not restarted."""
         process = self.process()
         for each in (process, *process.children()):
             each.kill()
@@ -126,7 +126,7 @@ def closing(*members: Member) -> Iterator[None]:
 
 
 def rounds(members: Sequence[Member], enough: Callable[[], object], what: str) -> None:
-    """All of them publish and listen until it is enough."""
+    """All members publish and collect, round after round, until `enough` holds."""
 
     def after_another() -> bool:
         if enough():
@@ -193,7 +193,7 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swa
 
 @contextmanager
 def black_hole() -> Iterator[str]:
-    """Address of a listener whose queue is full: connecting to it is answered by nothing, as behind a firewall."""
+    """The address of a listener whose queue is full: no attempt to connect is answered, as behind a firewall."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -60,9 +60,9 @@ def test_the_caller_is_proven(pair: Pair) -> None:
     ("protocol", "size", "limit", "failures"),
     [
         (ECHO, 1000, 1000, {Failure.TOO_BIG}),  # the reply is one byte over the limit
-        (ECHO, LIMIT + 1, LIMIT, {Failure.REFUSED, Failure.CLOSED}),  # the request, which never reaches the handler
+        (ECHO, LIMIT + 1, LIMIT, {Failure.REFUSED, Failure.CLOSED}),  # the request is too big: no handler sees it
         ("/swarm-node-test/echo/2", 1, LIMIT, {Failure.UNSUPPORTED}),
-        *((protocol, 1, LIMIT, {Failure.REFUSED}) for protocol in (REFUSING, RAISING)),  # one as the other
+        *((protocol, 1, LIMIT, {Failure.REFUSED}) for protocol in (REFUSING, RAISING)),  # callers see no difference
     ],
 )
 def test_a_call_that_fails_says_why_and_the_next_one_is_answered(
@@ -114,7 +114,7 @@ def test_streams_that_are_not_used_are_closed(pair: Pair, monkeypatch: pytest.Mo
     for caller, callee in pair.both_ways:
         pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, SOON))
         monkeypatch.setattr(streams, "KEPT_SECONDS", 0.0)
-        pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, SOON))  # whatever comes next
+        pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, SOON))  # any next call closes the other stream
         with pytest.raises(KeyError):
             kept(caller, callee, ECHO)
         monkeypatch.undo()
@@ -131,7 +131,7 @@ def test_a_silent_peer_costs_no_more_than_the_timeout(pair: Pair) -> None:
 
 
 def test_many_calls_at_once(pair: Pair) -> None:
-    """Four are in work at once; the others wait for their turn, and none is lost."""
+    """Four calls are in work at once; the others wait for their turn, and none is lost."""
 
     async def flood(caller: Backend, callee: Backend) -> list[bytes]:
         calls = (caller.call(callee.peer_id, ECHO, bytes([n]) * 20_000, LIMIT, SOON) for n in range(32))
@@ -192,7 +192,7 @@ def test_addresses_are_full_and_name_the_host(pair: Pair) -> None:
         other = pair.b if host is pair.a else pair.a
         for address in addresses:  # each of them works
             if "/quic-v1/" in address and isinstance(other, Libp2pBackend):
-                continue  # which has TCP only
+                continue  # py-libp2p has TCP only
             with suppress(CallFailed):
                 pair.run(other.disconnect(host.peer_id))
             assert pair.run(other.dial([address], SOON)) == host.peer_id
@@ -201,7 +201,7 @@ def test_addresses_are_full_and_name_the_host(pair: Pair) -> None:
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"",  # opened, and not a word
+        b"",  # opened, and nothing sent
         b"\0",  # a cut-off length
         b"\xff\xff\xff\xff" + bytes(100),  # 4 GiB announced
         b"\0\0\0\x08" + b"half",  # less than announced
@@ -213,7 +213,7 @@ def test_garbage_on_a_stream_hurts_nobody(pair: Pair, garbage: bytes) -> None:
     async def scenario(liar: Backend, victim: Backend) -> None:
         streams = [await raw_stream(liar, victim.peer_id, ECHO) for _ in range(8)]
         for stream in streams:
-            with suppress(EOFError, OSError):  # hung up on before all is written
+            with suppress(EOFError, OSError):  # the victim may hang up before all is written
                 await stream.write(garbage)
         assert await liar.call(victim.peer_id, ECHO, b"honest", LIMIT, SOON) == b">honest"
         for stream in streams:
@@ -225,7 +225,7 @@ def test_garbage_on_a_stream_hurts_nobody(pair: Pair, garbage: bytes) -> None:
 
 
 def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)  # else it gives the caller up by itself in the end
+    monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)  # else the callee itself ends the call after a while
 
     async def scenario(caller: Backend, callee: Backend) -> Failure:
         askers.discard(caller.peer_id)
@@ -237,7 +237,7 @@ def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, m
 
     for caller, callee in pair.both_ways:
         assert pair.run(scenario(caller, callee)) == Failure.CLOSED
-        pair.run(pair.b.dial(pair.run(pair.a.addresses()), SOON))  # at once: not the connection that has just ended
+        pair.run(pair.b.dial(pair.run(pair.a.addresses()), SOON))  # at once, and not over the ended connection
         for host, other in pair.both_ways:
             pair.run(until_connected(host, {other.peer_id}))
 
@@ -256,8 +256,8 @@ def test_a_dial_while_the_other_side_still_hangs_up_is_not_undone(pair: Pair) ->
 
 
 def test_calls_given_up_midway_leave_the_connection_whole(fresh: Pair) -> None:
-    """A write that is cancelled must not leave half a frame on the wire that other calls share. Over TCP: p2pd's QUIC
-    loses the window of what was given up (docs/results/backends.md), and is what p2pd takes once it knows of it."""
+    """A cancelled write must not leave half a frame on the connection that other calls share. The test uses TCP: QUIC,
+    which p2pd prefers once it knows a QUIC address, loses the window of calls given up (docs/results/backends.md)."""
     on_tcp = [address for address in fresh.run(fresh.a.addresses()) if "/tcp/" in address]
     fresh.run(fresh.b.dial(on_tcp, SOON))
 

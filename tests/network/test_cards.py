@@ -1,4 +1,4 @@
-"""Real network processes: a newer card walks from node to node, and none that is not signed as it must be is taken."""
+"""Real network processes: a newer card spreads from node to node; a card without the signatures it needs is refused."""
 
 import time
 from pathlib import Path
@@ -34,7 +34,7 @@ def number(home: Path) -> int:
 
 
 def forging(protocol: str, honest: Handler) -> Handler:
-    """A card that its own keys alone have signed, to whoever asks."""
+    """Answers every request for cards with a third card that only its own signers have signed."""
 
     async def answer(caller: Caller, request: bytes) -> bytes:
         forged = wire.encode_cards([third(KEYS[3:5])])
@@ -51,17 +51,17 @@ def test_a_rotation_of_all_keys_walks_to_all_without_a_restart_beside_a_forger(t
     c = member(tmp_path / "c", b.addresses(), 1)
     with closing(a, b, c), hostile(a.addresses(), forging, SWARM):
         rounds([a, b, c], lambda: received_since(c, a.id, 0) and received_since(a, c.id, 0), what="sharing")
-        for newest in (2, 3, 4):  # of the keys of card 1 none is left in card 4
+        for newest in (2, 3, 4):  # no key of card 1 is left in card 4
             writer = (a, b, c)[newest % 3]
             keep_cards(writer.home / CARDS_FILE, CHAIN[:newest], time.time())
             everywhere = [newest] * 3
             until(lambda all=everywhere: [number(each.home) for each in (a, b, c)] == all, what=f"card {newest}")
-            if newest == 2:  # which the forged one follows
+            if newest == 2:  # the forged card claims to follow card 2
                 until(lambda: any("card refused" in name for each in (a, b, c) for name in each.view()["counters"]))
         now = a.round
         rounds([a, b, c], lambda: received_since(c, a.id, now) and received_since(a, c.id, now), what="sharing still")
         assert [each.view()["processes"] for each in (a, b, c)] == [1, 1, 1]
-        late = member(tmp_path / "late", c.addresses(), 1)  # it slept for three cards
+        late = member(tmp_path / "late", c.addresses(), 1)  # this node was off for three cards
         with closing(late):
             until(lambda: number(late.home) == 4, what="catching up")
 
@@ -69,7 +69,7 @@ def test_a_rotation_of_all_keys_walks_to_all_without_a_restart_beside_a_forger(t
 def test_each_hostile_reply_is_refused_with_its_reason_and_charged() -> None:
     for kind in (Refusal.FORGED, Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE, Refusal.GAP, Refusal.MALFORMED):
         exchange, peer = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0), identity(1).peer_id
-        exchange.answer(Caller(peer, address(1)), wire.CARD, b"", 0.0)  # it is there
+        exchange.answer(Caller(peer, address(1)), wire.CARD, b"", 0.0)  # now the node knows the peer
         (call,) = exchange.go_by(CHAIN[:2], 1.0)
         assert exchange.replied(call.token, wire.encode_cards(HOSTILE[kind]()[2:]), 2.0) == []
         assert exchange.counters()[f"card refused: {kind}"] == 1
@@ -81,13 +81,13 @@ def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() ->
         Caller(identity(1).peer_id, address(1)),
         Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0),
     )
-    assert exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 0), 0.0) == b""  # it has none itself
+    assert exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 0), 0.0) == b""  # it has no card yet
     exchange.go_by(CHAIN[:2], 0.0)
     for token in range(9):
         exchange.replied(token, wire.encode_cards([]), 0.0)
     assert exchange.answer(ahead, wire.CARD, wire.encode_card_request("a" * 26, 0), 1.0) == b""
     assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 1), 2.0)) == CHAIN[1:2]
-    assert not exchange.peers(2.0)[0].behind  # it may take what it was just given
+    assert not exchange.peers(2.0)[0].behind  # the peer may still take the card it was just given
     assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 1), 2.5)) == CHAIN[1:2]
     assert exchange.peers(2.5)[0].behind
     assert wire.decode_cards(exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 3), 3.0)) == []
@@ -98,7 +98,7 @@ def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() ->
     exchange.tick(29.0)
     exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 3), 30.0)
     (call,) = [each for each in exchange.tick(30.0) if each.protocol == wire.CARD]
-    assert exchange.replied(call.token, wire.encode_cards(CHAIN[2:4]), 31.0) == []  # the trainer judges them
+    assert exchange.replied(call.token, wire.encode_cards(CHAIN[2:4]), 31.0) == []  # the trainer has them already
     assert {len(exchange.answer(ahead, wire.CARD, call.request, 5.0)) for _ in range(9)} >= {0}  # asked too often
 
 

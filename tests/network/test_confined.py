@@ -1,4 +1,4 @@
-"""The processes that talk to strangers hold what they need, and nothing else: forty things are tried from inside."""
+"""The processes that talk to strangers hold what they need, and nothing else: forty attempts are made from inside."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[
 
 
 def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
-    """Else the test above could not fail."""
+    """Without confinement the attempts succeed; else the test above could not fail."""
     done = python("-m", "tests.network.forbidden", "nothing", *user)
     found = json.loads(done.stdout)["found"]
     assert found and [name for name, what in found.items() if not what.startswith("had")] == []
@@ -79,7 +79,7 @@ def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(
 
 
 async def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
-    """It is held as the usual one is, and a program that is no daemon is a line that names it."""
+    """It is confined as the usual daemon is. A program that is no daemon gives an error of one line with its name."""
     copy = Path(shutil.copy(program(), tmp_path / "mine"))
 
     options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])

@@ -21,10 +21,10 @@ def test_when_a_third_is_killed_the_others_find_each_other(tmp_path: Path) -> No
         dead, living = members[:KILLED], members[KILLED:]
         for each in dead:
             each.kill()
-        last = max(each.round for each in members)  # younger rounds were generated after they died
+        last = max(each.round for each in members)  # groups of later rounds are generated after the deaths
         rounds(living, lambda: all(authors(each, last) >= SOURCES for each in living), what="a swarm of the living")
 
 
 def authors(reader: Member, number: int) -> int:
-    """Peers of which it has external groups of that round or later."""
+    """The number of peers of which the reader has external groups of this round or later."""
     return len({each.author for each in reader.received if each.group.round >= number})

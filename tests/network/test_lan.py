@@ -15,11 +15,11 @@ from tests.network.hosts import ECHO, LIMIT, SOON, config, started
 from tests.waiting import until_awaited
 
 pytestmark = pytest.mark.network
-SWARM = f"lan-{uuid4().hex[:8]}"  # on loopback, tests of this machine find each other
+SWARM = f"lan-{uuid4().hex[:8]}"  # unique, as on loopback nodes of other tests are found too
 
 
 class Ear:
-    """What one node was told."""
+    """The announcements that one node received."""
 
     def __init__(self) -> None:
         self.received: dict[PeerId, Sequence[str]] = {}
@@ -65,7 +65,7 @@ async def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
     speakers = {
         Lan(other, "another swarm", "127.0.0.1", Ear()): at(other),
         Lan(liar, SWARM, "127.0.0.1", Ear()): at(good),  # points at somebody else
-        Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and at the world
+        Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and outside the network
     }
     *first, last = speakers.items()
     await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))

@@ -21,7 +21,7 @@ from tests.network.members import black_hole
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
-LEARNS_SECONDS = 400.0  # two nodes start, and have groups of each other: half a minute where nothing else runs
+LEARNS_SECONDS = 400.0  # to start and to get groups of each other: half a minute where nothing else runs
 
 TINY = """\
 threads = 1
@@ -47,7 +47,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def running(home: Path, *arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    """A node, told to leave at the end as an engine tells it."""
+    """A running node, which gets SIGTERM at the end."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "output.log").open("wb") as output:
         process = started(*arguments, "--home", home, loaded=True, stdout=output)
@@ -68,8 +68,8 @@ def learned(home: Path) -> int:
 
 
 def in_the_end(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """A command that finds nothing wrong, again until it does. `status` and `doctor` give a network seconds to answer,
-    which a busy machine may not have."""
+    """Runs a command again until it finds nothing wrong. `status` and `doctor` give a network only seconds to answer,
+    which a busy machine may exceed."""
     began = time.monotonic()
     while (done := ended(*arguments, **options)).returncode and time.monotonic() - began < PATIENCE:
         pass
@@ -78,7 +78,7 @@ def in_the_end(*arguments: object, **options: Any) -> "subprocess.CompletedProce
 
 
 def healthy(home: Path) -> dict[str, Any]:
-    """What `status --json` says of a node with which nothing is wrong."""
+    """What `status --json` says of a healthy node."""
     found: dict[str, Any] = json.loads(in_the_end("status", "--home", home, "--json").stdout)
     return found
 
@@ -86,10 +86,10 @@ def healthy(home: Path) -> dict[str, Any]:
 def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_replies(
     tmp_path: Path, tiny: Path
 ) -> None:
-    """A bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and the doctor of one that is to join."""
+    """A bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and `doctor` for a node that is to join."""
     entry, a, b = homes = tmp_path / "entry", tmp_path / "a", tmp_path / "b"
     py_libp2p = ("--network.backend", "libp2p")
-    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # a bootstrap node looks around by mDNS: others may be near
+    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # unique: a bootstrap node finds other nodes by mDNS
     with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
         known = address(entry)
         with (

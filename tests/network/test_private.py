@@ -1,4 +1,4 @@
-"""A private swarm: strangers get nothing, whoever has a code enters while the inviter is gone, the revoked are out."""
+"""A private swarm: strangers get nothing, a code lets its holder in while the inviter is gone, the revoked are out."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from tests.waiting import until
 
 ADMIT, CODE, OTHER = KEYS[5:8]
 ENDS = TODAY + 30 * DAY
-CALLS = int(os.environ.get("SWARM_NODE_CALLS", "600"))  # of strangers, in all
+CALLS = int(os.environ.get("SWARM_NODE_CALLS", "600"))  # calls of strangers, in all
 
 
 MEMBERS = Members(admit=(ADMIT.peer_id,), chain=4, revoked=())
@@ -62,10 +62,10 @@ def exchange(number: int, known: Sequence[bytes] = (FIRST,)) -> Exchange:
 ANN = identity(1)
 BLAMED = (Refusal.FORGED, Refusal.NOT_OWN, Refusal.MALFORMED)
 REFUSED: list[tuple[Refusal, bytes]] = [
-    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),  # one in 16 ends with 0
+    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),  # flipped: one in 16 ends with 0
     (Refusal.FORGED, proof(ANN, CODE, of="a" * 26)),  # of another swarm with the same key
     (Refusal.UNKNOWN, proof(ANN, CODE, first=OTHER)),  # of another swarm
-    (Refusal.NOT_OWN, proof(identity(2), CODE)),  # as it was overheard
+    (Refusal.NOT_OWN, proof(identity(2), CODE)),  # the proof of another node, overheard
     (Refusal.TOO_LONG, proof(ANN, CODE, OTHER, KEYS[0])),
     (Refusal.ENDED, proof(ANN, CODE, ends=TODAY - 2 * DAY)),
     (Refusal.TOO_LASTING, proof(ANN, CODE, ends=TODAY + MAX_LIFE + 2 * DAY)),
@@ -82,7 +82,7 @@ def test_a_proof_that_does_not_hold_is_refused_for_its_reason_and_charged_where_
     assert node.answer(caller, wire.ENTER, shown, 1.0) == b"" and node.counters()[f"refused: {why}"] == 1
     assert node._knowledge.reputation.of(ANN.peer_id).faults == ({why: 1} if why in BLAMED else {})
     assert node.answer(caller, wire.HELLO, SAID, 2.0) == b""
-    assert not node.members.replied(ANN.peer_id, shown, 3.0)  # nor is it asked anything
+    assert not node.members.replied(ANN.peer_id, shown, 3.0)  # nor does the node ask this peer anything
 
 
 def requests(group: bytes = bytes(32)) -> dict[str, bytes]:
@@ -99,7 +99,7 @@ def test_who_has_entered_is_answered_until_a_card_puts_it_out_and_nobody_before(
     for caller, shown in ((ann, proof(ANN, CODE)), (cem, proof(identity(2), OTHER))):
         assert node.answer(caller, wire.ENTER, shown, 2.0) == own
         assert all(node.answer(caller, each, asked[each], 3.0) for each in asked)
-    assert node.members.request(ANN.peer_id, 3.0) == own  # it shows its own before it asks
+    assert node.members.request(ANN.peer_id, 3.0) == own  # the node shows its own proof before it asks
     assert node.members.replied(ANN.peer_id, proof(ANN, CODE), 3.0) and node.members.request(ANN.peer_id, 3.0) == b""
     (other := exchange(2)).publish([], Round(0), 0, 0.0)
     told = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, other._knowledge.local_announcement.sealed)
@@ -157,7 +157,7 @@ def test_strangers_who_call_every_stream_get_no_address_announcement_or_group(tm
 
 
 async def called(where: list[str], asked: Mapping[str, bytes], calls: int, strangers: int) -> Counter[str]:
-    """Bytes answered to strangers, by stream: they call each again and again, beside each other, until hung up on."""
+    """Bytes answered to strangers, by stream. They call all streams at once, over and over, until the node hangs up."""
     told = Counter[str]()
 
     async def call(backend: Any, peer: PeerId, name: str) -> None:

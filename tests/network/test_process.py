@@ -1,4 +1,4 @@
-"""Nodes with real network processes: they find each other, share, and go on whatever dies, lies, or was never there."""
+"""Nodes with real network processes: they find and serve each other beside dead processes, liars and missing peers."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
             lambda: received_since(a, b.id, now) and received_since(b, a.id, now),
             what="sharing after p2pd died",
         )
-        assert a.addresses() == before  # others find it where it was
+        assert a.addresses() == before  # peers find it at the same addresses
         assert a.view()["processes"] == 1 and any("p2pd ended" in line for line in a.said)
 
         process = a.process()
@@ -61,7 +61,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         assert a.addresses() == before and a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
         assert any("training goes on" in line for line in a.said)
-        assert not any("another node speaks" in line for line in a.said)  # what is forgotten is no twin
+        assert not any("another node speaks" in line for line in a.said)  # its own earlier announcements are no twin's
 
 
 def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path
     with closing(b):
         until(lambda: any(each["failures"] > 1 for each in b.view().get("bootstrap_nodes", [])), what="a failed dial")
         began = time.monotonic()
-        for _ in range(100):  # a thousandth of a second each, unless it waits for somebody
+        for _ in range(100):  # a millisecond each, unless the node waits for a peer
             b.step()
         assert time.monotonic() - began < 10.0
         assert b.received == []
@@ -113,7 +113,7 @@ def test_a_peer_known_from_last_time_lets_a_node_in(tmp_path: Path) -> None:
 
 
 def lying(protocol: str, honest: Handler) -> Handler:
-    """Another group than asked for."""
+    """Serves another group than the one asked for."""
     author = Identity.create()
 
     async def answer(caller: Caller, request: bytes) -> bytes:
@@ -154,7 +154,7 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
         liar, big, *_ = [stack.enter_context(hostile(a.addresses(), each)) for each in (lying, oversized, slow, silent)]
 
         def caught() -> bool:
-            """By either: a peer that one has banned is not named to the other, which may never meet it."""
+            """By either node: a peer that one node has banned is not named to the other, which may never meet it."""
             counters = [each.view().get("counters", {}) for each in (a, b)]
             return all(
                 any(each.get(fault, 0) > 0 for each in counters)
@@ -164,7 +164,7 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
         try:
             rounds([a, b], caught, what="catching them")
         except AssertionError as late:
-            raise AssertionError([a.view(), b.view()]) from late  # which says what was counted instead
+            raise AssertionError([a.view(), b.view()]) from late  # shows what was counted instead
         now = a.round
         rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing")
         seen = [{peer["peer"]: peer for peer in each.view()["peers"]} for each in (a, b)]

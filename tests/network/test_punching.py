@@ -1,4 +1,4 @@
-"""Hole punching: what is decided, by numbers alone, and hosts behind NATs that go on without their relay."""
+"""Hole punching: its decisions, without a network, and hosts behind NATs that go on without their relay."""
 
 from ipaddress import ip_address
 
@@ -137,7 +137,7 @@ def test_after_the_punch_nobody_needs_the_relay(internet: Internet, witness: str
     meeting = Meeting(internet, witness=witness)
 
     def direct() -> bool:
-        meeting.talk()  # none of these calls is lost, whatever they are carried by
+        meeting.talk()  # no call is lost, relayed or direct
         return meeting.direct()
 
     until(direct, what="the punch")

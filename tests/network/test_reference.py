@@ -1,4 +1,4 @@
-"""What docs/reference says of a node that runs, and of what it leaves, compared with one."""
+"""What docs/reference says of a running node, and of the files that it leaves, compared with a real node."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ ARGUMENTS = (
     *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples"),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
-# Of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
+# Files of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
 # of one that a program started, and of a swarm with a card.
 ONLY_SOMETIMES = {
     "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm", "rollouts.old.jsonl",
@@ -54,7 +54,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
     of_an_extension = {"invitation", "advice"}
     assert seen.status.keys() | of_an_extension == rows("status.md", "The object").keys()
-    guest = {"limits", "traffic_megabytes", "resting", "at_once"}  # once a round has ended, or it is set
+    guest = {"limits", "traffic_megabytes", "resting", "at_once"}  # there once a round has ended, or if set
     assert seen.status["training"].keys() - guest == rows("status.md", "training").keys() - guest
     assert seen.status["network"].keys() == rows("status.md", "network").keys() - {"sampled_tasks"}  # not of a node
 

@@ -19,7 +19,7 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 PROGRAMS = CLIENT / "node_modules" / ".bin"
 BACKENDS = ("hivemind", "libp2p")
 SECONDS = 400.0  # half a minute where nothing else runs
-TASK, ANSWERS = "gcd/easy", "1,2,3,4,5,6,7,8"  # mostly one of them is right: the group teaches
+TASK, ANSWERS = "gcd/easy", "1,2,3,4,5,6,7,8"  # mostly one answer is right, so the group is informative
 
 
 def node(*words: object) -> list[str]:
@@ -54,7 +54,7 @@ def test_a_node_trains_on_groups_of_a_peer_that_read_its_own(built: Path, tmp_pa
 
 
 def shared(built: Path, home: Path, backend: str, groups: int, taught: int) -> tuple[int, int]:
-    """Groups that the client read, and groups of its own that a node trained on: until there are so many."""
+    """How many groups the client read, and on how many of its groups a node trained, once both are enough."""
     words = ["run", "--model.name", "rare", "--threads", 1, "--environment.tasks", TASK, "--swarm", "mixed"]
     words += ["--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", 1]
     with running(home, *words, "--network.backend", backend), (home / "client.log").open("w+") as log:

@@ -1,4 +1,4 @@
-"""At the doorway of real daemons: one party holds a sixteenth of streams and connections, and others are let in."""
+"""Admission by real daemons: one party holds a sixteenth of streams and connections, and others are let in."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ open_: list[Stream] = []  # for as long as the test runs: a stream that nobody h
 
 
 async def answered(caller: Backend, victim: Backend, count: int) -> int:
-    """On how many of so many streams, all kept open, the victim answers."""
+    """On how many of `count` streams, all kept open, the victim answers."""
     found = 0
     for _ in range(count):
         with suppress(CallFailed, OSError, EOFError):
@@ -74,7 +74,7 @@ async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(bac
         return len(await victim.connections()) <= SHARE
 
     await until_awaited(few, what="hanging up")
-    late = await started("hivemind")  # lets itself in, and another makes room
+    late = await started("hivemind")  # a newcomer gets in, and an older connection makes room
     await late.dial(over_tcp(await victim.addresses()), SOON)
     assert await late.call(victim.peer_id, ECHO, b"me", LIMIT, SOON) == b">me"
     await until_awaited(few, what="hanging up")
@@ -84,7 +84,7 @@ async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(bac
 async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for(
     internet_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """py-libp2p; p2pd makes its handshakes where nobody can look."""
+    """For py-libp2p alone: p2pd makes its handshakes in its own process, where the test cannot look."""
     monkeypatch.setattr(libp2p_backend, "HANDSHAKE_SECONDS", PATIENCE)
 
     victim = await started("libp2p")
@@ -95,7 +95,7 @@ async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for
         greeting = asyncio.create_task(reader.read())  # all that the victim says until it hangs up
         silent.append((greeting, writer))
     await until_awaited(lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up")
-    assert not any(greeting.done() for greeting, _ in silent[6:])  # of 64: the first made room
+    assert not any(greeting.done() for greeting, _ in silent[6:])  # 4 of 64: the first six made room
     honest = await started("hivemind")
     await honest.dial([address], SOON)
     assert await honest.call(victim.peer_id, ECHO, b"in", LIMIT, SOON) == b">in"

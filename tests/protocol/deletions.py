@@ -27,7 +27,7 @@ from lab.benchmarks.command import ROOT
 from lab.vectors.forms import FOLDER
 
 BOUNDS = {"min_length", "max_length", "ge", "gt", "le", "lt", "pattern", "strict", "extra"}
-SECONDS = 120  # for all vectors; whoever needs more hangs
+SECONDS = 120  # for all vectors; a command that takes longer hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def checks(file: str, whole: bytes) -> Iterator[Deletion]:
 
 
 def _weaker(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Parts of the code, and what stands there without the check."""
+    """Parts of the code, each with the text that stands there without the check."""
     for node in ast.walk(tree):
         match node:
             case ast.If(test=test, body=[*_, last]) if _refuses(last):
@@ -99,7 +99,7 @@ def _refuses(node: ast.AST) -> bool:
 
 
 def _always(test: ast.expr, value: bool) -> Iterator[tuple[ast.expr, str]]:
-    """The condition with one of its parts fixed, so that it is rather this value."""
+    """Parts of the condition, each with a text that makes the condition more likely to have this value."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _always(operand, not value)
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def _copy(folder: Path, source: str) -> Path:
-    """A tree of links, but for the source."""
+    """The repository as links, with a real copy of the source's top folder."""
     for each in ROOT.iterdir():
         if each.name not in (".git", Path(source).parts[0]):
             (folder / each.name).symlink_to(each)
@@ -170,7 +170,7 @@ def _copy(folder: Path, source: str) -> Path:
 
 
 def _failure(tree: Path, words: str) -> str:
-    """What the command says last, if it fails."""
+    """The last line of what the command says, if it fails; otherwise nothing."""
     try:
         ran = subprocess.run(shlex.split(words), cwd=tree, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:

@@ -27,7 +27,7 @@ def test_seeds_use_the_whole_range(ann: Identity) -> None:
 
 
 def raw(*words: object, version: int = 2) -> int:
-    """The seed as the page defines it, whatever it hits."""
+    """The seed that protocol/README.md defines, before it is moved away from held-out seeds."""
     text = f"swarm-node/{version}/question-seed\0" + "\0".join(map(str, words))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % (limits.MAX_SEED + 1)
 

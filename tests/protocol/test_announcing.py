@@ -79,7 +79,7 @@ def test_nothing_is_kept_of_what_was_parsed() -> None:
             data = bytes(limits.SIGNATURE_BYTES) + codec.encode(largest(author).model_copy(update=news))
             assert isinstance(codec.peek(data, Announcement), Announcement)
 
-    parse_new(0)  # what a first time needs
+    parse_new(0)  # memory that only a first call needs
     tracemalloc.start()
     try:
         parse_new(200)

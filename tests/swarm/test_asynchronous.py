@@ -87,7 +87,7 @@ def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_a
     read_until(node, "round 1 ")
     (generator,) = processes_under(os.getpid(), "swarm_node.node.generator")
     for scoring in processes_under(generator.pid, "swarm_node.scoring.server"):
-        with suppress(psutil.NoSuchProcess):  # one of its children
+        with suppress(psutil.NoSuchProcess):  # a child that has ended
             scoring.kill()
     read_until(node, "checkpoint after 3 ")
     node.send_signal(signal.SIGKILL)

@@ -12,13 +12,13 @@ from tests.commands import ENDS_SECONDS, ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 SETTLING = 10.0  # seconds after a node's first round
-# Of the rounds behind that, at least. docs/results/at_home.md: 96 to 100 % where little else runs, 52 % on a crowded
-# machine, and 12 % before groups served several quick rounds.
+# The least share of later rounds with external groups. docs/results/at_home.md: 96 to 100 % where little else runs,
+# 52 % on a crowded machine, and 12 % before groups served several quick rounds.
 SHARED = 0.3
 
 
 def shares(home: Path) -> list[bool]:
-    """Of each round behind the settling: whether it trained on external groups."""
+    """Whether each round after the settling trained on external groups."""
     if not (home / "events.jsonl").exists():
         return []
     rounds = [event for event in read_jsonlines(home / "events.jsonl") if event["event"] == "RoundDone"]

@@ -1,4 +1,4 @@
-"""Hostile peers that want to be all that the others see."""
+"""Eclipse attacks: hostile peers try to be the only peers that a node sees."""
 
 from random import Random
 

@@ -106,7 +106,7 @@ def test_groups_outlive_their_author_also_where_no_holder_has_all_of_them() -> N
     swarm.run(5)
     swarm.world.perform(author, swarm.exchanges[0].publish(groups, Round(0), 0, swarm.world.now))
     swarm.run(20)
-    for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):  # each fetches one, and says then what it holds
+    for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):  # each fetches one group, and then announces what it holds
         swarm.world.perform(swarm.members[number], swarm.exchanges[number].publish([], Round(0), want, swarm.world.now))
         swarm.run(5)
     held = {(d.content_hash, each.peer) for each in holders for _, d in each.delivered}
@@ -122,7 +122,7 @@ def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
     swarm = Swarm(every=1.5).add_many(10)
 
     def received(seconds: float) -> float:
-        """Groups a second of a node that lives."""
+        """Groups that a living node receives a second."""
         start = swarm.world.now
         swarm.run(seconds)
         return sum(len(swarm.pulled(member, start)) for member in swarm.members[:7]) / seconds / 7
@@ -136,7 +136,7 @@ def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
 
 @pytest.mark.slow
 def test_a_popular_group_does_not_load_its_author_alone() -> None:
-    swarm = Swarm().add_many(1, want=1, groups=1).add_many(23, want=1, groups=0)  # there is only one to have
+    swarm = Swarm().add_many(1, want=1, groups=1).add_many(23, want=1, groups=0)  # only one node publishes
     swarm.run(120)
     counters = total(swarm)
     assert counters["groups pulled from a holder"] >= 0.2 * counters["groups pulled"]
@@ -180,7 +180,7 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     swarm.exchanges[2] = after = Exchange(identity(2), SWARM, NetworkConfig(), Random(1), 0.0)
     after.restore(before.state(), swarm.world.now)
     seen = {delivery.content_hash for _, delivery in member.delivered}
-    member.alive = False  # the old one
+    member.alive = False  # the node before its restart
     renewed = swarm.world.join(member.peer, after, member.address)
     swarm.members[2] = renewed
     after.learned(swarm.members[0].peer, [swarm.members[0].address])

@@ -27,7 +27,7 @@ TAG = wire.swarm_tag(SWARM)
 
 @dataclass
 class Scripted:
-    """Replies by a script."""
+    """A peer that replies by a script."""
 
     answer: Callable[[Caller, str, bytes, float], bytes]
 
@@ -107,8 +107,8 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
 def pull_from_its_author(
     count: int, knows: Callable[[Question], bool], verdict: str = ""
 ) -> tuple[Swarm, PeerView, list[Reason], list[bytes]]:
-    """After three rounds of a victim that knows these questions, and has this to say of what it gets: what it thinks
-    of their author, why groups were refused, and which of them it serves."""
+    """A victim that knows these questions pulls for three rounds, and its trainer gives each group this verdict.
+    Returns the swarm, the victim's view of the author, why groups were refused, and the groups that it serves."""
     swarm = Swarm(every=1e9)
     rules = AdmissionRules(SWARM, identity(0).peer_id, knows=knows)
     victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
@@ -143,8 +143,8 @@ def test_groups_of_an_environment_that_does_otherwise_are_left_and_nobody_is_cha
 
 
 def served_by_the_last(author: int, served: Callable[[bytes], bytes]) -> tuple[Swarm, PeerId]:
-    """A victim, after the member with number 12 has announced a group of this author as its own and has served these
-    bytes in its place; and that member."""
+    """Member 12 announces a group of this author as its own, and serves these bytes in its place. Returns the swarm
+    with the victim, and member 12."""
     swarm = Swarm(every=1e9)
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     peer = identity(12)
@@ -159,7 +159,7 @@ def served_by_the_last(author: int, served: Callable[[bytes], bytes]) -> tuple[S
 
 LIES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {  # what is counted -> author of the group, and what is served
     "pull: hash mismatch": (12, lambda group: group[:-1] + b" "),
-    "pull bad signature": (12, lambda group: bytes(64) + group[64:]),  # of whoever serves it
+    "pull bad signature": (12, lambda group: bytes(64) + group[64:]),  # of the peer that serves it
     "pull: group of another author": (13, lambda group: group),  # the author is not to blame
 }
 
@@ -206,12 +206,12 @@ def test_nobody_announces_in_the_name_of_another() -> None:
     forged = announced(author, 1)
     payload = forged[64:]
     forged = forger.sign(b"swarm-node/2/announcement\0" + SWARM.encode() + b"\0", payload) + payload
-    for pushed in (forged, announced(author, 1)):  # not even looked at: it is another's, be it genuine
+    for pushed in (forged, announced(author, 1)):  # not read, genuine or not: the caller is not the author
         assert tell(exchange, caller(6), pushed, 0.0) == b"" and len(exchange.view) == 0
-    assert tell(exchange, caller(5), forged, 0.0) == b""  # forged by whoever is at the other end
+    assert tell(exchange, caller(5), forged, 0.0) == b""  # from its author, with a forged signature
     assert exchange.counters()["announcement bad signature"] == 1
-    ask(exchange, forger.peer_id, [forged, announced(identity(7), 1)], 1.0)  # carried
-    assert len(exchange.view) == 0  # nothing behind a forgery is read
+    ask(exchange, forger.peer_id, [forged, announced(identity(7), 1)], 1.0)  # carried by the forger
+    assert len(exchange.view) == 0  # nothing after a forgery is read
     assert exchange.counters()["announcement bad signature"] == 2
 
 
@@ -282,7 +282,7 @@ def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
 
 @pytest.mark.slow
 def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
-    """They call as often as they may and are always the youngest; twelve honest nodes have addresses of their own."""
+    """They call as often as they may, always with new announcements. Twelve honest nodes have networks of their own."""
     swarm = Swarm().add_many(12)
     crowd = {identity(number).peer_id for number in range(1000, 2000)}
     rng = Random(0)
@@ -415,8 +415,8 @@ def test_an_upload_over_the_limit_is_refused() -> None:
 
 
 def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, float]:
-    """A node, an author that cannot be reached, and an honest holder that served three groups of it; each had this
-    fault."""
+    """An honest holder serves a node three groups, each with this fault, of an author that cannot be reached. Returns
+    the node, the author, the holder and the time in seconds."""
     swarm = Swarm(every=1e9)
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     author, holder = identity(10), identity(11)
@@ -436,7 +436,7 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
 
 @pytest.mark.parametrize("fault", [*sorted(HUNG), "scorer raised", "not a score", "environment raised TypeError"])
 def test_nobody_is_blamed_for_serving_a_group_of_another_or_for_a_mistake_of_a_scorer(fault: str) -> None:
-    """The author of what hangs goes into quarantine. The peer that served it is only called less often."""
+    """The author of a group that hangs is quarantined. The peer that served the group is only called less often."""
     exchange, author, holder, now = serve_what_another_wrote(fault)
     reputation = exchange._knowledge.reputation
     assert reputation.state(author, now) == ("quarantined" if fault in HUNG else "ok")

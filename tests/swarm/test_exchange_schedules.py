@@ -27,10 +27,10 @@ class Schedules(RuleBasedStateMachine):
         self.index = {identity(n).peer_id: n for n in range(NODES)}
         self.rounds = [0] * NODES
         self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
-        self.made: dict[tuple[int, int], float] = {}  # when, by node and token
+        self.made: dict[tuple[int, int], float] = {}  # seconds when each call was made, by node and token
         self.done: list[tuple[int, Call]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
-        self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups that came since the last round
+        self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups received since the last round
         self.want, self.wanted = [4] * NODES, [4] * NODES  # groups, in this round; in this one and the one before
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
@@ -48,7 +48,7 @@ class Schedules(RuleBasedStateMachine):
                 self.take(n, action)
 
     def take(self, n: int, delivery: Deliver) -> None:
-        assert delivery.content_hash in map(key_of, self.published)  # whatever was spoilt on the way does not get here
+        assert delivery.content_hash in map(key_of, self.published)  # no spoilt bytes get here
         assert delivery.content_hash not in self.delivered[n]
         self.delivered[n].append(delivery.content_hash)
         author = delivery.group.author
@@ -65,7 +65,7 @@ class Schedules(RuleBasedStateMachine):
     def publish(self, n: int, count: int, want: int) -> None:
         groups = sealed_groups(identity(n), self.rounds[n], count)
         self.published.update(groups)
-        self.origins[n], self.wanted[n] = [], max(want, self.want[n])  # what was asked for before may still come
+        self.origins[n], self.wanted[n] = [], max(want, self.want[n])  # groups asked for before may still come
         self.want[n] = want
         self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
         self.rounds[n] += 1
@@ -87,7 +87,7 @@ class Schedules(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule(seed=st.integers(0, 2**16))
     def settle(self, seed: int) -> None:
-        """Much of what is under way arrives, in any order."""
+        """Many waiting requests and replies arrive, in any order."""
         rng = Random(seed)
         for _ in range(30):
             if self.waiting:
@@ -99,7 +99,7 @@ class Schedules(RuleBasedStateMachine):
         self.advance(data.draw(st.integers(0, len(self.waiting) - 1)))
 
     def advance(self, position: int) -> None:
-        """The request arrives, or the reply to it."""
+        """Lets a waiting request arrive, or the reply to it."""
         n, call, reply = self.waiting[position]
         if reply is None:
             caller = Caller(identity(n).peer_id, address(n))
@@ -152,7 +152,7 @@ class Schedules(RuleBasedStateMachine):
             assert sum(m == n and self.is_under_way(n, call) for m, call, _ in self.waiting) <= 40
 
     def is_under_way(self, n: int, call: Call) -> bool:
-        """A node gives up what its runner never ends; it may still arrive."""
+        """Whether the node still waits for this call. A node gives up calls that its runner never ends."""
         return self.now - self.made[n, call.token] <= call.timeout + OVERDUE
 
 

@@ -1,4 +1,4 @@
-"""The commands on the pages about what users bring are run as they stand there."""
+"""The commands on the pages about questions, task sets, hub and contributing are run as they stand there."""
 
 import os
 import re
@@ -18,7 +18,7 @@ HOW_TO = ROOT / "docs" / "how-to"
 
 
 def commands(page: str) -> list[list[str]]:
-    """What stands in blocks of bash, without the name of the program."""
+    """The swarm-node commands in the blocks of bash, without the name of the program."""
     blocks = re.findall(r"```bash\n(.*?)```", (HOW_TO / f"{page}.md").read_text(), re.DOTALL)
     return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line.startswith("swarm-node")]
 

@@ -27,18 +27,18 @@ from lab.benchmarks.pages import (
 from swarm_node import starters
 from tests import preloaded
 
-OWN = HOW_TO / "found_a_swarm.md"  # by several people, whom docker/check_public_swarm.py plays
+OWN = HOW_TO / "found_a_swarm.md"  # for several people; docker/check_public_swarm.py plays them
 PAGES = sorted({*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")} - {OWN})
-# `make test` follows what a newcomer begins with, and what is quick. tests/house/test_documented_commands.py reads the
-# commands of all pages, and what those of the others do has tests of its own: asynchronous and bootstrap nodes, the
-# page, samplers, simulations, `model eval` where they belong; contribute, hub, questions, tasksets in test_how_to.py;
-# two machines in tests/network/test_nodes.py, which joins two nodes by the address of a third.
+# `make test` follows the quick pages and those that a newcomer begins with. The commands of all pages are read by
+# tests/house/test_documented_commands.py. Those of the other pages have tests of their own: contribute, hub, questions
+# and tasksets in test_how_to.py, two machines in tests/network/test_nodes.py, which joins two nodes by the address of a
+# third; asynchronous and bootstrap nodes, the page, samplers, simulations and `model eval` where they belong.
 SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_card"}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
-    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),  # of models
+    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),  # the cache of models
     "SWARM_NODE_NETWORK__EXCHANGE_SECONDS": "1",  # two quick nodes shall meet within a test
     "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
     "SWARM_NODE_NETWORK__MDNS": "false",
@@ -47,8 +47,8 @@ OFFLINE = {
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """With `swarm-node` and `python` of this interpreter, as an activated environment has them. Where they find this
-    checkout is said to `python` alone: with PYTHONPATH a command would have to import torch anew."""
+    """A reader with `swarm-node` and `python` of this interpreter, as in an activated environment. `python` alone gets
+    a PYTHONPATH to this checkout: with PYTHONPATH a `swarm-node` command would have to import torch anew."""
     (tmp_path / "bin").mkdir()
     ours = f"{shlex.join(preloaded.python())} -m swarm_node"
     for name, program in (("swarm-node", ours), ("python", f"env PYTHONPATH={ROOT} {sys.executable}")):

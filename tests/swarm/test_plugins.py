@@ -28,7 +28,7 @@ SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
 
 
 def example(page: str, name: str) -> str:
-    """The block of code of a page that is marked so."""
+    """The block of code of a page that is marked as this example."""
     block = rf'<!-- example: {name} -->\n```python(?: title="\w+\.py")?\n(.*?)```'
     found = re.search(block, (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert found is not None
@@ -108,7 +108,7 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
     assert isinstance(prompt, str) and isinstance(rewards, tuple)
     source = folder / "my_task.py"
     source.write_text(source.read_text().replace("return right", "return 1 - right"))
-    with closing(build_environment(config)) as odd:  # of the same name and version
+    with closing(build_environment(config)) as odd:  # another environment of the same name and version
         assert odd.catalogue.knows(asked[0]) and odd.sample(PeerId("me"), Round(0), 1) != asked
         other = Skipped("other environment")
         assert (odd.prompts(asked), odd.score([(asked[0], ["", "x"])])) == ([other], [other])
@@ -129,7 +129,7 @@ def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(fo
 
 @pytest.mark.slow
 def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
-    """In an environment of its own, which sees what this one has."""
+    """The package is in a virtual environment of its own, which also sees the packages of this one."""
     python = tmp_path / "venv" / "bin" / "python"
     outer = [place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
     venv.create(tmp_path / "venv")

@@ -17,14 +17,14 @@ from tests.commands import ENDS_SECONDS, read_until, started
 
 
 def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
-    """Where torch is loaded already, unless `how` says something else."""
+    """Starts a node in a process with torch loaded already, unless `how` says something else."""
     options = ["--threads", "1", "--checkpoint.every", "3", "--round.questions", "4", "--training.num-iterations", "2"]
     model = () if "--model.name" in flags else ("--model.name", "dense")
     return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
 
 
 def ended(home: Path, *flags: str, **how: Any) -> tuple[int, str]:
-    """How it ended, and what it said."""
+    """The exit code and the output of a node that runs to its end."""
     node = start(home, *flags, **how)
     output, _ = node.communicate(timeout=ENDS_SECONDS)
     return node.returncode, output
@@ -41,7 +41,7 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of seven rounds without a disturbance. Only read."""
+    """The home of seven rounds without a disturbance. Tests only read it."""
     home = tmp_path_factory.mktemp("whole") / "home"
     code, output = ended(home, "--max-rounds", "7")
     assert code == 0, output

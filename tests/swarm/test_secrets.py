@@ -50,7 +50,7 @@ HARMLESS = {"key_file", "token"}  # the place of a key; whether a page asks for 
 
 
 def forms(secret: str) -> list[bytes]:
-    """Of what is searched for: the secret, as it stands in base64 and in a URL, and how it begins."""
+    """The forms of a secret that are searched for: as it is, in base64, in a URL, and its first 8 characters."""
     packed = [base64.b64encode(b"\0" * shift + secret.encode()).decode()[4:-4] for shift in range(3)]
     return [each.encode() for each in (secret, quote(secret, safe=""), quote(secret), secret[:8], *packed)]
 
@@ -173,7 +173,7 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
 
 SECTION = with_login("http://127.0.0.1:9", "a", "section_password")
 WORD = with_login("http://h/v1", "a", "word_password")
-MISTAKES = [  # secrets in the place of an argument, of a section and of a file, and in an address that is none
+MISTAKES = [  # secrets in the place of an argument, of a section and of a file, and in an invalid address
     (["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"], "must have no --hf-token"),
     (["check", "--generation", SECTION], "no option"),
     (["contribute", WORD], "does not exist"),
@@ -217,7 +217,7 @@ def test_an_error_of_a_library_is_said_without_the_secrets_of_the_environment(
         )
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)  # what it raises is what is tested
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)  # the test is about this error
     with pytest.raises(UserError, match="could not be pushed") as raised:
         upload(tmp_path, "me/model", False, "a message")
     assert leaks({"error": str(raised.value).encode()}) == []

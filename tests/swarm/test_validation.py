@@ -48,7 +48,7 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
 
 
 def wrong_at_first(home: Path) -> dict[str, str]:
-    """As every checkpoint has it: nothing is added after the first time."""
+    """The wrong answers of the first validation, which every checkpoint keeps as they are."""
     found = read_state(all_checkpoints(home / "checkpoints")[0])["extra"]["measured"]["wrong"]
     assert 0 < len(found) <= 8
     return found

@@ -12,7 +12,7 @@ from swarm_node.settings import NodeConfig, Section
 
 
 class Files(Section):
-    """Files that the section of an extension names."""
+    """The section of an extension, whose options name files."""
 
     served: Path
     rows: str
@@ -20,7 +20,7 @@ class Files(Section):
 
 
 class WithFiles(NodeConfig):
-    """A node with that section."""
+    """The configuration of a node with the section `Files`."""
 
     files: Files
 

@@ -139,7 +139,7 @@ def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(mo
 
 @pytest.mark.slow
 def test_a_command_of_the_core_asks_for_no_entry_points():
-    """It would cost every start 0.1 s."""
+    """Asking for entry points would cost every start 0.1 s."""
     program = """
 import sys
 from swarm_node.commands.table import CORE, entry_of

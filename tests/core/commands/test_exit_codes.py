@@ -1,4 +1,4 @@
-"""What may pass by itself ends a command with 75, what a user has to change with 2: real causes and real processes."""
+"""A command ends with 75 if the cause may pass by itself, with 2 if the user must act: real causes, real processes."""
 
 import fcntl
 import shutil
@@ -41,7 +41,7 @@ MISTAKES = {
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
-    """A port and a home that somebody has, and a home that nobody uses."""
+    """A port and a home that are in use, and a home that is free."""
     folder = tmp_path_factory.mktemp("given")
     busy, home = folder / "busy", folder / "home"
     assert started(Mistake(0, f"swarm-node home id --home {home}", "")).code == 0

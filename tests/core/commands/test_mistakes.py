@@ -1,4 +1,4 @@
-"""What a user gets wrong costs one line, which says what was meant, and the right exit code."""
+"""A mistake of the user ends with the right exit code and one line, which says what was meant."""
 
 import sys
 

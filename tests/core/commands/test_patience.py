@@ -1,4 +1,4 @@
-"""The line for whoever waits at a terminal."""
+"""The line that a user at a terminal sees while a command takes long."""
 
 from queue import Queue
 

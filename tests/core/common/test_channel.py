@@ -40,7 +40,7 @@ SEEDS = [TALK.up.encode(each)[4:] for each in (FOUND, Failed("no", by_user=True)
 
 
 def read_all(data: bytes, hello: bytes = TALK.down.hello) -> list[Work]:
-    """What a child reads of these bytes."""
+    """The messages that a child reads from these bytes."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(hello + data)
@@ -69,17 +69,17 @@ def test_a_stream_of_any_bytes_ends_or_is_broken(data: bytes) -> None:
         encode({"type": "Failed", "error": "x", "by_user": True, "more": 1}),
         encode({"type": "Failed", "error": 1, "by_user": True}),
         encode({"error": "x", "by_user": True}),
-        SEEDS[0].replace(b'"12D3x"', b'{"1":23}'),  # in what pydantic reads
+        SEEDS[0].replace(b'"12D3x"', b'{"1":23}'),  # inside the group, which pydantic reads
         SEEDS[1] + b"\x00",
         b"\x91" * 10_000,
-        b"\x83\xa4type\xa5Found\xa6counts\xdf\xff\xff\xff\xff",  # four billion entries, says it
+        b"\x83\xa4type\xa5Found\xa6counts\xdf\xff\xff\xff\xff",  # claims four billion entries
     ],
 )
 def test_what_is_no_message_is_a_broken_frame(body: bytes) -> None:
     assert TALK.up.decode(SEEDS[0]) == FOUND
     with pytest.raises(BrokenFrame, match="not a frame") as caught:
         TALK.up.decode(body)
-    assert str(caught.value).isprintable()  # it is shown to the user, whoever wrote the bytes
+    assert str(caught.value).isprintable()  # the user sees it, and a stranger may have written the bytes
 
 
 def test_a_frame_above_the_limit_is_broken_by_its_length_and_is_never_sent() -> None:
@@ -148,7 +148,7 @@ def test_a_channel_nobody_reads_keeps_the_newest_counts_the_rest_and_costs_bound
         assert numbers[-4:] == [96, 97, 98, 99]
         child.close()
         async with asyncio.timeout(PATIENCE):
-            while not pumping.done():  # it ends when the other end is gone
+            while not pumping.done():  # `pump` ends when the other end is closed
                 made.send(Work(0))
                 await asyncio.sleep(0)
         assert await made.receive() is None

@@ -1,4 +1,4 @@
-"""What child processes are told of the user's environment."""
+"""Which of the user's environment variables child processes get."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is written in a home is for its user alone, and goes nowhere else."""
+"""Files in a home are for its user alone, and are written nowhere else."""
 
 import os
 import stat

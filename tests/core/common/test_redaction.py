@@ -1,4 +1,4 @@
-"""What must not leave this machine is not in a text for strangers."""
+"""Texts for strangers hold no secrets, addresses, identities or names of folders."""
 
 import base64
 

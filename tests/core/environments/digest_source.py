@@ -1,12 +1,12 @@
-"""The library's questions with question, answer and metadata in place of the prompt, to compare two processes."""
+"""The library's questions, with a digest of question, answer and metadata as the prompt, to compare two processes."""
 
 import hashlib
 
 from swarm_node.environments.reasoning_gym import source
 from swarm_node.scoring import building, contract
 
-building.KEPT_ITEMS = 2048  # all of them
-contract.QUESTION_BUDGET = 20.0  # what the questions are is compared, not how long they take
+building.KEPT_ITEMS = 2048  # keeps all questions
+contract.QUESTION_BUDGET = 20.0  # the test compares what the questions are, not how long they take
 version = source.version
 
 

@@ -50,7 +50,7 @@ def test_a_shot_shows_what_its_form_reads(form: str) -> None:
     "piece", ["<answer>", "</answer>", "<think>", "</think>", "\\boxed{", "{", "####", "1,111", "1/"]
 )
 def test_reading_takes_time_in_proportion_to_the_text(form: str, piece: str) -> None:
-    """A text of 4 MB: with time that grows as its square it would take hours."""
+    """The text has 4 MB: a time that grows as its square would be hours."""
     text = piece * (4_000_000 // len(piece))
     began = time.process_time()
     Answers(form).read(text)

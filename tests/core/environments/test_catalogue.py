@@ -14,18 +14,18 @@ from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
 from swarm_node.scoring.client import Item, ScoringClient
 
 DIGESTS = str(Path(__file__).with_name("digest_source.py"))
-ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # not those it was measured with
+ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # seed and index; the catalogue was measured with others
 
 
 def every_question() -> list[Item]:
-    """One of each task, at both addresses in turn."""
+    """One question of each task, at the two addresses in turn."""
     tasks = [(dataset, config_id) for dataset, configs in CATALOGUE.items() for config_id in configs]
     return [(*task, *ADDRESSES[number % 2], None) for number, task in enumerate(tasks)]
 
 
 @pytest.fixture(scope="module")
 def scoring() -> Iterator[ScoringClient]:
-    """Keeps the questions that it has built."""
+    """One scoring process for all tests, since it keeps the questions that it has built."""
     with ScoringClient(DIGESTS, VERSION, 20.0, 1024, SCORER_MODULE) as client:
         yield client
 
@@ -41,7 +41,7 @@ def test_every_task_is_the_same_in_two_processes_in_any_order(scoring: ScoringCl
 
 
 def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
-    """Found by looking for eval and sympy's parser in its scorers."""
+    """These data sets were found by looking for eval and sympy's parser in the library's scorers."""
     executes = {"binary_matrix", "countdown", "n_queens", "polynomial_multiplication", "puzzle24", "simple_integration"}
     assert executes | {"spiral_matrix", "string_insertion"} <= set(SCORERS) & set(CATALOGUE)
     assert {"codeio", "intermediate_integration"} <= set(REFUSED) <= set(EXCLUDED) and all(EXCLUDED.values())
@@ -50,7 +50,7 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
 
 @pytest.mark.slow
 def test_nonsense_is_never_rewarded(scoring: ScoringClient) -> None:
-    """Not even in part as much as half: what no scorer can read is a wrong answer, and the group is kept."""
+    """The reward stays below 0.5: text that no scorer can read is a wrong answer, and the group is kept."""
     nonsense = (
         "", "swordfish", "I do not know", "[]", "{}", "nan", "\x1b[2J", "9" * 400, "[" * 50, "<answer></answer>",
     )  # fmt: skip

@@ -136,7 +136,7 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-SCRIPTS = (  # honest completions of people who write so: right, wrong, or beside the point
+SCRIPTS = (  # honest completions in many scripts: right, wrong, or beside the point
     "答案是 42", "答えは４２です", "답은 42", "الجواب ٤٢", "התשובה היא 42", "Ответ: 42", "Η απάντηση είναι 42",
     "उत्तर ४२ है", "คำตอบคือ ๔๒", "উত্তর ৪২", "პასუხი 42", "la réponse est « 42 »", "𝟒𝟐", "x² − ½", "é",
 )  # fmt: skip
@@ -144,7 +144,7 @@ SCRIPTS = (  # honest completions of people who write so: right, wrong, or besid
 
 @pytest.mark.slow
 def test_completions_in_any_script_lose_no_group() -> None:
-    """In seven data sets Python's parser imported unicodedata, which the sandbox forbids: "scorer raised"."""
+    """In seven data sets scorers raised: Python's parser imports unicodedata, which the sandbox had forbidden."""
     environment = ReasoningGym([f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()])
     asked = []
     for question in environment.sample(ALICE, Round(3), len(CATALOGUE)):

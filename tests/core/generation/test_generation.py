@@ -1,4 +1,4 @@
-"""Three decoders, one text; and what a completion may be: empty, cut off, ended by any of several tokens, too long."""
+"""Three decoders give one text; completions may be empty, cut off, too long, or ended by any of several tokens."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def log_probs_of(generated) -> list[float]:
 
 
 def counted(decoder: type, kept: list[int]) -> type:
-    """This decoder, which notes how many slots each compaction keeps."""
+    """A subclass of this decoder that notes how many slots each compaction keeps."""
 
     class Counted(decoder):
         def keep(self, slots) -> None:
@@ -56,7 +56,7 @@ def rewarded(generated) -> list[ScoredGroup]:
 
 
 def assert_log_probs_of(policy, groups: list[ScoredGroup], tolerance: float) -> None:
-    """The recorded log-probs are those of forwards of this policy that were never padded."""
+    """The recorded log-probs equal those of unpadded forward passes of this policy."""
     for group in groups:
         for tokens in group.tokens:
             with torch.no_grad():
@@ -132,7 +132,7 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(rewarded(generated))
-    assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # no window cuts off what it never reaches
+    assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # a window of 100 is longer than these texts
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
 
 
@@ -179,7 +179,7 @@ def test_a_model_without_any_end_token_generates_to_the_limit(length) -> None:
 
 
 def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
-    policy = tiny_policy(eos=range(VOCABULARY))  # whatever comes first is the end
+    policy = tiny_policy(eos=range(VOCABULARY))  # the first token ends a completion, whichever it is
     generated = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(generated))
     assert all(completion.text == "" and completion.ended for group in generated for completion in group.completions)
@@ -215,7 +215,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
     assert still_running(running).tolist() == [[0, 2], [7, 6]]
 
 
-# --- weights that are not plain ---------------------------------------------------------------------------------------
+# --- adapters and bfloat16 --------------------------------------------------------------------------------------------
 
 
 def lora_policy(path):
@@ -266,7 +266,7 @@ def test_adapters_that_are_no_sum_are_never_left_out(options, merged) -> None:
     config = LoraConfig(**{"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **options})
     policy.model = inject_adapter_in_model(config, policy.model)
     assert type(policy.model).__name__ == "LlamaForCausalLM"
-    assert bool(agrees(LlamaDecoder, policy)) == merged  # though they change nothing yet
+    assert bool(agrees(LlamaDecoder, policy)) == merged  # although the adapters change nothing yet
     assert choose_decoder(policy, "auto") is (LlamaDecoder if merged else ModelDecoder)
 
 

@@ -1,4 +1,4 @@
-"""What a token asks of a device, by decoder: operator calls outside blocks, waits, and that a block can be one."""
+"""What a token costs a device, by decoder: operator calls and waits; and that a block can be one graph."""
 
 from unittest.mock import patch
 
@@ -41,7 +41,7 @@ def counted(policy: Policy, decoder: type, length: int) -> Launches:
 
 
 def between(policy: Policy, decoder: type) -> tuple[float, float, float, float]:
-    """A token's operator calls outside blocks and inside, waits outside and inside, once it has begun."""
+    """Per token of the second block: operator calls outside and inside blocks, waits outside and inside."""
     short, long = (counted(policy, decoder, 1 + blocks.BLOCK * k) for k in (1, 2))
     waits = sum(long.waits.values()) - sum(short.waits.values()), long.waits_inside - short.waits_inside
     figures = long.outside - short.outside, long.inside - short.inside, waits[0] - waits[1], waits[1]
@@ -54,7 +54,7 @@ def between(policy: Policy, decoder: type) -> tuple[float, float, float, float]:
 def test_a_token_of_our_decoder_waits_for_nothing_inside_a_block(lora, autocast) -> None:
     outside, inside, waits, waits_inside = between(endless(lora, autocast=autocast), LlamaDecoder)
     assert outside <= 4  # 40 were allowed
-    assert inside <= 2 * 30 + 30  # of two layers, and of drawing
+    assert inside <= 2 * 30 + 30  # 30 for each of two layers, and 30 for drawing
     assert waits <= 3 / blocks.BLOCK and waits_inside == 0
 
 
@@ -84,7 +84,7 @@ def test_blocks_give_the_text_that_single_tokens_give() -> None:
 
 @pytest.mark.slow
 def test_a_block_is_one_graph_to_the_compiler() -> None:
-    """Without a break: nothing in it needs the host."""
+    """The graph has no break, since nothing in a block needs the host."""
     policy = tiny_policy("Qwen2", eos=MANY_EOS)
     whole = torch.compile(blocks.block, fullgraph=True, backend="eager", dynamic=False)
     found = []

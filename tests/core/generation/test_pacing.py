@@ -1,4 +1,4 @@
-"""The recipe's habits in generation: a bound on what is decoded at once, and completions that are broken off."""
+"""Pacing of generation: a bound on the tokens that are decoded at once, and completions that are broken off."""
 
 from itertools import accumulate
 from mmap import mmap

@@ -71,7 +71,7 @@ def test_a_blocked_peer_is_refused_forgotten_and_shown_and_let_in_when_it_is_blo
 
 def test_a_blocked_network_is_refused_and_what_is_said_to_be_there_left() -> None:
     exchange = node()
-    exchange.allow(parse('block_networks = ["20.5.7.0/24"]'))  # of number 5
+    exchange.allow(parse('block_networks = ["20.5.7.0/24"]'))  # the network of node 5
     assert tell(exchange, 5, 1.0) == b"" and tell(exchange, 6, 1.0)
 
 
@@ -98,7 +98,7 @@ def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None
     (seen,) = [view for view in exchange.peers(swarm.world.now) if view.peer == taker.peer]
     (made,) = [view for view in swarm.exchanges[1].peers(swarm.world.now) if view.peer == giver.peer]
     assert seen.served == made.authored == len(swarm.pulled(taker)) > 0
-    assert (seen.authored, made.served) == (0, 0)  # one only takes
+    assert (seen.authored, made.served) == (0, 0)  # the taker gives nothing
     exchange.verdict(taker.peer, key_of(groups[0]), "scorer timed out", swarm.world.now)
     (seen,) = [view for view in exchange.peers(swarm.world.now) if view.peer == taker.peer]
     assert seen.faults == {"scorer timed out": 1}

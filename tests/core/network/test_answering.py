@@ -1,4 +1,4 @@
-"""Who opens streams without end is turned away before anything is spent on it; others are not."""
+"""A peer that opens streams without end is turned away before anything is spent on it; others are let in."""
 
 import asyncio
 from collections import Counter
@@ -29,7 +29,7 @@ def test_identities_of_one_network_open_so_many_streams_in_a_while_as_one_peer()
 
 
 class Pipe:
-    """A stream on which one call after another comes at once."""
+    """A stream that delivers each call as soon as it is read."""
 
     def __init__(self, calls: int) -> None:
         self.calls, self.answers, self._half = calls, list[bytes](), False
@@ -70,11 +70,11 @@ def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_othe
         await until_awaited(lambda: working["/ip4/45.33.10"] == 2, what="a call")
         other = Pipe(3)
         await answering.serve(other, Caller(PeerId("other"), "/ip4/99.1.1.1/tcp/1"), "p")
-        assert other.answers == [b"!"] * 3  # while those of the crowd are not
+        assert other.answers == [b"!"] * 3  # while the crowd still waits
         assert most["/ip4/45.33.10"] == 2  # of 32
         gate.set()
         await asyncio.gather(*serving)
-        assert [pipe.answers for pipe in pipes] == [[b"!"]] * 8  # they took turns, and none was refused
+        assert [pipe.answers for pipe in pipes] == [[b"!"]] * 8  # the crowd took turns, and none was refused
         assert most["/ip4/45.33.10"] == 2
 
     asyncio.run(scenario())

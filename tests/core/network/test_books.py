@@ -1,6 +1,6 @@
-"""What a node keeps: groups it can serve, announcements, contacts. All bounded, and the right ones go first.
+"""What a node keeps, within bounds: groups it can serve, announcements, contacts; and which of them it drops first.
 
-And what it thinks of a peer: slow to condemn what may be honest, quick with lies, and forgetful.
+Also the reputation of peers: faults that may be honest count little, lies count much, and guilt wears off.
 """
 
 from protocol import limits
@@ -41,7 +41,7 @@ def test_a_group_is_served_for_its_rounds_and_not_less_than_a_minute() -> None:
     store.add("a", b"group", own=True, round=1, now=0.0)
     store.expire(3, MIN_SECONDS + 1)
     assert store.get("a") == b"group"
-    store.expire(4, MIN_SECONDS - 1)  # rounds were quick
+    store.expire(4, MIN_SECONDS - 1)  # its rounds are over, but they were quick
     assert store.get("a") == b"group"
     store.expire(4, MIN_SECONDS + 1)
     assert store.get("a") == b""
@@ -118,7 +118,7 @@ def test_youth_is_counted_per_network() -> None:
     names = [chosen.announcement.author for chosen in youngest(crowd + others, 12)]
     assert names[:4] == [f"sybil-{number}" for number in (99, 98, 97, 96)]
     assert names[4:] == [str(number) for number in range(19, 11, -1)]
-    assert len(youngest(crowd, 12)) == 12  # where there is only one network it is everybody
+    assert len(youngest(crowd, 12)) == 12  # a single network may fill all places
 
 
 def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
@@ -206,7 +206,7 @@ def test_minting_identities_frees_no_culprit() -> None:
 
 
 def test_a_node_at_the_highest_number_goes_on() -> None:
-    """Whoever holds its key can have brought it there."""
+    """Anybody who holds the node's key can have raised the number to its limit."""
     local = LocalAnnouncement(Identity.from_seed_bytes(b"n" * 32), "swarm", 0.0)
     local.overtake(limits.MAX_SEQUENCE)
     local.announce((), 1.0)

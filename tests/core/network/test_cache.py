@@ -1,4 +1,4 @@
-"""The peer cache: what was saved is known next time, and a file that is damaged or no such file does no harm."""
+"""The peer cache: a node knows at its next start what it saved, and a damaged or missing file does no harm."""
 
 import json
 from pathlib import Path

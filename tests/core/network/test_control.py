@@ -1,4 +1,4 @@
-"""Asking a running node: over a private socket in its home, wherever that is."""
+"""Asking a running node over a private socket: in its home, or elsewhere if the path of the home is too long."""
 
 import asyncio
 import sys
@@ -52,14 +52,14 @@ def short() -> Iterator[Path]:
 
 
 def asked(home: Path) -> object:
-    """What a node says, less what it takes of its machine."""
+    """The answer of a node without `used`, the CPU time and memory that the node takes."""
     answer = control.ask(home)
     assert answer is not None and answer.pop("used")["memory_bytes"] > 1e6
     return answer
 
 
 def test_a_node_answers_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # which another thread is importing
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # as while another thread imports torch
     with Answering(tmp_path, {"round": 3, "text": "ü\x1b"}):
         assert asked(tmp_path) == {"round": 3, "text": "ü\x1b"}
         assert control.socket_path(tmp_path).stat().st_mode & 0o777 == 0o600

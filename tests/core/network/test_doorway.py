@@ -1,4 +1,4 @@
-"""Streams of p2pd are looked at before anything is made for them."""
+"""The doorway looks at a stream of p2pd before it makes a task for that stream."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ def through(folder: Path, visit: Callable[[Callable[[], Awaitable[Client]], Door
     """A doorway that echoes the first five bytes of streams whose info is not "flood"."""
 
     def read(data: bytes) -> str:
-        return data.decode("ascii")  # ValueError where it is none
+        return data.decode("ascii")  # ValueError where the data is not ASCII
 
     async def echo(info: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(info.encode() + await reader.readexactly(5))

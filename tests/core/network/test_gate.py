@@ -85,18 +85,18 @@ def test_dials_that_find_a_peer_are_not_rationed_and_open_that_address_only() ->
     assert choose(it, tcp("45.0.0.1"), quic("45.0.0.1"), now=2.0).addresses  # both: a peer answered at that port
     assert not choose(it, tcp("45.0.0.1", 5000), now=2.0).addresses
     it.failed(choose(it, tcp("45.0.0.1"), now=3.0), 8.0)
-    assert not choose(it, tcp("45.0.0.1"), now=9.0).addresses  # proven no more
+    assert not choose(it, tcp("45.0.0.1"), now=9.0).addresses  # the failed dial ended the proof
 
 
 def test_who_is_connected_already_proves_no_address_that_it_names() -> None:
     it = gate()
     victim = quic("45.0.0.1")
-    it.reached(choose(it, victim), ["/ip4/46.9.9.9/tcp/50123"], 1.0)  # it had called in, so nothing was dialled
+    it.reached(choose(it, victim), ["/ip4/46.9.9.9/tcp/50123"], 1.0)  # the peer had called in, so nothing was dialled
     assert not choose(it, victim, now=2.0).addresses
 
 
 FORBIDDEN = [
-    *(tcp("169.254.169.254", 8080), quic("169.254.0.7")),  # of clouds: they give their keys to anybody who asks there
+    *(tcp("169.254.169.254", 8080), quic("169.254.0.7")),  # clouds give their keys to anybody who asks there
     *map(tcp, ("fe80::1", "fd00:ec2::254", "100.100.100.200")),
     *map(tcp, ("64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::ffff:169.254.169.254")),  # the same through a translator
     *map(tcp, ("0.0.0.0", "255.255.255.255", "127.0.0.1", "::1")),
@@ -128,7 +128,7 @@ def test_what_the_user_gave_is_dialled_whatever_it_is() -> None:
     assert not choose(it, tcp("45.1.1.1", 23)).addresses
 
 
-SWARMS = {  # what a node there is given, what it sees of its machine, and where others of its swarm are
+SWARMS = {  # addresses given to a node, networks of its machine, and where others of its swarm are
     "loopback": ([tcp("127.0.0.1")], ["127.0.0.0/8"], "127.0.0.1"),
     "local network": ([], ["192.168.7.0/24"], "192.168.7.44"),
     "compose": (["/dns4/bootstrap/tcp/31330"], ["172.18.0.0/16"], "172.18.0.9"),
@@ -142,7 +142,7 @@ SWARMS = {  # what a node there is given, what it sees of its machine, and where
 def test_swarms_in_private_networks_go_on_working(swarm: str) -> None:
     given, own, where = SWARMS[swarm]
     it = gate(given, own=own)
-    for port in range(31330, 31340):  # of which many share a host, and find each other within a minute
+    for port in range(31330, 31340):  # nodes that share a host find each other within a minute
         now = 5.5 * (port - 31330)
         choice = choose(it, tcp(where, port), now=now)
         assert choice.addresses, (port, choice.reason)

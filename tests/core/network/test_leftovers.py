@@ -1,4 +1,4 @@
-"""Socket folders of processes that were killed are found again, and those in use are left."""
+"""Socket folders that killed processes left behind are removed; those in use, new ones and other folders stay."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One party holds a sixteenth of the places, however it comes: by hand, and however the attempts come."""
+"""One party holds at most a sixteenth of the places: in examples by hand, and in any order of attempts."""
 
 from collections import Counter
 from ipaddress import IPv4Address, IPv6Address
@@ -43,7 +43,7 @@ def test_a_network_of_tunnels_can_be_blocked_as_such() -> None:
     [
         ("/ip6/2607:f8b0:1:2::3/tcp/1", ("2607:f8b0:1:2::3", "2607:f8b0:1::/48")),
         ("/ip6/64:ff9b:1::5/tcp/1", ("64:ff9b:1::5", "64:ff9b:1::/48")),  # where its IPv4 address stands is not known
-        ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),  # "of 192.168.1.1": nobody is
+        ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),  # of 192.168.1.1, which is local
         ("/ip4/203.0.113.9/tcp/1", ("203.0.113.9", "203.0.113.0/24")),
         *((f"/ip4/{host}/tcp/1", ()) for host in ("192.168.1.7", "127.0.0.1", "100.64.0.9", "169.254.3.4")),
         *((f"/ip6/{host}/tcp/1", ()) for host in ("::1", "fd00::9", "fe80::1%eth0", "::ffff:192.168.1.7")),
@@ -105,7 +105,7 @@ peers = st.sampled_from([f"peer{number}" for number in range(40)])
 
 
 def parties(peer: str, address: str) -> tuple[str, ...]:
-    """On the internet: written anew, not taken from what is tested."""
+    """The parties of an address on the internet, written anew and not taken from the code under test."""
     return (peer, *groups_of(address)) if groups_of(address) else ()
 
 
@@ -140,7 +140,7 @@ def test_however_connections_come_no_party_keeps_more_than_a_sixteenth(
         open_ += coming
         closing = connected.surplus(open_, float(now))
         assert len(set(closing)) == len(closing)
-        assert {peer for peer, address in open_ if groups_of(address)} >= set(closing)  # nobody who is only local
+        assert {peer for peer, address in open_ if groups_of(address)} >= set(closing)  # no peer that is only local
         open_ = [it for it in open_ if it[0] not in closing]
         kept = Counter(party for it in open_ for party in parties(*it))
         assert max(kept.values(), default=0) <= max(2, count // 16)

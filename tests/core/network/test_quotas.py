@@ -1,4 +1,4 @@
-"""Token buckets and networks of addresses: what is free to make buys no share."""
+"""Token buckets and networks of addresses: identities, which cost nothing to make, buy no larger share."""
 
 from collections import Counter
 from random import Random

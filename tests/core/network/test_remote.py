@@ -157,7 +157,7 @@ def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_pa
         assert answer["network"] == {"enabled": True, "processes": 1, "running": True, "life": 0, **told}
     assert control.ask(tmp_path) is None
     assert made.collect(Round(0)) == []
-    made.publish([], Round(9))  # after the end it is lost, and nothing happens
+    made.publish([], Round(9))  # after the end a round is lost without an error
 
 
 def test_a_node_that_cannot_be_asked_trains_and_says_so(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_task_that_one_node_names_is_not_shown_by_name() -> None:
         (["/ip4/127.0.0.1/tcp/1"], "loopback only"),
         (["/ip6/::1/tcp/1", "/ip4/192.168.1.5/tcp/1"], "local network"),
         (["/ip4/192.168.1.5/tcp/1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),
-        (["/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),  # the NAT's
+        (["/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),  # the direct one is the NAT's
         (["/ip4/127.0.0.1/tcp/1", "/ip4/8.8.4.4/tcp/1"], "public"),
         (["/dns4/node.example/tcp/1"], "public"),
     ],

@@ -37,7 +37,7 @@ def played(
 
 
 def parts(policy, tokens) -> list[tuple[bool, str]]:
-    """Who wrote what, by runs of the mask, without ends."""
+    """The runs of the mask: whether the policy wrote the run, and its text without end tokens."""
     pairs = zip(tokens.mask or (True,) * len(tokens.ids), tokens.ids, strict=True)
     runs = [(own, [token for _, token in run]) for own, run in groupby(pairs, itemgetter(0))]
     return [(own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in runs]

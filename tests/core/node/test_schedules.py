@@ -83,7 +83,7 @@ def node_of(trainer, network=None) -> Node:
 
 
 class ScriptedProcess:
-    """A generator process that follows a script, a step whenever it is looked at: w(rite), d(ie), n(othing)."""
+    """A generator process that follows a script whenever `take` is called: w(rite), d(ie) or n(othing)."""
 
     def __init__(self, script: str, weights: SharedWeights) -> None:
         self._script, self._weights = deque(script), weights
@@ -134,7 +134,7 @@ def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_t
         assert len(trainer.seen) == 8
     assert [number for number, _ in trainer.seen] == list(range(len(trainer.seen)))
     assert all(0 <= staleness <= eta for _, staleness in trainer.seen)
-    assert network.rounds == sorted(set(network.rounds))  # what was published was published once
+    assert network.rounds == sorted(set(network.rounds))  # no round was published twice
     assert len(warnings) == driver._process.starts - 1
     driver.close()
 

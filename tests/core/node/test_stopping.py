@@ -18,7 +18,7 @@ LONG = 60.0  # seconds
 
 
 class LeftAtOnceError(Exception):
-    """In place of the end of this process."""
+    """Raised instead of ending this process."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """These tests, too, may run under nohup or behind a shell's &, which ignore signals."""
+    """Undoes what nohup or a shell's & does to the suite: they make it ignore these signals."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGHUP)}
     yield
     for number, handler in before.items():
@@ -54,7 +54,7 @@ def at_work() -> Iterator[Stop]:
 
 
 def work(stop: Stop, seconds: float) -> float:
-    """Seconds until it was interrupted, before so many have passed."""
+    """Works until `stop` interrupts it, before `seconds` have passed. Returns the seconds that took."""
     began = time.monotonic()
     with pytest.raises(Interrupted), stop.interruptible():
         while time.monotonic() - began < seconds:

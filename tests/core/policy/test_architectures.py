@@ -1,5 +1,5 @@
-"""Every architecture that was tried generates and trains, all weights and adapters, or is refused in one line before
-anything starts."""
+"""Every architecture that was tried generates and trains, with all weights and with adapters, or is refused in one
+line before anything starts."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ PLAIN = (
     "Nemotron", "Olmo", "Olmo2", "Olmo3", "Olmoe", "Phi", "Phimoe", "Qwen2Moe", "Qwen3Moe", "Rwkv", "SeedOss",
     "SmolLM3", "StableLm", "Starcoder2",
 )  # fmt: skip
-SIZES = {  # which of these an architecture does not know it keeps, and does not use
+SIZES = {  # an architecture keeps a size that it does not know, and does not use it
     "head_dim": 8, "moe_intermediate_size": 16, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "n_group": 1,
     "topk_group": 1, "n_shared_experts": 1, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4,
 }  # fmt: skip
@@ -37,7 +37,7 @@ ZAMBA = {"n_mamba_heads": 8, "mamba_headdim": 8, "mamba_d_state": 8, "layers_blo
 CARE: dict[str, tuple[str, dict[str, Any]]] = {
     "Gemma 3n": ("Gemma3nTextConfig", {
         "head_dim": 8, "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
-        "sliding_window": 16,  # as the published ones it is shorter than the context: rows are padded
+        "sliding_window": 16,  # shorter than the context, as in published models: rows are padded
         "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": models.VOCABULARY,
         "laurel_rank": 4, "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
     }),
@@ -60,10 +60,10 @@ KINDS = {
     **CARE,
 }
 REFUSED = {
-    ("Phimoe", 4): "'tuple' object has no attribute 'dtype'",  # its library's router with adapters
+    ("Phimoe", 4): "'tuple' object has no attribute 'dtype'",  # the library's router fails with adapters
     **dict.fromkeys([("MiniCPM3 with keys of two heads", rank) for rank in (0, 4)], "The size of tensor"),
 }
-ROUGH = {"Zamba2": 3e-3}  # nats a token: a step of its library is not its forward to more digits
+ROUGH = {"Zamba2": 3e-3}  # nats a token: the library's step equals its forward pass to no more digits
 IDS = torch.tensor([[5, 6, 7, 8]])
 PROMPTS = ("1+1=", "123+45678=", "x")
 GENERATION = GenerationConfig(max_completion_length=12)
@@ -97,7 +97,7 @@ def test_prompts_of_unequal_lengths_are_answered_and_trained_on(kind: str, rank:
         text = models.text_group([0.0, 1.0, 0.0, 0.5], [each.text for each in made.completions], prompt)
         groups.append(ScoredGroup(text.group, prompt, text.rewards, made.tokens))
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-3, token_budget=200), GENERATION)
-    assert policy.model.config._attn_implementation == attention  # as it was, whatever has been tried
+    assert policy.model.config._attn_implementation == attention  # the trials leave it as it was
     assert torch.equal(policy.model(input_ids=IDS).logits, logits)
     if kind in FAMILIES and not rank:
         packing = None if kind in ROWS else Packing.NATIVE if kind in OWN else Packing.BLOCKS

@@ -25,7 +25,7 @@ LOADS = "from tests.core.policy.test_base import load; policy = load(); input('l
 
 @pytest.fixture
 def file(tmp_path, monkeypatch) -> Path:
-    """Of a model in bfloat16 in the cache, which has 16 MB in float32."""
+    """The file for the float32 base, 16 MB, of a bfloat16 model in the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.prefix", str(tmp_path / "no image"))
     folder = named.folder(NAME)
@@ -36,7 +36,7 @@ def file(tmp_path, monkeypatch) -> Path:
 
 
 def load(name: object = NAME, **options) -> Policy:
-    torch.manual_seed(0)  # of the adapters
+    torch.manual_seed(0)  # for the adapters
     return load_policy(ModelConfig(**{"name": str(name), "lora_rank": 2, "device": "cpu", **options}))
 
 
@@ -67,7 +67,7 @@ def test_a_base_is_not_held_beside_a_copy_of_it(file) -> None:
 
 def test_tokens_and_gradients_are_those_of_a_base_of_its_own(file, tmp_path) -> None:
     own = file.with_name(NAME).rename(tmp_path / "own")
-    file.with_name(NAME).symlink_to(own)  # as where the hub's cache has it
+    file.with_name(NAME).symlink_to(own)  # as in the hub's cache
     found = []
     for policy in (load(own), load(), load()):
         config = GenerationConfig(num_generations=4, max_completion_length=8)

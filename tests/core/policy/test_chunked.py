@@ -1,4 +1,4 @@
-"""Log-probs in chunks are those of the one distribution, and so are their gradients."""
+"""Log-probs computed in chunks equal those of the whole distribution, and so do their gradients."""
 
 import pytest
 import torch

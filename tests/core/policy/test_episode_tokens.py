@@ -12,11 +12,11 @@ from tests.models import characters, tiny_model
 
 SPECIAL = {"qwen2_5": "<|im_end|>", "qwen3": "<|im_end|>", "llama3": "<|eot_id|>", "gemma": "<end_of_turn>"}
 SPECIAL |= {"phi3": "<|end|>", "smolvlm": "<end_of_utterance>"}
-PLAIN = {"qwen3", "smolvlm"}  # one drops past reasoning, the other writes a space that its generation prompt lacks
+PLAIN = {"qwen3", "smolvlm"}  # Qwen3 drops past reasoning, SmolVLM writes a space that its generation prompt lacks
 
 
 def chat_policy(template: str) -> Policy:
-    """With a published chat template, as TRL carries it, over characters."""
+    """A policy over characters with a published chat template, as TRL carries it."""
     tokenizer, model = characters(), tiny_model(vocab_size=100)
     tokenizer.add_special_tokens({"eos_token": SPECIAL[template]})
     tokenizer.chat_template = files("trl").joinpath("chat_templates", f"{template}.jinja").read_text()

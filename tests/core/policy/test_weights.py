@@ -61,7 +61,7 @@ def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody
         finally:
             reader.kill()  # it reads for ever where nothing is published any more
     policy.version += 1
-    weights.publish(policy)  # would wait for ever for a lock that the dead kept
+    weights.publish(policy)  # would wait for ever if the dead reader kept the lock
     weights.close()
 
 

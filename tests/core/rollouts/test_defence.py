@@ -39,7 +39,7 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
 
 
 def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
-    own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one odd completion does not raise the bar
+    own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one long completion does not raise the limit
     assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
@@ -96,7 +96,7 @@ def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
 
 
 def about(topics: str, *texts: str) -> list[tuple[str, str]]:
-    """The texts, their data sets in turn."""
+    """The texts, with the data sets named by the letters of `topics` in turn."""
     return [(topics[k % len(topics)], text) for k, text in enumerate(texts)]
 
 
@@ -117,7 +117,7 @@ def test_the_alarm_rises_for_what_external_completions_share_and_local_ones_lack
 def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
     alarm = EnrichmentAlarm(share=0.25, factor=4.0)
     alarm.note(["12"] * 40, [*about("abcde", *["12"] * 10), *about("ab", *["-3"] * 10)])
-    assert alarm.strings() == frozenset()  # two data sets of five
+    assert alarm.strings() == frozenset()  # "-3" is in two data sets of five
     alarm.note([], about("c", "-3"))
     assert {"-", "-0"} <= alarm.strings()
 

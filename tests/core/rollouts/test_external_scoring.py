@@ -1,4 +1,4 @@
-"""External groups scored ahead: within a budget, and whoever hangs a scorer costs itself."""
+"""External groups scored ahead: within a budget, and an author whose groups hang a scorer harms only itself."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -14,12 +14,12 @@ from tests.models import text_group
 from tests.waiting import until
 
 HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
-SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET  # at most, for a question that is slow, and one to compare it with
+SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET  # at most, for a slow question and one to compare it with
 LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
 
 
 class Verifier:
-    """Takes its time on a clock of its own. The text of a group says what it does."""
+    """A scorer with a clock of its own. The first text of a group says how scoring it goes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -33,7 +33,7 @@ class Verifier:
         text = each.group.episodes[0].text
         seconds = {"hang": HANG, "slow": SLOW}.get(text, HONEST)
         self.now += seconds
-        if each.author != "me":  # a local group, which is measured
+        if each.author != "me":  # a group of "me" is local, and only measured
             self.scored.append(each.author)
             self.spent += seconds
         reason = {"hang": contract.TIMEOUT, "slow": contract.SLOW_QUESTION}.get(text)
@@ -66,7 +66,7 @@ def rounds(
     waiting: Callable[[int], list[ExternalGroup]],
     wanted: int = 2,
 ) -> int:
-    """So many rounds of a tenth of a second, in which nothing waits for scoring. Groups that were ready in all."""
+    """Runs `count` rounds of at least a tenth of a second. Returns how many groups were ready, over all rounds."""
     ready = 0
     for now in range(count):
         began = verifier.now
@@ -104,7 +104,7 @@ def test_no_more_is_scored_than_a_round_needs_of_informative_groups(verifier, sc
 
 def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more(verifier, scoring) -> None:
     rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
-    allowed = STRANGERS * verifier.now + HANG  # the last one is known to be too much when it is over
+    allowed = STRANGERS * verifier.now + HANG  # that the last group is too much is known only afterwards
     assert 0 < verifier.spent <= allowed and verifier.spent < 0.05 * verifier.now
 
 

@@ -26,7 +26,7 @@ def pool_of(**limits) -> RolloutPool:
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer(max_age, sizes) -> None:
     pool, found = pool_of(max_age=max_age), []
     for now in range(4):
-        pool.add([received(round=1_000_000)] if now == 0 else [], Round(5 + now))  # the sender's count does not matter
+        pool.add([received(round=1_000_000)] if now == 0 else [], Round(5 + now))  # the sender's round does not matter
         found.append(len(pool))
     assert found == sizes
 
@@ -65,7 +65,7 @@ ARRIVALS = st.lists(
 def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrivals, max_age, most, per_peer) -> None:
     pool = pool_of(max_age=max_age, max_groups=most, max_per_peer=per_peer)
     arrived: dict[tuple[str, int], int] = {}
-    used: dict[tuple[str, int], int] = {}  # with the round of arrival
+    used: dict[tuple[str, int], int] = {}  # key -> round of arrival
     for now, (author, index, _, draw) in enumerate(arrivals):
         before = pool.candidates()
         pool.add([received(author, index=index)], Round(now))

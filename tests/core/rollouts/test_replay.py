@@ -49,7 +49,7 @@ def theirs() -> Iterator[Mixture]:
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
-    """A word that begins with { is what a turn hands to a tool."""
+    """Turns with these texts. A text that begins with { is also what the turn hands to a tool."""
     calls = [(Call(name="half", arguments=text),) * (text[0] == "{") for text in texts]
     return tuple(Turn(calls=call, text=text) for call, text in zip(calls, texts, strict=True))
 
@@ -58,7 +58,7 @@ EPISODES = [said("a", "b"), said('{"number":3}', "b", "end"), said("nothing"), s
 
 
 def group(environment: Mixture, author: PeerId = PEERS[1], episodes: Sequence[tuple[Turn, ...]] = EPISODES):
-    """As an honest peer makes it."""
+    """A group as an honest peer makes it."""
     (question,) = environment.sample(author, Round(0), 1)
     (plays,) = environment.play([(question, episodes)])
     told = [(each, played.trace if len(each) > 1 else "") for each, played in zip(episodes, plays, strict=True)]
@@ -71,7 +71,7 @@ def external(of: RolloutGroup) -> ExternalGroup:
 
 
 def forged(of: RolloutGroup, number: int) -> RolloutGroup:
-    """With a trace of its author's invention in so many episodes."""
+    """The group with invented traces in its first `number` episodes; those without a trace are left out."""
     wrong = [each.model_copy(update={"trace": "A" * 11}) for each in of.episodes[:number] if each.trace]
     return of.model_copy(update={"episodes": (*wrong, *of.episodes[number:])})
 
@@ -109,8 +109,8 @@ def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_bla
         return score_external(ours, sent, divergence)
 
     for _ in range(JUDGED):
-        assert isinstance(results(1, 1)[0], ScoredGroup)  # a quarter of them
-    for _ in range(JUDGED // 3 + 1):  # three episodes of several turns each
+        assert isinstance(results(1, 1)[0], ScoredGroup)  # a quarter of its episodes diverge
+    for _ in range(JUDGED // 3 + 1):  # such a group has three episodes, all of several turns
         assert results(4, 2) == [DIVERGED]
     assert results(0, 2) == [DIVERGED] and isinstance(results(0, 3)[0], ScoredGroup), "left without a look"
     assert told == []

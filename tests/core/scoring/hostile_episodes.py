@@ -32,7 +32,7 @@ SAID: dict[str, Callable[[], tuple[Any, ...]]] = {
     "leave": lambda: (sys.exit(0),),
     "slow": lambda: (spend(0.06),),
     "steady": lambda: (spend(0.035),),
-    "forge": lambda: (str(os.write(3, bytes(64))),),  # says that all episodes were right
+    "forge": lambda: (str(os.write(3, bytes(64))),),  # a reply of its own to the parent
     "long": lambda: ("ü" * 4096,),
     "longer": lambda: ("ü" * 4097,),
     "surrogate": lambda: ("\ud800",),

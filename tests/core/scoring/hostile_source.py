@@ -1,4 +1,4 @@
-"""Questions whose scorers misbehave, each in the way its dataset is called. Loaded by a scoring process."""
+"""Questions that misbehave: scorers as an answer says, builders as a dataset says. Loaded by a scoring process."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ def busy() -> float:
 
 
 def patch() -> float:
-    """What one answer to string_insertion did to the library: every later answer is right."""
+    """Does what one answer to string_insertion did to the library: makes every later answer right."""
     Item.score = lambda self, text: 1.0  # type: ignore[method-assign]
     return 1.0
 
@@ -44,7 +44,7 @@ def chatter() -> float:
 
 
 def spend(seconds: float) -> float:
-    """Sleeping is forbidden in the sandbox."""
+    """Spends this time without sleeping, which the sandbox forbids."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         pass
@@ -58,7 +58,7 @@ def write_file() -> float:
 
 
 def lie() -> float:
-    """Takes the child over: speaks to whoever listens."""
+    """As an answer that has taken the child over: writes a reply to every open descriptor."""
     for descriptor in range(3, 20):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"\x00\x00\x00\x0d[1.0,1.0,7.5]")

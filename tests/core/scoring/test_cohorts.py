@@ -1,4 +1,4 @@
-"""Who shares a child with whom, and that a group at which a shared child hangs or dies is the only one to suffer."""
+"""Which scorers share a child, and that only the group at which a shared child hangs or dies gets no score."""
 
 import ctypes
 import os
@@ -30,7 +30,7 @@ def hang(answer: str, entry: object) -> float:
 
 
 class Question:
-    """Scored by the scorer of ours that has the data set's name, or else here."""
+    """Our scorer of the data set's name scores its answers; if there is none, `score` does."""
 
     prompt = "?"
 
@@ -43,7 +43,7 @@ class Question:
 
 
 class Watched(ForkServer):
-    """Real, and notes what was asked of one child."""
+    """A real fork server that notes which scorers share each child."""
 
     def score(self, tasks: Sequence[Task]) -> list[Any]:
         self.shared.append([name for (name, _), _ in tasks])
@@ -62,14 +62,14 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked
     scoring = server.ScoringServer(source, sandbox, light, 1.0)
     yield lambda asked: (scoring.replies(asked), light.shared)
     light._connection.close()
-    while children._ended:  # those forked from this process; they were killed
+    while children._ended:  # killed children of this process
         children.reap()
     for descriptor in (end, lifeline):
         os.close(descriptor)
 
 
 def asked_of(dataset: str, author: int) -> Asked:
-    """`author`: the seed of a question is a digest of author and round."""
+    """`author` stands for the seed, which is a digest of author and round."""
     return (dataset, "tiny", author, 0), TEXTS
 
 
@@ -109,7 +109,7 @@ def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) 
 
 
 def used(*functions: types.FunctionType) -> set[str]:
-    """Names that functions use, and those that their helpers do: of a closure, the module or another of ours."""
+    """Names that these functions use, or their helpers: in a closure, in their module or in another of ours."""
     waiting, seen = [*functions], dict[types.CodeType, set[str]]()
     while waiting:
         function = waiting.pop()

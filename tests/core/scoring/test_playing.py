@@ -1,4 +1,4 @@
-"""Episodes in the scoring process, against those that misbehave for real; and who says what a child says."""
+"""Episodes in the scoring process, some of which misbehave for real; and how strictly a child's reply is read."""
 
 import struct
 from collections.abc import Iterator

@@ -66,7 +66,7 @@ def test_each_layer_by_itself_keeps_files_and_sockets_away(layer: str, act: Call
     alone = [layer] if layer == "rlimits" else ["no_new_privs", layer]
     raised = inside(alone, act)
     if act is connect and layer == "landlock":
-        assert raised in ("PermissionError", "ConnectionRefusedError")  # TCP is its business from Linux 6.7 on
+        assert raised in ("PermissionError", "ConnectionRefusedError")  # Landlock restricts TCP from Linux 6.7 on
     else:
         assert raised in ("OSError", "PermissionError")
     assert not Path("/tmp/written-by-a-sandboxed-child").exists()
@@ -117,5 +117,5 @@ def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: P
     words += "(pathlib.Path(folder) / 'file').write_text('x')\n"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = python("-c", words, env=environment)
-    (folder,) = tmp_path.iterdir()  # where there is no home, matplotlib makes one here, or does not load
+    (folder,) = tmp_path.iterdir()  # without a home, matplotlib needs a folder here to load
     assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), done.stderr

@@ -24,7 +24,7 @@ SCORES = (1.0, 0.0, 1.0)
 
 
 def answers(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
-    """`author`: the seed of a question is a digest of author and round."""
+    """`author` stands for the seed, which is a digest of author and round."""
     return dataset, "tiny", author, index, texts
 
 
@@ -42,21 +42,21 @@ def alive(pid: int) -> bool:
 
 @pytest.fixture
 def scoring() -> Iterator[ScoringClient]:
-    """What does not hang is in time on any machine."""
+    """Its time limit is long: a group that does not hang is in time on any machine."""
     with ScoringClient(HOSTILE, VERSION, 60.0, memory_limit=512) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ScoringClient]:
-    """For what no test ends."""
+    """One scoring process for all tests that do not end it."""
     with ScoringClient(HOSTILE, VERSION, 4.0, memory_limit=512) as client:
         yield client
         assert client.restarts == 0
 
 
 def once_at_work(pid: int, act: Callable[[], None]) -> threading.Thread:
-    """Acts as soon as this scoring process has a child for what it is asked next."""
+    """Calls `act` as soon as this scoring process has a child for the next request."""
     before = {child.pid for child in psutil.Process(pid).children()}
 
     def wait() -> None:
@@ -83,7 +83,7 @@ def test_a_bad_scorer_costs_its_group_and_no_other(shared: ScoringClient, text: 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
 def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(shared: ScoringClient, text: str) -> None:
-    """An import of Python's own parser, for a letter outside ASCII, had cost honest peers their groups."""
+    """Honest peers once lost groups, as Python's own parser imports a module for a letter outside ASCII."""
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
     assert shared.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
     assert not Path("/tmp/written-by-a-scorer").exists()
@@ -227,4 +227,4 @@ def test_a_scoring_process_that_cannot_start_says_why_in_one_line(monkeypatch: p
     monkeypatch.setattr(ScoringClient, "start_limit", 1e-6)
     with pytest.raises(ScoringUnavailable, match="nothing received within 0 s") as caught:
         ScoringClient(HOSTILE, VERSION, 1.0, 512).ask([prompt("x")])
-    assert isinstance(caught.value.__cause__, TimeoutError)  # exit code 75: a machine that does too much may do less
+    assert isinstance(caught.value.__cause__, TimeoutError)  # so exit code 75: the machine may be less busy later

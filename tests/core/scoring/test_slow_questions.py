@@ -1,4 +1,4 @@
-"""Whose fault a slow question is: its author's only if it was sought out. Time is a clock that the source moves."""
+"""A slow question is its author's fault only if the author sought it out. The source moves the clock."""
 
 from collections.abc import Iterable, Mapping
 from random import Random
@@ -11,7 +11,7 @@ from swarm_node.scoring import contract
 from swarm_node.scoring.building import Builder
 
 BUDGET = contract.QUESTION_BUDGET
-CHOSEN = 7  # the seed that the author has
+CHOSEN = 7  # the seed of the author's questions
 
 
 class Question:
@@ -28,7 +28,7 @@ class Source:
     tasks: Mapping[str, Iterable[str]] = {"a": ("b",), "c": ("d",)}
 
     def __init__(self, chosen: float, others: float) -> None:
-        """CPU seconds for the author's question and for others, in budgets."""
+        """The CPU time of the author's questions and of others, in budgets."""
         self.now, self.chosen, self.others = 0.0, chosen, others
         self.built: list[tuple[str, str, int, int]] = []
 

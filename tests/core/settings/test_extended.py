@@ -42,7 +42,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
-    """In place of the sections that installed packages register."""
+    """Registers sections in place of those that installed packages register."""
     registered, load = plugins.registered, plugins.load
 
     def register(**sections: type[Section]) -> None:

@@ -1,4 +1,4 @@
-"""The seam of observers: who is made, what they may do while they take an event, and what their mistakes cost."""
+"""Observers: which are made, what they may do while they take an event, and what their mistakes cost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ class Recorder:
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """In place of what installed packages register."""
+    """Registers observers in place of those that installed packages register."""
 
     def register(**factories: object) -> None:
         monkeypatch.setattr(plugins, "registered", lambda kind: factories)
@@ -123,7 +123,7 @@ def test_samples_are_kept_of_nodes_that_train_unless_turned_off(tmp_path: Path) 
 
 
 class BrokenPipe(Recorder):
-    """Its output is gone."""
+    """A sink whose output is gone."""
 
     def take(self, event: Event) -> None:
         super().take(event)

@@ -20,7 +20,7 @@ LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6
 def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) -> None:
     if optimizer == "adamw_8bit":
         pytest.importorskip("bitsandbytes")
-    # wide enough that some weights have state in 8 bits, which those of up to 4,096 elements have not
+    # wide enough that some weights have state in 8 bits: those of up to 4,096 elements have none
     tiny_model(intermediate_size=160).save_pretrained(tmp_path / "base")
     characters().save_pretrained(tmp_path / "base")
     config = ModelConfig(name=str(tmp_path / "base"), device="cpu", lora_rank=rank)
@@ -64,7 +64,7 @@ def test_the_newest_keeps_the_state_and_equal_files_share_their_place(tmp_path) 
     assert places[kept[0]]["model.safetensors"] != places[kept[1]]["model.safetensors"]
     assert places[kept[1]]["model.safetensors"] == places[best]["model.safetensors"]
     fresh = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
-    checkpoint.restore_trainer(kept[0], fresh)  # begins with a state of zeros
+    checkpoint.restore_trainer(kept[0], fresh)  # Adam starts again from zeros
     assert fresh.steps == 1 and not fresh.optimizer.state
 
 

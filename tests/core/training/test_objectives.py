@@ -40,9 +40,9 @@ def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[
         ("decoupled", 0.6, 0.2, 0.4, 1.0, -2.56, 0.0),
         # theta / proximal = 0.5 of a bad token is held at 0.8, times 2
         ("decoupled", 0.2, 0.2, 0.4, -1.0, 1.6, 0.0),
-        # proximal / behaviour = 10 is held at 5, at 2 where truncated
+        # proximal / behaviour = 10 is held at 5 (`truncated` holds it at 2)
         ("decoupled", 0.5, 0.05, 0.5, 1.0, -5.0, -5.0),
-        # a bad token at ratio 10 is pushed with 10
+        # clipped: the ratio of 10 of a bad token is not held
         ("clipped", 0.5, 0.05, 0.5, -1.0, 10.0, 10.0),
     ],
 )

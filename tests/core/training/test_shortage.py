@@ -1,4 +1,4 @@
-"""Memory runs out in any phase: the node goes on smaller, or stops with one line, and never with a traceback."""
+"""Memory runs out in any phase: the node goes on with less, or stops with one line, and never with a traceback."""
 
 from pathlib import Path
 
@@ -145,7 +145,7 @@ def test_where_not_even_one_micro_batch_fits_no_step_is_taken(iterations) -> Non
 def test_the_optimiser_stops_in_one_line_and_leaves_weights_as_they_were() -> None:
     policy = tiny_policy()
     before, trainer = weights_of(policy.model), trainer_of(policy)
-    trainer.optimizer.register_step_pre_hook(fail)  # as where Adam's state is made
+    trainer.optimizer.register_step_pre_hook(fail)  # as when Adam makes its state
     with pytest.raises(OutOfMemory, match="in the optimiser's step"):
         trainer.update([LESSON])
     assert all(map(torch.equal, before, weights_of(policy.model)))

@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore")
 MAX_LENGTH = 24
 PROMPTS = ("12+30=", "say seven, now:", "?")
 GROUPS = {"12+30=": 4, "say seven, now:": 4, "?": 4}
-LAYOUTS = [(True, 90), (False, 60)]  # tokens of a micro-batch: less than the batch has
+LAYOUTS = [(True, 90), (False, 60)]  # padded, tokens of a micro-batch: fewer than the batch has
 
 
 def build_trl(model, folder, temperature: float):
@@ -57,7 +57,7 @@ def build_trl(model, folder, temperature: float):
 
 
 class Batch:
-    """Twelve completions of three prompts, with old log-probs that differ from the present ones by up to clipping."""
+    """Twelve completions of three prompts, with old log-probs so far from the present ones that some are clipped."""
 
     def __init__(self, model, temperature: float) -> None:
         rng, tokenizer = random.Random(1), characters()
@@ -116,7 +116,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def oracles(model, tmp_path_factory):
-    """TRL's trainer by temperature, which it builds into the model."""
+    """TRL's trainers by temperature, which a trainer builds into its model."""
     folder = tmp_path_factory.mktemp("trl")
     return {temperature: build_trl(copy.deepcopy(model), folder, temperature) for temperature in (1.0, 0.7)}
 
@@ -135,11 +135,11 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
 
 
 def our_loss(model, groups, loss_type: str, temperature: float, padded: bool, budget: int, beta: float = 0.0, **more):
-    """The policy, its unclipped gradients once there are any, and the `update` that makes them."""
+    """The policy, its unclipped gradients (none yet), and a function that updates and so adds them."""
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
     config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
-    trainer = GrpoTrainer(policy, config, generation, padded=padded, objective=clipped)  # as theirs
+    trainer = GrpoTrainer(policy, config, generation, padded=padded, objective=clipped)  # as TRL's
     assert (trainer.packing is None) == padded
     return policy, gradients_of(trainer), lambda: trainer.update(groups)
 

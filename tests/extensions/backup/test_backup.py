@@ -1,4 +1,4 @@
-"""A backup holds what a home cannot make again, and nothing is restored of one that was damaged."""
+"""A backup holds what a home cannot make again, and nothing is restored from a damaged backup."""
 
 import json
 from pathlib import Path

@@ -18,7 +18,7 @@ KEY = ("identity.key", b"k" * 100)
 
 
 def made(*files: tuple[str, bytes]) -> bytes:
-    """A backup with the right sizes and hashes of whatever files are given."""
+    """A backup with the right sizes and hashes of the given files."""
     listed = {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in files}
     return json.dumps(listed).encode() + b"\n" + b"".join(data for _, data in files)
 
@@ -47,12 +47,12 @@ def test_a_name_that_no_backup_has_is_refused(tmp_path: Path, name: str) -> None
 
 
 def listing(entry: object) -> bytes:
-    """A backup whose list says this of its key."""
+    """A backup whose list has this entry for its key."""
     return json.dumps({KEY[0]: entry}).encode() + b"\n" + KEY[1]
 
 
 DIGEST = hashlib.sha256(KEY[1]).hexdigest()
-MADE: dict[str, tuple[bytes, str]] = {  # and a part of the line that is said
+MADE: dict[str, tuple[bytes, str]] = {  # the file, and a part of the error line
     "a file in a file": (made(("best/1/a", b""), ("best/1/a/b", b"")), "as a file and as a folder"),
     "a negative size": (listing([-1, DIGEST]), "list"),
     "a size of 2^62": (listing([1 << 62, DIGEST]), "above 16 MB"),

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright. Whatever a page asks for outside this machine, or complains of, is kept."""
+"""Debian's Chromium, driven by Playwright. A visit keeps what a page complains of, and requests to other machines."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ SIZES = {"desktop": (1280, 800), "phone": (390, 800)}
 
 @dataclass
 class Visit:
-    """A page in a browser, and what it did that it should not."""
+    """A page in a browser, and its trouble: errors, warnings, dialogs and requests to other machines."""
 
     tab: Any
     trouble: list[str] = field(default_factory=list)
@@ -38,11 +38,11 @@ class Visit:
         self.tab.get_by_role("link", name=name, exact=True).click()
 
     def overflow(self) -> int:
-        """Pixels by which it is wider than the window."""
+        """Pixels by which the page is wider than the window."""
         return int(self.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def violations(self) -> list[str]:
-        """What axe finds. The debugger evaluates it: the policy of the page refuses scripts."""
+        """The violations that axe finds. The debugger evaluates axe, as the page's policy refuses scripts."""
         self.tab.evaluate(AXE.read_text())
         found = self.tab.evaluate("axe.run(document)")["violations"]
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
@@ -52,7 +52,7 @@ class Visit:
             self.trouble.append(f"asked for {request.url}")
 
 
-@pytest.fixture(scope="module")  # not longer: its event loop runs as long as it lives, and other tests start their own
+@pytest.fixture(scope="module")  # a longer scope would keep its event loop beside those of other tests
 def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt install chromium")
@@ -65,7 +65,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
-    """Opens an address; at the end of the test nothing may have gone wrong in it."""
+    """Opens an address. The test fails at its end if a page that it opened made trouble."""
     visits: list[Visit] = []
 
     def begin(address: str, size: str = "desktop", scheme: str = "light", entered: bool = True) -> Visit:

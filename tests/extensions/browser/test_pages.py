@@ -1,4 +1,4 @@
-"""Pages in a real browser: what they show, on a desktop and on a phone, to everybody, and with hostile text."""
+"""Pages in a real browser: on a desktop and on a phone, by the rules for accessibility, and with hostile text."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -118,7 +118,7 @@ def test_rounds_come_in_while_one_looks_and_keys_move_along_a_chart(
     chart.get_by_text("round 1", exact=True).wait_for()
     seen.tab.get_by_role("button", name="By hour").click()
     chart.locator(".stage").press("End")
-    chart.get_by_text("after 21 min").wait_for()  # 1234 s, each round a second
+    chart.get_by_text("after 21 min").wait_for()  # 1234 s, as a round takes a second
     seen.tab.get_by_role("button", name="Last 512 rounds").press("Enter")
     assert seen.tab.get_by_role("button", name="Last 512 rounds").get_attribute("aria-pressed") == "true"
 
@@ -130,10 +130,10 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
     seen.tab.get_by_text("not running").wait_for()
     page.process.kill()
     seen.tab.get_by_text("page is gone").wait_for()
-    seen.trouble.clear()  # a browser says itself that it could not connect
+    seen.trouble.clear()  # the browser itself logs that it could not connect
     with killed_in_the_end(started("page", home, "--listen", f"127.0.0.1:{page.port}")):
         seen.tab.get_by_text("not running").wait_for()
-        seen.tab.close()  # before this page goes, too
+        seen.tab.close()  # before the second page process ends
         seen.trouble.clear()
 
 

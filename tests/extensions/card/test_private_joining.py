@@ -1,4 +1,4 @@
-"""A private swarm by the commands: founded, entered by codes, with nobody there who made them, and left."""
+"""A private swarm through the commands: founding, entering by the code of a member who is gone, revoking."""
 
 import os
 from contextlib import ExitStack
@@ -24,7 +24,7 @@ def said(*words: object) -> str:
 
 
 def founded(folder: Path, port: int) -> tuple[Path, str]:
-    """A card of a signer, and a code of whoever lets in. The bootstrap node has the home `a`."""
+    """A card with one signer, and a code signed by its admit key. The bootstrap node has the home `a`."""
     file, door = folder / "private.card", load_identity(folder / "a").peer_id
     admit, signer = (said("swarm", "key", folder / f"{name}.key") for name in ("admit", "signer"))
     asked = ("--bootstrap", f"/ip4/127.0.0.1/tcp/{port}/p2p/{door}", "--tasks", "first/few", "--admit", admit)
@@ -70,5 +70,5 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
             peer = load_identity(c).peer_id
             until(lambda: peer in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a")
         assert any("private; a member until" in each for each in ask(a)["besides"])
-    (c / PROOF_FILE).write_bytes(load_proof(b))  # of another node
+    (c / PROOF_FILE).write_bytes(load_proof(b))  # the proof of another node
     assert str(Refusal.NOT_OWN) in said("run", "--home", c)

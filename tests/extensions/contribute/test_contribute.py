@@ -43,8 +43,8 @@ class Clock:
 def ask_often(
     prompts: int, respond: Respond, folder: Path, **changes: Any
 ) -> tuple[list[Any], list[str], list[dict[str, Any]], Clock]:
-    """What a generator makes of so many prompts, what it says meanwhile, what the server was asked, and when it was
-    done."""
+    """For this many prompts: what the generator made of each, the lines that it said, the requests that the server got,
+    and the clock."""
     clock, said, made = Clock(), list[str](), list[Any]()
     with api_on_loopback(respond) as api:
         config = ContributeConfig.model_validate(
@@ -64,7 +64,7 @@ def ask_often(
 
 
 def ask(respond: Respond, folder: Path, **changes: Any) -> tuple[Any, list[str], list[dict[str, Any]]]:
-    """The same of one prompt."""
+    """`ask_often` for one prompt, without the clock."""
     (made,), said, asked, _ = ask_often(1, respond, folder, **changes)
     return made, said, asked
 
@@ -78,7 +78,7 @@ def test_samples_come_at_once_or_one_by_one(tmp_path: Path) -> None:
 
 
 def endless(begin: bytes, piece: bytes, pause: float = 0.0) -> Respond:
-    """A server that never ends what it says."""
+    """A server whose reply never ends."""
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
         handler.wfile.write(begin)
@@ -184,7 +184,7 @@ def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is
 
 
 def test_the_budget_of_a_minute_is_kept_whatever_a_server_says_that_it_used(tmp_path: Path) -> None:
-    """The finding: 147 requests and 2.94 million tokens in 8 seconds."""
+    """The finding that this test guards against: 147 requests and 2.94 million tokens in 8 seconds."""
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
         handler.say({**choices(*"abcd"), "usage": {"total_tokens": 20_000}})
@@ -213,7 +213,7 @@ def test_a_model_that_says_nothing_usable_is_asked_once_a_prompt_and_a_circuit_o
     choice, advice = UNUSABLE[name]
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
-        if len(handler.server.asked) > 50:  # where nothing bounds it, this does
+        if len(handler.server.asked) > 50:  # ends the test where nothing else bounds the requests
             handler.say({}, 400)
         else:
             handler.say({"choices": [choice] * body["n"], "usage": {"total_tokens": 20_000}})
@@ -357,7 +357,7 @@ def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> N
 def test_groups_that_teach_nothing_are_told_with_a_reason(
     texts: tuple[str, str], why: str, remedy: str, tmp_path: Path
 ) -> None:
-    """The finding: 98 of 98 of them, and the line said no more than that."""
+    """The finding that this test guards against: 98 of 98 groups taught nothing, and the line said no more."""
     me, told = contributor(tmp_path, Kept()), list[str]()
     for _ in range(98):
         assert me.round(lambda *_: tuple(Episode.of(text=text, ended=True) for text in texts)) == 0

@@ -36,7 +36,7 @@ def write(folder: Path, rows: Sequence[Any] = ROWS, name: str = "sums.jsonl") ->
 
 
 def read(config: DatasetConfig) -> Facts:
-    """In this process, which is quicker than in one of its own."""
+    """Reads in this process, which is quicker than in a process of its own."""
     return Facts.model_validate(compiled(config, ""))
 
 
@@ -58,7 +58,7 @@ def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: 
 
 @pytest.mark.slow
 def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
-    """A folder stands for a repository: the library reads both in the same way, and here is no network."""
+    """A folder stands for a repository: the library reads both in the same way, and the test needs no network."""
     pytest.importorskip("datasets")
     config = write(tmp_path, name="train.jsonl")
     assert read(config.model_copy(update={"file": f"hf:{tmp_path}"})).version == read(config).version
@@ -276,7 +276,7 @@ def test_form_and_length_weigh_beside_the_answer_and_no_wrong_one_earns_more_tha
     rows = [{"question": f"Question {k}", "answer": "1234\n#### 7"} for k in range(20)]  # 11 characters
     config = settings(write(tmp_path, rows), form_weight=0.2)
     texts = ["#### 7", "#### 5", "7", "", "#### 7" + " " * 10, "#### 5" + "x" * 30]
-    # 0.8 for the answer, 0.1 for its form, 0.1 for its length: 16 characters of 11 are (22 - 16) / 11 of that
+    # 0.8 for the answer, 0.1 for its form, 0.1 for its length: 16 characters instead of 11 earn (22 - 16) / 11
     graded = (1.0, 0.2, 0.1, 0.1, 0.954545, 0.1)
     assert scored(with_environment(config, scoring="graded"), [texts]) == [graded]
     assert scored(config, [texts]) == [(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)]

@@ -1,5 +1,5 @@
-"""Files that are made to fill memory, to take for ever or to be no files: refused in one line, with little memory. Real
-files, real processes."""
+"""Files made to fill memory or to take for ever, and paths that are no regular files: each is refused in one line, with
+little memory. Files and processes are real."""
 
 import gzip
 import json
@@ -15,16 +15,16 @@ import pytest
 
 pytestmark = pytest.mark.slow
 MB = 1024 * 1024
-PATIENCE = 200.0  # seconds for what never ends
+PATIENCE = 200.0  # seconds before a process that never ends is killed
 
 
 class Ended(NamedTuple):
     code: int
-    line: str  # all it said
+    line: str  # all that it wrote to standard error
     peak: int  # MB of the largest of its processes
 
 
-# A process of its own, since what a process is forked from counts as its memory until it begins. Ends what never ends.
+# In a process of its own, as the memory of the parent counts as the child's until exec. The limit ends endless runs.
 LAUNCH = """
 import json, resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
@@ -35,14 +35,14 @@ print(json.dumps([done.returncode, done.stderr.strip(), resource.getrusage(resou
 
 
 def look(file: Path, *flags: str) -> Ended:
-    """`swarm-node task try`, and what it took."""
+    """Runs `swarm-node task try` on the file: how it ended, and the memory it took."""
     command = [sys.executable, "-c", LAUNCH, str(file), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     return Ended(*json.loads(done.stdout))
 
 
 def refused(file: Path, said: str, most: int = 350, *flags: str) -> None:
-    """With one line that says so, and at most so many MB."""
+    """`task try` refuses the file with one line that contains `said`, and takes less than `most` MB."""
     ended = look(file, *flags)
     length = len(ended.line.replace(f"{file.parent}/", ""))
     assert ended.code == 2 and said in ended.line and "\n" not in ended.line and length < 300, ended
@@ -60,7 +60,7 @@ def open_quote(file: Path) -> None:
 
 
 def wide_header(file: Path) -> None:
-    """Each row of two bytes would be filled up to so many columns."""
+    """A header of 400,002 columns: each row of two bytes would be filled up to as many."""
     file.write_bytes(b"prompt,answer" + b",x" * 400_000 + b"\n" + b"1\n" * 200_000)
 
 
@@ -87,14 +87,14 @@ def parquet_file(file: Path, columns: dict[str, object], **how: object) -> None:
 
 
 def repeated(text: str, count: int) -> object:
-    """An Arrow array of so many rows that takes the memory of one, here and in a file."""
+    """An Arrow array of `count` rows that takes the memory of one row, here and in a file."""
     pyarrow = pytest.importorskip("pyarrow")
     places = pyarrow.array([0] * count, pyarrow.int32())
     return pyarrow.DictionaryArray.from_arrays(places, pyarrow.array([text]))
 
 
 def one_text(file: Path, kept: bool = True) -> None:
-    """A file of 1 KB: 100,000 times the same megabyte. `kept`: it says that it is to be read as a dictionary."""
+    """A file of 1 KB: 100,000 times the same megabyte. `kept`: its schema says to read it as a dictionary."""
     parquet_file(file, {"prompt": repeated("x" * MB, 100_000), "answer": ["1"] * 100_000}, store_schema=kept)
     assert file.stat().st_size < 2000
 
@@ -193,7 +193,7 @@ def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, mo
 
 
 def test_columns_that_no_question_needs_cost_nothing(tmp_path: Path) -> None:
-    """However much they would decompress to."""
+    """This holds for a column of any decompressed size."""
     rows = {"prompt": [f"{k} + 1" for k in range(5000)], "answer": [str(k + 1) for k in range(5000)]}
     parquet_file(tmp_path / "x.parquet", {**rows, "thoughts": repeated("x" * MB, 5000)})
     ended = look(tmp_path / "x.parquet")
@@ -201,7 +201,7 @@ def test_columns_that_no_question_needs_cost_nothing(tmp_path: Path) -> None:
 
 
 def test_answers_nested_as_deep_as_json_goes_are_left_out(tmp_path: Path) -> None:
-    """At every depth: there is one that can be read and not be written again."""
+    """At every depth, as there is a depth that can be read and cannot be written again."""
     lines = [f'{{"prompt": "{depth}", "answer": {"[" * depth + "]" * depth}}}' for depth in range(20, 1100)]
     prompts = [f'{{"prompt": {"[" * depth + "1" + "]" * depth}, "answer": "1"}}' for depth in range(900, 1100)]
     file = tmp_path / "x.jsonl"

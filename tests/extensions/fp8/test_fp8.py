@@ -222,7 +222,7 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
 
 @pytest.mark.slow
 def test_attention_generates_as_it_trains_where_that_is_in_bfloat16(monkeypatch) -> None:
-    """As on CUDA. The decoder attends in its own way, and rounds where training's kernel does."""
+    """CUDA attends in bfloat16. The decoder has its own attention, and rounds where training's kernel does."""
 
     def kl() -> float:
         return fp8_gpu.mismatch(fp8_gpu.QUICK, "fp8")["kl_20"]

@@ -1,4 +1,4 @@
-"""In chunks, and with blocks computed again, gradients in FP8 are those that they are with all memory in the world."""
+"""Chunks, and blocks computed again, save memory and change no gradient in FP8."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from swarm_node.policy.policy import Policy
 from tests.gradients import TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
 from tests.models import tiny_policy
 
-PACKED_WAYS = [way for name, way in WAYS.items() if name != "native"]  # it knows plain layers only
+PACKED_WAYS = [way for name, way in WAYS.items() if name != "native"]  # "native" takes plain layers only
 
 
 def fp8_policy() -> Policy:

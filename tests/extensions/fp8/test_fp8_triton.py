@@ -1,4 +1,4 @@
-"""The Triton kernels where there is no device: run by Triton's interpreter, and compiled to machine code for three."""
+"""The Triton kernels without a device: in Triton's interpreter, and compiled to machine code for 3 architectures."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ CONSUMER = 99 * 1024  # bytes of shared memory that a block can have on Ada and 
 
 @pytest.mark.slow
 def test_they_give_what_the_reference_gives_in_the_interpreter() -> None:
-    """Which must be asked for before Triton is imported: a process of its own."""
+    """In a process of its own, as the interpreter must be asked for before Triton is imported."""
     tests = Path(__file__).with_name("triton_interpreted.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tests)]
     done = subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
@@ -35,7 +35,7 @@ def test_they_give_what_the_reference_gives_in_the_interpreter() -> None:
 
 
 class Absent:
-    """What Triton asks of a driver before it compiles. The number of a device is its architecture."""
+    """A driver without a device: what Triton asks before it compiles. The number of a device is its architecture."""
 
     def __init__(self, architecture: int) -> None:
         self.architecture = architecture
@@ -54,7 +54,7 @@ class Absent:
 def compiled(request, monkeypatch, tmp_path):
     """Architecture, and a list that gets the machine code of every kernel instead of a device."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # 3.9 warns while it is not said, and does this
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns while it is unset, and does this
     made = []
 
     def compile_only(kernel):
@@ -69,7 +69,7 @@ def compiled(request, monkeypatch, tmp_path):
 
 
 def resources(kernel, folder: Path) -> tuple[int, int]:
-    """Registers of a thread, and bytes of what did not fit into them."""
+    """Registers of a thread, and bytes spilled because they did not fit into registers."""
     binary = folder / "kernel.cubin"
     binary.write_bytes(kernel.asm["cubin"])
     tool = triton.knobs.nvidia.cuobjdump.path
@@ -81,7 +81,7 @@ def resources(kernel, folder: Path) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(compiled, tmp_path) -> None:
-    """A training step with tokens that fill no tile, then the forward products of writing. Figures are logged."""
+    """A training step with tokens that fill no tile, then the forward products of generation. Figures are logged."""
     architecture, made = compiled
     layer = Fp8Linear(nn.Linear(256, 384, dtype=torch.bfloat16), KERNEL, active=True)
     layer(torch.ones(300, 256, dtype=torch.bfloat16, requires_grad=True)).backward(torch.ones(300, 384).bfloat16())
@@ -96,7 +96,7 @@ def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(comp
         logger.info("sm_%d %s: %s %s", architecture, kernel.metadata.name, figures, " ".join(instructions))
         assert kernel.metadata.shared <= CONSUMER
         assert spilled <= 16
-        assert ".ftz" not in kernel.asm["ptx"]  # the smallest numbers stay what they are
+        assert ".ftz" not in kernel.asm["ptx"]  # no flush of the smallest numbers to zero
         if kernel.metadata.name == "product_kernel":
-            few = architecture == 90 and kernel is made[-1]  # Hopper's take 64 rows at least
+            few = architecture == 90 and kernel is made[-1]  # wgmma takes at least 64 rows
             assert instructions and all(("f16.f16" if few else "e4m3.e4m3") in used for used in instructions)

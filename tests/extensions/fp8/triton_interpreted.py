@@ -43,7 +43,7 @@ def test_every_tie_between_numbers_of_the_format_falls_as_in_torch() -> None:
     ties = (numbers[1:] + numbers[:-1]) / 2
     around = torch.cat([numbers, *(ties.nextafter(ties + way) for way in (-1, 0, 1))])
     rows = torch.cat([around, -around, torch.zeros(-2 * len(around) % 127)]).view(-1, 127)
-    pinned = torch.cat([torch.full((len(rows), 1), 448.0), rows], dim=1)  # whatever else is there, the scale is 1
+    pinned = torch.cat([torch.full((len(rows), 1), 448.0), rows], dim=1)  # 448 makes each scale 1
     assert torch.equal(quantise(pinned).scales, torch.ones(len(rows), 1))
     assert_as_the_reference(pinned, 1)
 
@@ -119,7 +119,7 @@ def test_the_probe_takes_it_and_nothing_that_quantises_or_multiplies_otherwise()
 
 
 def nudged(quantised: Quantised) -> Quantised:
-    """One number of it is another."""
+    """The same matrix with one number changed."""
     values = quantised.values.clone()
     values.view(torch.uint8)[1, 2] ^= 1
     return Quantised(values, quantised.scales, quantised.side)

@@ -1,4 +1,4 @@
-"""A node that a script runs, and what is said where its configuration is wrong."""
+"""A node that a script runs, and the error that a wrong configuration gives."""
 
 from collections.abc import Callable
 from pathlib import Path

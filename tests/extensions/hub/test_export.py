@@ -1,4 +1,4 @@
-"""What is exported names no place of this machine: not in a configuration, not in the card."""
+"""An export names no path of this machine, neither in a configuration nor in the model card."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ WHERE = "confidential-client"  # part of every path of this machine here
 
 
 def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
-    """A home with a checkpoint as peft and transformers write it, of a base model that lies in `base`."""
+    """A home with a checkpoint as peft and transformers write it, of the base model `base`."""
     home = tmp_path / WHERE / "home"
     checkpoint = home / "checkpoints" / "00000045"
     checkpoint.mkdir(parents=True)

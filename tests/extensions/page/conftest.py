@@ -29,7 +29,7 @@ class Served:
         return self.ask("GET", path, headers={**given, **headers})
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        # Without `verify` each call would load all certificates of this machine. A page is nice to all other work.
+        # verify=False saves loading all certificates of this machine. A page is slow, as it runs at low priority.
         return httpx.request(method, self.base + path, timeout=PATIENCE, verify=False, **options)
 
 
@@ -44,13 +44,13 @@ def serving(folder: Path, *options: str, program: tuple[str, ...] = ()) -> Itera
 
 
 def read_all(watched: NodeWatch) -> None:
-    """Takes in all portions of what there is."""
+    """Reads the files of the node to their end, portion by portion."""
     while watched.read():
         pass
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
-    """Starts a page of a folder; all end with the test."""
+    """Starts pages of folders; all end with the test."""
     with ExitStack() as stack:
         yield lambda *words, **more: stack.enter_context(serving(*words, **more))

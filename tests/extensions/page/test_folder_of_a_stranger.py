@@ -1,4 +1,4 @@
-"""A folder that somebody else made: nothing in it starts anything, and a line that is wrong costs itself alone."""
+"""A folder that somebody else made: nothing in it is run, and a wrong line costs only itself."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 def shown(state: dict[str, Any]) -> None:
-    """As a browser gets it: JSON without NaN."""
+    """Reads the state as a browser gets it: JSON without NaN."""
     json.loads(answer(state).body)
 
 
@@ -103,7 +103,7 @@ def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
-    """A line is read up to 8 MB; of what it holds little is kept, and less is sent."""
+    """A line is read up to 8 MB; little of it is kept, and less is sent."""
     with (tmp_path / "events.jsonl").open("w") as file:
         for number in range(20):
             tasks = {f"{number}-{index}": 0.5 for index in range(20_000)}

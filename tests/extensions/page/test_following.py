@@ -105,7 +105,7 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
     behind = news.serial
     news.anew()
     assert news.after(behind) is None and news.after(news.serial) == []
-    assert news.after(news.serial + 5) is None  # of a page that ran before this one
+    assert news.after(news.serial + 5) is None  # a serial of a page that ran before this one
 
 
 def test_a_node_is_read_from_its_home() -> None:
@@ -148,7 +148,7 @@ def test_samples_are_followed_over_the_turn_of_the_ring(tmp_path: Path) -> None:
 
 
 def test_there_are_no_metrics_until_all_has_been_read(tmp_path: Path) -> None:
-    """A part of the sums would look like a leap."""
+    """Sums over a part of the events would look like a leap once the rest is read."""
     page = Page(home_with(tmp_path, 3), lambda _: {}, monotonic)
 
     async def asked() -> int:

@@ -1,4 +1,4 @@
-"""A node and its page: whatever becomes of the page, training does not notice."""
+"""A node and its page: no trouble of the page changes training."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
 
 
 def figures(home: Path) -> dict[int, tuple[float, ...]]:
-    """What a node learnt, by round, as far as its events tell."""
+    """The reward, generated tokens and loss of each round in the events of a node."""
     found = reports(home)
     return {each["round"]: (each["reward"], each["generated_tokens"], each["step"]["loss"]) for each in found}
 
@@ -63,7 +63,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
     try:
         address = page_of(process)
         token = {"authorization": f"Bearer {address.fragment.removeprefix('token=')}"}
-        threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()  # or its pipe would be full
+        threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()  # else its pipe would fill
 
         def shown() -> int:
             url = f"http://127.0.0.1:{address.port}/api/state"
@@ -91,7 +91,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         catches_up("a page that reads again")
         node = psutil.Process(process.pid)
         full = events.stat().st_size + 2000
-        node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))  # no file grows beyond: as on a full disk
+        node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))  # no file grows beyond this, as on a full disk
         before = node.cpu_times().user
         until(lambda: node.cpu_times().user > before + 1.0, what="training on a full disk")
         assert events.stat().st_size <= full

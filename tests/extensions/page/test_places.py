@@ -1,4 +1,4 @@
-"""How many may be connected to a page, and that nobody keeps its owner out."""
+"""How many connections a page takes, and that nobody keeps its owner out."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def test_all_addresses_of_a_64_are_one_party_and_mapped_ones_are_what_they_map()
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A server for which 127.0.0.1 alone is its owner: what comes from the rest of 127.0.0.0/8 is of strangers."""
+    """A server whose owner is 127.0.0.1 alone: connections from the rest of 127.0.0.0/8 are of strangers."""
     listener = listener_at("0.0.0.0:0")
     places = Places(lambda address: address == ip_address(OWNER))
     server = server_of(PlainTextResponse("here\n"), places)

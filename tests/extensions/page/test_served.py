@@ -57,7 +57,7 @@ def test_without_the_token_everything_is_refused(page: Served) -> None:
 
 
 def enter(page: Served, content: bytes, **headers: str) -> httpx.Response:
-    """What the entrance sends."""
+    """Posts to the page as its entrance does."""
     sent = {"origin": page.base, "content-type": "application/json", **headers}
     return page.ask("POST", "/api/enter", content=content, headers=sent)
 
@@ -83,7 +83,7 @@ def test_the_token_stays_comes_by_post_and_becomes_a_cookie_that_only_this_page_
 
 
 def test_a_token_in_a_query_opens_nothing(page: Served) -> None:
-    """A query stands in the logs of proxies, in histories, and where else addresses are kept."""
+    """A query stands in the logs of proxies, in histories, and wherever else addresses are kept."""
     for path in ("/api/state", "/metrics", "/static/app.js"):
         found = page.ask("GET", path, params={"token": page.token})
         assert found.status_code == 401 and "set-cookie" not in found.headers
@@ -194,7 +194,7 @@ def test_a_viewer_that_never_reads_costs_the_others_nothing(home: Path, page: Se
 
 
 def viewer(page: Served) -> AbstractContextManager[httpx.Response]:
-    """Who follows the stream."""
+    """A viewer that follows the stream of events."""
     headers = {"authorization": f"Bearer {page.token}"}
     return httpx.stream("GET", f"{page.base}/api/stream", headers=headers, timeout=PATIENCE)
 
@@ -261,7 +261,7 @@ def test_a_taken_port_is_told_and_a_folder_of_no_node_gets_no_token(tmp_path: Pa
 def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_line(
     tmp_path: Path, serve, monkeypatch
 ) -> None:
-    """Nor does the folder in which it was started give it code. It starts where no locale is set, as in a container."""
+    """It imports nothing from the folder in which it is started. No locale is set, as in a container."""
     for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT"):
         monkeypatch.setenv(name, f"secret-of-{name}")
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):

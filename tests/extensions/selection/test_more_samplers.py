@@ -1,4 +1,4 @@
-"""Samplers and objectives beside the plain ones: what each takes or teaches, and who can change that."""
+"""Samplers and objectives beside the plain ones: which groups they take, and how they weigh tokens."""
 
 import tomllib
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_all_that_ship_are_registered_and_can_be_made():
     for name, sampler in made.items():
         selected, _ = select(sampler, [group(EVEN, k) for k in range(6)] + [group(NONE, 6)], 3)
         assert len(selected) <= 3 and all(scored.informative for scored in selected), name
-        assert sampler.split(8, 0) == (8, 0), name  # who trains alone stays alone
+        assert sampler.split(8, 0) == (8, 0), name  # a node that wants no external groups gets none
 
 
 def test_local_informative_groups_go_first_and_external_ones_fill_up():

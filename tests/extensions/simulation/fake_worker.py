@@ -1,6 +1,6 @@
 """A worker process whose nodes are one number each, so that the engine is tested without torch.
 
-A node's skill is its reward; what it receives from others makes it grow. The model's name asks for trouble.
+A node's skill is its reward; external groups make it grow. The model's name says what trouble to make.
 """
 
 import os
@@ -79,7 +79,7 @@ class FakePopulation:
 
 
 def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
-    """Only in round 2, and only while the file named behind the colon exists (or no file is named)."""
+    """Makes trouble in round 2 alone, and only while the file named behind the colon exists (or no file is named)."""
     kind, _, file = kind.partition(":")
     if now != 2 or (file and not Path(file).exists()):
         return

@@ -1,4 +1,4 @@
-"""What is compared and who takes part: arms and cells, options of `simulate`, and what each node is."""
+"""Arms and cells of a comparison, options of `simulate`, and the configuration of each node."""
 
 from swarm_node.environments.registry import tasks_of
 from swarm_node.extensions.simulation.arms import (

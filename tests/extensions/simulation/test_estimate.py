@@ -1,4 +1,4 @@
-"""What a simulation will take, before it starts."""
+"""The estimate of a simulation's memory and time, before it starts."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig
 
 
 def pretended(folder: Path, *shapes: list[int]) -> str:
-    """A model of which only the head of its file is there."""
+    """A model folder whose file has a header and no tensors."""
     tensors = {str(k): {"dtype": "F32", "shape": shape} for k, shape in enumerate(shapes)}
     head = json.dumps({"__metadata__": {"format": "pt"}, **tensors}).encode()
     (folder / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
@@ -36,7 +36,7 @@ def test_memory_and_time_by_hand() -> None:
     mix = RoundConfig(questions=2, local_groups=1, external_groups=1)
     generation = GenerationConfig(num_generations=4, max_completion_length=9)
     config = SimulationConfig(rounds=10, round=mix, generation=generation)
-    # two groups of 64 + 4 x 9 tokens are written and trained on: 10 x 2e8 x (2 x 200 + 6 x 200) / 4e10
+    # two groups of 64 + 4 x 9 tokens are generated and trained on: 10 x 2e8 x (2 x 200 + 6 x 200) / 4e10
     assert processor_seconds(config, sizes) == pytest.approx(80.0)
 
 

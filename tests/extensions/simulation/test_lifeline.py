@@ -22,7 +22,7 @@ def test_a_worker_whose_parent_is_gone_ends_at_once(configure, tmp_path):
     worker = Worker((sys.executable, str(SCRIPT)), tmp_path / "log", os.environ, order)
     messages = worker.messages()
     assert isinstance(next(messages), RoundMessage)  # it is at work
-    messages.close()  # the socket, as when the parent ends, however it ends
+    messages.close()  # closes the socket, as every end of the parent does
     assert worker._process.wait(timeout=PATIENCE) != 0
 
 
@@ -32,7 +32,7 @@ def test_an_order_survives_the_pipe(configure):
     order = WORKER.down.decode(WORKER.down.encode(write_order(config, cell))[4:])
     found, where = read_order(order)
     assert where == cell
-    assert found.model_dump() | config.model_dump() == found.model_dump()  # and the sections of extensions
+    assert found.model_dump() | config.model_dump() == found.model_dump()  # found also has the sections of extensions
 
 
 @pytest.mark.parametrize(

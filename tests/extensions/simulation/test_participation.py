@@ -1,4 +1,4 @@
-"""Other ways to take part: with text that is so many updates old, and with as many questions as it takes."""
+"""Other ways to take part: training on stale text, and asking questions until enough groups are informative."""
 
 from contextlib import closing
 
@@ -39,7 +39,7 @@ def test_without_staleness_it_is_the_node_itself() -> None:
 
 
 class Asking:
-    """A node with so many informative groups in every batch of two."""
+    """A node with `informative` informative groups in every batch of two."""
 
     def __init__(self, informative: int) -> None:
         self.config, self.asked, self._informative = RoundConfig(local_groups=4), list[Round](), informative

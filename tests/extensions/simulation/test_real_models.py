@@ -29,7 +29,7 @@ def test_nodes_with_adapters_share_the_frozen_weights_alone() -> None:
 @pytest.mark.long  # tests/swarm/test_own_task.py trains a pre-trained model, test_simulate.py simulates with starters
 @pytest.mark.slow
 def test_two_pretrained_models_learn_from_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # it counts before a file
+    monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # the variable would win over the file
     flags = [str(CONFIG), *SMALL.split(), "--out", str(tmp_path / "out")]
     config = from_command_line(SimulationConfig, flags, "swarm-node simulate")
     report = json.loads(simulate(config, Console(file=io.StringIO())).read_text())

@@ -51,7 +51,7 @@ LOAD = "return [One(Data(prompt=f'Say {n}', answer=str(n)), self.config.task) fo
 
 
 def written(folder: Path, name: str, task: str = REWARD, load: str = LOAD) -> Path:
-    """A task set in a file, whose name no other has: modules are imported once."""
+    """A task set in a file. Each test needs a name of its own, as modules are imported once."""
     file = folder / f"{name}.py"
     file.write_text(MODULE.format(task=task, load=load))
     return file
@@ -142,7 +142,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         assert set(found.tries[0]["scores"]) == {1.0}
         alone, sandbox = AloneScoring(out, found.version), ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096)
         try:
-            alone.prepare()  # beside the other, which takes as long
+            alone.prepare()  # starts beside the sandbox, which takes as long
             with pytest.raises(UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"):
                 compare_scores("it", found, sandbox)
             assert alone.ask([(NAME, TRAIN, 0, 0, None), (NAME, TRAIN, 0, 0, ("x", "y"))])[1] == (1.0, 1.0)

@@ -127,9 +127,9 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("A) Miss Peach | B) knife | C) 23:30 | D) Billiard Room", 1.0),
         ("A: Mr. Green\nA: Miss Peach, B: knife\nC: 11:30 PM, D: Billiard Room", 1.0),
         ("A. Miss Peach, B. rope, C. 12:30 AM, D. Room", 0.25),
-        ("A. Miss Peach, A. Mr. Green", 0.0),  # several names are none
+        ("A. Miss Peach, A. Mr. Green", 0.0),  # several names count as none
         ("A. Miss Peach or Mr. Green, B. knife", 0.25),
-        ("D. Billiard Room, A. Miss Peach", 0.0),  # not in their order: part of the answer before
+        ("D. Billiard Room, A. Miss Peach", 0.0),  # letters out of order: A is read as part of the answer to D
         ("Vitamin A. Miss Peach", 0.0),
         ("", 0.0),
         *[(slow, 0.0) for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")],

@@ -1,4 +1,4 @@
-"""Trackers of others, through the seam by which they are reached, and trackio itself where it is installed."""
+"""Trackers of other projects, through the class that calls them, and trackio itself where it is installed."""
 
 import json
 import os

@@ -69,7 +69,7 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
                 assert tokens.log_probs == pytest.approx(log_probs_of(policy, prompt, tokens.ids), abs=1e-4)
                 assert set(tokens.versions) == {policy.version}
                 assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
-        # A step on what it generated moves the weights, and the new ones have to generate the next round.
+        # A step on these completions moves the weights, and the new weights have to generate the next round.
         group = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0])
         trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
 
@@ -157,7 +157,7 @@ def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_
 
 @pytest.fixture
 def python_with_vllm(tmp_path: Path) -> str:
-    """What `-m vllm.entrypoints.openai.api_server` runs there is the stand-in."""
+    """A Python for which `-m vllm.entrypoints.openai.api_server` runs the stand-in."""
     script = tmp_path / "python"
     line = " ".join([*preloaded.python(), *STAND_IN])
     script.write_text(f'#!/bin/sh\nshift 3\ncd {ROOT} && exec {line} "$@"\n')

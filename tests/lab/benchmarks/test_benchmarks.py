@@ -18,7 +18,7 @@ needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason=
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """All at once: most of their time is spent importing."""
+    """Starts all benchmarks at once, as they spend most of their time importing."""
     started = {name: start(name) for name in NAMES}
     yield started
     for process in started.values():
@@ -34,7 +34,7 @@ def start(name: str) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]:
-    """The last line of each, parsed; missing where a benchmark failed."""
+    """The last line of each benchmark, parsed; missing where the benchmark failed."""
     parsed = {}
     for name, process in runs.items():
         output, errors = process.communicate(timeout=1500)
@@ -62,7 +62,7 @@ def test_an_older_commit_takes_turns_with_this_one(results: dict[str, dict[str, 
 
 
 def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, Any]]) -> None:
-    """On this machine's CPU, if it has no other."""
+    """On a machine without a GPU it runs on the CPU."""
     parts = results["fp8_gpu"]["results"]
     assert {what.split()[0] for what in parts} == {"products", "speed", "mismatch"}
     assert results["fp8_gpu"]["ratio"] > 0

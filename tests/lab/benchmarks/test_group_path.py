@@ -1,4 +1,4 @@
-"""The files that an external group passes are traced in a real node, and compared with those that are written down."""
+"""The files that an external group passes are traced in a real node."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 """A right answer that carries something else is worth no more than an empty one: a slice of `lab.fuzzing.carried`, and
-what was paid before."""
+answers that were rewarded before."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ SLICE = 5  # one carrier in so many
 
 
 def question(name: str) -> tuple[LibraryItem, str]:
-    """The first one that has an answer, and that."""
+    """The first question of a data set that has an answer, and that answer."""
     return next(right_answers.answered(name, next(iter(CATALOGUE[name].values())), carried.SEED, 64))
 
 
@@ -32,13 +32,13 @@ def test_the_sweep_finds_a_scorer_that_takes_the_answer_out_of_a_text(monkeypatc
 
 
 def test_permitted_spellings_are_those_that_were_rewarded_before() -> None:
-    """`lab.fuzzing.right_answers` holds them as they were; the scorers' own list may be shorter, and not longer."""
+    """`lab.fuzzing.right_answers` has the spellings of before; the scorers' own list may be shorter, and not longer."""
     for answer in ("7", "-7", "12345", "0.25", "[[1, 2]]", "A → B", "a, b\nc d", "x*y", "A is b, and c is d"):
         known = {text.strip() for text in right_answers.spellings(answer).values()}
         assert {text.strip() for text in spellings.spellings(answer)} <= known
 
 
-CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward
+CARRIED: Mapping[str, Callable[[str], str]] = {  # each had the full reward before
     "coin_flip": lambda answer: answer + LONG,
     "complex_arithmetic": lambda answer: answer.replace("i", f"000{LONG}i"),
     "game_of_life": lambda answer: answer.replace("0", f"0e{LONG}", 1),

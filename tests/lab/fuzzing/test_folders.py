@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE
 
 
 def corpus(*options: str) -> tuple[int, dict[str, int]]:
-    """In a process of its own: an audit hook stays as long as an interpreter."""
+    """Runs the corpus in a process of its own, as an audit hook stays as long as its interpreter."""
     line = [sys.executable, "-m", "lab.fuzzing.folders", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
     assert done.stdout.strip(), done.stderr
@@ -35,6 +35,6 @@ def test_nothing_of_a_strangers_folder_runs() -> None:
 
 @pytest.mark.slow
 def test_holes_that_are_planted_are_found() -> None:
-    """One of them is the doctor of old, which took its tasks from the manifest."""
+    """One of them is an earlier `doctor`, which took its tasks from the manifest."""
     code, found = corpus("--holes")
     assert code == 0 and all(found[hole] > 0 for hole in HOLES)

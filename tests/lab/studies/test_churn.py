@@ -1,4 +1,4 @@
-"""Traces of who comes and goes, and addresses, for `lab.studies.hundred`."""
+"""Traces of nodes that come and go, and addresses, for `lab.studies.hundred`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Objectives of studies: what becomes of a peer's tokens, and that nothing becomes of the others."""
+"""Objectives of studies: how they change the gradient of external tokens, and that they change no local token's."""
 
 from math import log
 
@@ -16,7 +16,7 @@ EXTERNAL = (True, True, True, False, True, False)
 
 
 def slopes(objective) -> list[float]:
-    """Of the loss by each token's log-prob, at the first step."""
+    """The derivative of the loss by each token's log-prob, at the first step."""
     behaviour = torch.tensor([log(p) for p in PROBABILITIES], dtype=torch.float64)
     theta, zeros = behaviour.clone().requires_grad_(), torch.zeros_like(behaviour)
     advantages, external = torch.tensor(ADVANTAGES, dtype=torch.float64), torch.tensor(EXTERNAL)

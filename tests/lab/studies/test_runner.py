@@ -1,4 +1,4 @@
-"""Runs of a study: their folders, what they cost, what is read of them."""
+"""Runs of a study: their folders, their cost and their results."""
 
 import argparse
 import csv

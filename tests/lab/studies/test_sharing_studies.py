@@ -74,7 +74,7 @@ def test_arms_are_compared_where_each_learner_has_spent_what_the_cheaper_one_spe
 
 
 class Foretold(samplers.Study):
-    """Runs that end as told: by candidate what it answers of own and of others' tasks at 1.5e-4, and at other rates."""
+    """Runs that end as told: by candidate, accuracy on local and others' tasks at the rate 1.5e-4, and at others."""
 
     def __init__(self, told, tmp_path):
         super().__init__(argparse.Namespace(hostile=False, quick=False, setting="rare", out=tmp_path))

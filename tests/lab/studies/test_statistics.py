@@ -44,7 +44,7 @@ def test_two_seeds_show_no_spread_and_equal_ones_none():
 def test_a_comparison_is_made_in_pairs():
     found = compare("4/4", [2.0, 4.0, 6.0, 8.0], [1.0, 2.0, 3.0, 4.0])
     assert (found.mean, found.base, found.difference, found.ratio) == (5.0, 2.5, 2.5, 2.0)
-    assert found.ratio_interval == pytest.approx((2.0, 2.0))  # in every seed it is twice, however they are drawn
+    assert found.ratio_interval == pytest.approx((2.0, 2.0))  # the ratio of every seed is 2, and so of every resample
     assert found.p == found.p_holm == 2 / 16
 
 
