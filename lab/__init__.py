@@ -1,9 +1,9 @@
-"""What measures, studies and attacks a node, and how its starter models were made. Nothing of it is installed.
+"""Tools that measure, study and attack a node, and that made its starter models. None of them is installed.
 
-Its commands are listed in benchmarks, studies and fuzzing. One more is about the tests: `python -m lab.seeded_bugs`
-says which of forty bugs they catch.
+The docstrings of benchmarks, studies and fuzzing list the commands. One more concerns the tests:
+`python -m lab.seeded_bugs` says which of forty bugs the tests catch.
 
-This file sets the environment of all of them, which counts only before torch is imported.
+This file sets environment variables for all of these tools: they take effect only if set before torch is imported.
 """
 
 import os

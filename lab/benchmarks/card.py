@@ -1,7 +1,7 @@
-"""Everything that wants a card, one command after the other, in ten minutes. Who has a card runs this first.
+"""Every check that needs a GPU ("card"), one command after the other, in ten minutes. Run this first on a new card.
 
-Each part is a command of its own. One that fails, or takes longer than its share of what is left, does not stop the
-others. The table says what became of each. Without a card the parts that need one say so, and the others run.
+Each part is a command of its own. A part that fails, or takes more than three times its share of the time left, does
+not stop the others. The table says how each part ended. Without a card, parts that need one say so, and others run.
 """
 
 import json
@@ -16,9 +16,9 @@ import torch
 
 from lab.benchmarks import command
 
-SECONDS, PATIENCE = 600.0, 3600.0  # for all: of a card, and where none waits
+SECONDS, PATIENCE = 600.0, 3600.0  # for all parts: with a card, and without one
 VLLM = "vLLM with weight updates"  # in an environment of its own
-WITHOUT = ("lab.benchmarks.", "tests.pretend")  # modules that a CPU runs, too: the first with --quick
+WITHOUT = ("lab.benchmarks.", "tests.pretend")  # modules that a CPU runs, too, with --quick
 PARTS = {
     "the code of a card on the pretend device": "-m tests.pretend",
     "tests: CUDA, graphs, FP8": "-m pytest -n 0 -q -m gpu tests",
@@ -33,7 +33,7 @@ PARTS = {
 
 
 def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
-    """One part: how it ended, and its last line, read if that is JSON."""
+    """Runs one part. Returns how it ended, and its last line, parsed if it is JSON."""
     line = list(words) if words[0] == "docker" else [python, *words]
     if shutil.which(line[0]) is None:
         return {"status": f"needs {line[0]}", "result": ""}

@@ -18,11 +18,11 @@ from typing import Any
 from swarm_node.common.files import write_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
-BAD = ("broken", "failures", "forged", "paid", "unexplained", "wrong")  # keys of what hostile input may not do
+BAD = ("broken", "failures", "forged", "paid", "unexplained", "wrong")  # keys of findings, as harm by hostile input
 
 
 def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
-    """Of `python -m module`, with its docstring as help."""
+    """The argument parser of `python -m module`, with the module's docstring as help."""
     raw = argparse.RawDescriptionHelpFormatter
     made = argparse.ArgumentParser(prog=f"python -m {module}", description=doc, formatter_class=raw)
     made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
@@ -45,7 +45,7 @@ def add_runs(made: argparse.ArgumentParser) -> None:
 
 
 def add_out(made: argparse.ArgumentParser) -> None:
-    """The options for results to look at. They go into the documentation only on request."""
+    """Adds `--out`, the folder of results to look at. They go into the documentation only on request."""
     words = "results and figures go here, such as docs/results/NAME (as --runs)"
     made.add_argument("--out", type=Path, metavar="FOLDER", help=words)
 
@@ -57,7 +57,7 @@ def out(options: argparse.Namespace) -> Path:
 
 
 def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Prints the ratio, if sides were compared, and the line of JSON, if requested. Ends with 1 where fuzzing found."""
+    """Prints the ratio, if sides were compared, and JSON, if requested. Exits with 1 if the result has a finding."""
     if "ratio" in result:
         ratio = result["ratio"]
         print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
@@ -68,7 +68,7 @@ def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Markdown with aligned columns, the first to the left."""
+    """A Markdown table with aligned columns, the first to the left, others to the right."""
     widths = [max(3, *(len(line[column]) for line in [header, *lines])) for column in range(len(header))]
     rules = [f":{'-' * (widths[0] - 1)}", *("-" * (width - 1) + ":" for width in widths[1:])]
     rows = [
@@ -83,7 +83,7 @@ def show(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The content of `file`. If it is missing it is made now, and written whole or not at all."""
+    """The content of `file`. If the file is missing, `make` gives it now, and it is written whole or not at all."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(file, (json.dumps(make()) + "\n").encode())
@@ -92,7 +92,7 @@ def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def installed(folder: Path) -> Path:
-    """`swarm-node` in the new folder `bin`, beside this interpreter, as an installation has it."""
+    """`swarm-node` in the new folder `bin`, beside a `python` that runs this interpreter, as an installation has it."""
     (folder / "bin").mkdir()
     python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')

@@ -1,7 +1,7 @@
 """What benchmarks of models have in common: timing two sides in turn, the models and prompts.
 
 Sides are compared by CPU time of one thread, so that other work on the machine disturbs little. They run in turn
-(A B A B), so that a disturbance affects all. Nothing here knows which side is ours.
+(A B A B), so that a disturbance affects all sides. Nothing here knows which side is ours.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from protocol.messages import PeerId, Question, RolloutGroup
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 
 GROUP_SIZE = 8
-RATE = 1e-6  # of learning
+RATE = 1e-6  # learning rate
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How much there is to do. Prompt lengths in tokens; every completion has exactly `new_tokens`."""
+    """The amount of work. Prompt lengths in tokens; every completion has exactly `new_tokens`."""
 
     sizes: tuple[str, ...]
     prompt_lengths: tuple[int, ...]
@@ -41,7 +41,7 @@ class Workload:
 
 FULL = Workload(("1M", "10M"), (60, 68, 78, 88, 96, 104, 114, 124, 132), 64, 5)  # mean 96
 QUICK = Workload(("tiny",), (10, 14, 18), 8, 1)
-FEW = Workload((), (60, 132), 16, 1)  # of real shapes on a CPU
+FEW = Workload((), (60, 132), 16, 1)  # for real shapes on a CPU
 ON_A_CARD = Workload((), FULL.prompt_lengths, 256, 3)
 REAL = {
     "SmolLM2-135M": "HuggingFaceTB/SmolLM2-135M-Instruct",
@@ -55,15 +55,15 @@ _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6,
 _SPECIALS = ["<pad>", "<bos>", "<unk>"]
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 _QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
-_PLANE_1 = 0x10000  # characters beyond those of prompts
+_PLANE_1 = 0x10000  # tokens that prompts lack get characters from here on
 _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
 
 
 def tokenizer(size: str = "") -> Any:
     """One token per character. `<eos>` gets the first id beyond the logits of the model of this size: it can never be
-    sampled, so all completions have full length on both sides, and neither loses time to a rule that forbids it."""
+    sampled, so all completions have full length on both sides, and neither side loses time to a rule against it."""
     never = shapes()[REAL[size]].vocab_size if size in REAL else len(_VOCABULARY)
-    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}  # what is sampled is text, too
+    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}  # so every id decodes to text
     core = Tokenizer(models.WordLevel({**_VOCABULARY, **rest, "<eos>": never}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
@@ -79,8 +79,8 @@ def tokenizer(size: str = "") -> Any:
 
 
 def model(size: str, layers: int = 0) -> Any:
-    """An untrained Qwen2 of this size, or a model of this name, with the same weights at each call. `layers`: only so
-    many blocks of it."""
+    """An untrained Qwen2 of this size, or an untrained model with the real shape of this name; the same weights at each
+    call. `layers`: the number of blocks of a named shape, 0 for all."""
     if config := shapes().get(REAL.get(size, size)):
         torch.manual_seed(0)
         config.num_hidden_layers = layers or config.num_hidden_layers
@@ -103,7 +103,7 @@ def model(size: str, layers: int = 0) -> Any:
 
 
 def _endless(made: Any, never: int) -> Any:
-    """With the special ids of `tokenizer`."""
+    """The model with the special ids of `tokenizer`; `never`, the id of `<eos>`, is never sampled."""
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": never}
     for name, value in special.items():
         setattr(made.config, name, value)
@@ -112,7 +112,7 @@ def _endless(made: Any, never: int) -> Any:
 
 
 def prompts(lengths: Sequence[int]) -> list[str]:
-    """Different texts with these numbers of characters."""
+    """Different texts with these numbers of characters. Texts of one length share their first three quarters."""
     line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
     text = line * (max(lengths) // len(line) + 1)
     if len(set(lengths)) > 1:
@@ -122,7 +122,7 @@ def prompts(lengths: Sequence[int]) -> list[str]:
 
 
 def rewards(texts: Sequence[str]) -> list[float]:
-    """They differ within a group, so that nothing is skipped, whatever its texts are."""
+    """Rewards that differ within a group, whatever its texts are, so that no group is skipped."""
     return [number % 7 / 7 for number in range(len(texts))]
 
 
@@ -133,8 +133,8 @@ def scored(text: str, made: Any) -> ScoredGroup:
 
 
 def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, **more: Any) -> Any:
-    """TRL's GRPOTrainer for this model, tokenizer and work, which keeps, logs and shows nothing. `more`: of its
-    configuration."""
+    """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing. `more`: further fields of
+    its GRPOConfig."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -160,7 +160,7 @@ def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, 
 
 
 def settle() -> None:
-    """One thread, no chatter."""
+    """Limits torch to one thread, and silences all of transformers' messages but errors."""
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -191,7 +191,7 @@ class Spread:
 
 
 def gpu_seconds(work: Callable[[], object]) -> float:
-    """Of the wall clock, until the device has done it."""
+    """Seconds of the wall clock until the device has done the work."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     work()
@@ -251,7 +251,7 @@ SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range"]
 
 
 def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser:
-    """Of a benchmark that measures sides in turn, on models of these sizes where there is a choice."""
+    """The argument parser of a benchmark that measures sides in turn. `sizes`: the model sizes to choose from."""
     made = command.parser(module, doc)
     command.add_quick(made)
     command.add_repetitions(made)
@@ -276,14 +276,14 @@ def workload(arguments: argparse.Namespace) -> Workload:
 
 
 def products(size: str, load: Workload) -> float:
-    """FLOPs of one product of each weight with each token of this load, with what prompts begin with in common once."""
+    """FLOPs of one product of each weight with each token of this load; a prefix that prompts share counts once."""
     texts = prompts(load.prompt_lengths)
     tokens = load.tokens + len({text[:end] for text in texts for end in range(1, len(text) + 1)})
     return 2.0 * tokens * sum(int(each.numel()) for each in model(size).parameters())
 
 
 def limits(dtype: torch.dtype = torch.float32) -> dict[str, float]:
-    """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s of a plain copy, both ways."""
+    """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s read and written by a copy."""
     x, large = torch.randn(1024, 1024, dtype=dtype), torch.empty(2**26)
     product, copied = (Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone))
     return {"flops": 2 * 1024**3 / product.median, "bytes": 2 * 4 * 2**26 / copied.median}

@@ -25,7 +25,7 @@ HEADLINE = "ours in float32"
 def hugging_face(
     model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, compiled: bool = False
 ) -> Work:
-    """`generate` on every prompt repeated to its group, left padded. Compiled, it takes CUDA graphs, too."""
+    """`generate` on every prompt, repeated for its group and padded on the left. `compiled`: with CUDA graphs, too."""
     repeated = [text for text in texts for _ in range(common.GROUP_SIZE)]
 
     def work() -> list[str]:
@@ -86,7 +86,7 @@ def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def measure(size: str, load: common.Workload) -> dict[str, Any]:
-    """All sides for one model size, relative to the better `generate`."""
+    """All sides for one model size, relative to the faster `generate`."""
     model, tokenizer = common.model(size).eval(), common.tokenizer(size)
     texts = common.prompts(load.prompt_lengths)
     cpu = torch.device("cpu")

@@ -25,7 +25,7 @@ from typing import BinaryIO
 from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 
-MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: a right one carries nothing
+MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: the right one has no mark
 DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def path_of_a_group(code: Path) -> set[str]:
-    """Files of the tree in `code`, relative to it."""
+    """The files of the tree in `code` that an external group passes, relative to `code`."""
     seen: set[str] = set()
     with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         folder = Path(name)
@@ -108,7 +108,7 @@ def _collect(listener: socket.socket, seen: set[str]) -> None:
 
 @contextmanager
 def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[Callable[[], bool]]:
-    """The process, as long as the context. Gives a function that fails when the process has ended."""
+    """Runs a process within the context. Yields a function that raises AssertionError once the process has ended."""
     process = subprocess.Popen(words, stdout=log, stderr=log, cwd=where)
 
     def alive() -> bool:
@@ -118,7 +118,7 @@ def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[Callable[
     try:
         yield alive
     finally:
-        process.send_signal(signal.SIGINT)  # both then close what they have started
+        process.send_signal(signal.SIGINT)  # node and peer then close what they have started
         process.wait(120)
 
 

@@ -21,7 +21,7 @@ def main() -> None:
     home, mark, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     home.mkdir()
     identity, environment = Identity.create(), ReasoningGym(["products/tiny"])
-    environment.swarm = SWARM  # its questions are from it
+    environment.swarm = SWARM  # seeds of questions depend on it
     config = NetworkConfig(peers=(address,), host="127.0.0.1", mdns=False, exchange_seconds=1.0)
     rules = build_rules(LearningConfig(swarm=SWARM), environment)
     network = RemoteNetwork(identity, home, config, rules, 1, dict)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _group(identity: Identity, now: Round, question: Question, mark: str) -> RolloutGroup:
-    """One right completion, so that its groups are informative."""
+    """A group with one right completion, so that it is informative."""
     texts = [KIND.answer(question), *(f"{mark}?" for _ in range(COMPLETIONS - 1))]
     completions = tuple(Episode.of(text=text, ended=True) for text in texts)
     return RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=completions)

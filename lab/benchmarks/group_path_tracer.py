@@ -1,6 +1,6 @@
-"""Put into an interpreter's site-packages, with a JSON file beside it. It reports which files a marked text passes.
+"""Reports which files a marked text passes. It lies in an interpreter's site-packages, with a JSON file beside it.
 
-Every process of the node loads it at its start. Sandboxed children have no socket, so it stops in them.
+Every process of the node loads this module at its start. Sandboxed children have no socket, so tracing stops in them.
 """
 
 import json
@@ -22,7 +22,7 @@ _DEPTH = 8
 DONE = "trained"
 
 _seen: set[str] = set()
-_updating = 0  # the thread in which the trainer is at an update with marked groups
+_updating = 0  # id of the thread in which the trainer updates on marked groups; 0 for none
 
 
 def carries(value: Any, depth: int = _DEPTH) -> bool:
@@ -61,7 +61,7 @@ def _profile(frame: FrameType, event: str, value: Any) -> None:
         return
     here = threading.get_ident()
     update = name == "update" and file.endswith("trainer.py")
-    if update and event == "return" and _updating == here:  # the way ends here
+    if update and event == "return" and _updating == here:  # the path of a group ends here
         threading.setprofile(None)
         sys.setprofile(None)
         _say(DONE)

@@ -1,8 +1,8 @@
 """What fits on which card, by the memory plan: models x cards x ways to train; and the plan beside traces.
 
 A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers, and counts the bytes
-that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares a micro-batch of 2,048 tokens,
-blocks kept and computed again; `--gpu` compares what a CUDA device holds. Attention is torch's fused one.
+that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares the plan of a micro-batch
+of 2,048 tokens, blocks kept or computed again, with traces; `--gpu` with a CUDA device. Attention is torch's fused one.
 """
 
 import copy
@@ -38,11 +38,11 @@ MODELS = (
 )
 RANK, TOKENS = 16, 2048
 CPU = torch.device("cpu")
-FUSED = "benchmark_fused"  # as transformers knows it
+FUSED = "benchmark_fused"  # the name of `_fused` in transformers
 
 
 def ways() -> dict[str, LearningConfig]:
-    """Ways to train, as configured."""
+    """The configuration of every way to train."""
     made = {
         "full": (ModelConfig(), "adamw"),
         "full, 8-bit Adam": (ModelConfig(), "adamw_8bit"),
@@ -59,7 +59,7 @@ def ways() -> dict[str, LearningConfig]:
 
 
 def cell(made: plans.Plan) -> str:
-    """Budget and total, or that it does not fit."""
+    """Tokens of a micro-batch, if blocks are computed again, if fewer tokens are decoded at a time, and GiB in all."""
     if not made.fits:
         return f"no ({made.total / plans.GIB:.1f})"
     again = ", again" if made.choice.checkpointing else ""
@@ -77,7 +77,7 @@ def table() -> list[list[str]]:
 
 
 class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of tensors alive."""
+    """Counts the bytes of the tensors that are alive: now, and at the peak."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,7 +100,7 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             weakref.finalize(storage, self._drop, key)
 
     def forget(self) -> None:
-        """From now on the peak is that of what is alive now, or later."""
+        """Sets the peak to the bytes that are alive now."""
         self.peak = self.now
 
     def _drop(self, key: int) -> None:
@@ -136,13 +136,13 @@ AttentionInterface.register(FUSED, _fused)
 
 
 class Ids:
-    """What a policy asks of a tokenizer, where there is no text."""
+    """Has the attributes of a tokenizer that a policy reads when there is no text."""
 
     eos_token_id, pad_token_id, chat_template = 7, 0, None
 
 
 class Card(nullcontext["Card"]):
-    """What a CUDA device holds, in the place of `Bytes`."""
+    """Counts what a CUDA device holds, in the place of `Bytes`."""
 
     now = property(lambda self: torch.cuda.memory_allocated())
     peak = property(lambda self: torch.cuda.max_memory_allocated())
@@ -154,8 +154,8 @@ class Card(nullcontext["Card"]):
 def traced(
     config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS, card: bool = False
 ) -> tuple[float, float]:
-    """Bytes of weights, gradients and a micro-batch at its peak, traced or on a card; and what the plan says of the
-    last of them."""
+    """Bytes of weights, gradients and a micro-batch at its peak, traced or held on a card; then the same sum with the
+    plan's bytes of the micro-batch."""
     config, device = copy.deepcopy(config), torch.device("cuda" if card else "cpu")
     config.num_hidden_layers = layers or config.num_hidden_layers
     batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)  # one row, no pads
@@ -167,7 +167,7 @@ def traced(
         if lora:
             _adapt(model)
         policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
-        policy.__dict__["_head"] = model.lm_head  # found by comparing numbers, which there are none of
+        policy.__dict__["_head"] = model.lm_head  # else found by comparing numbers; a trace has none
         for p in model.parameters():
             p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
         rest = count.now
@@ -189,7 +189,7 @@ def _adapt(model: Any) -> None:
 
 
 def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
-    """Weights, gradients and a micro-batch, traced or held on a card, and planned, by model and way."""
+    """Bytes of weights, gradients and a micro-batch, found (traced or held on a card) and planned, by model and way."""
     names = MODELS[:1] if quick else MODELS
     return {
         f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": traced(

@@ -1,4 +1,4 @@
-"""Groups as a node publishes them: what hostile peers and swarms of networks share."""
+"""Groups and cards as nodes publish them, for fuzzing with hostile peers and for studies of networks."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
 
 
 def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:
-    """Of one network, by two of three signers. Each card replaces one of them: card 4 has none of the first."""
+    """Cards of one network, by two of three signers. Each card replaces one signer: card 4 has none of the first."""
     chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([1 + number]) * 32) for number in range(count + 2)]
     task = Task(environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11)
     said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384}
@@ -37,11 +37,11 @@ def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[by
         ids = tuple(sorted(each.peer_id for each in signers[number - 1 : number + 2]))
         card = Card(**said, format=1, number=number, signers=ids)
         said["network"] = network_of(card)
-        both = signers[number - 1 : number + 1]  # who stood in the card before, too
+        both = signers[number - 1 : number + 1]  # signers of the card before, too
         chain.append(codec.encode(reduce(sign, both, Signed(card=card, signatures={}))))
     return chain
 
 
 def progress() -> dict[str, Any]:
-    """What a stand-in for the trainer says of itself."""
+    """The progress that a stand-in for the trainer reports."""
     return {"published": 0, "seconds_since": 0.0}

@@ -1,15 +1,15 @@
-"""What a page costs: a round of the node beside it, memory, first paint of a long run, many viewers.
+"""What a page of a node costs: time of a round beside it, memory, first paint of a long run, many viewers.
 
     python -m lab.benchmarks.page --json          # docs/results/page.md; a quiet machine, ten minutes
     python -m lab.benchmarks.page --quick --json
 
-round     one node trains; windows with and without an open page alternate, in random order within a pair. A page is
-          open: its process runs beside the node as with `run --page`, and a viewer reads its stream. The viewer's own
+round     one node trains; windows with and without an open page alternate, in random order within a pair. An open
+          page is a process beside the node, as with `run --page`, whose stream a viewer reads. The viewer's own
           browser is not counted: it is rarely on the node's machine (`--browser` puts Chromium there). The ratio is
           seconds of a round with a page over those without, with a 95 % interval over pairs.
 history   100,000 rounds, repeated from those of the node: how long the page reads; then first paint and first curve in
-          Chromium, and memory of the page's process (shared parts counted in parts).
-viewers   50 viewers of a public page, each fetching what its page asks for; the share of a core that the page takes.
+          Chromium, and memory of the page's process (PSS: shared memory is divided among those that share it).
+viewers   50 viewers of a public page, each fetching what its page asks for; the share of a core that its process takes.
 """
 
 import argparse
@@ -68,17 +68,17 @@ class Opened:
         self.headers = {"authorization": f"Bearer {url.fragment.removeprefix('token=')}"}
 
     def get(self, path: str) -> httpx.Response:
-        """With the token."""
+        """The response to a GET request with the page's token."""
         return httpx.get(self.base + path, headers=self.headers, timeout=60)
 
     def whole(self) -> bool:
-        """Whether all has been read."""
+        """Whether the page has read all earlier events of its home."""
         return not self.get("/api/state").json()["loading"]
 
 
 @contextmanager
 def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
-    """`swarm-node` with these arguments; told to leave at the end. Its standard input is a pipe that we hold."""
+    """Runs `swarm-node` with these arguments, and terminates it at the end. Its standard input is a pipe held here."""
     line = [sys.executable, "-m", "swarm_node.commands.cli", *map(str, words)]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -90,14 +90,14 @@ def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
 
 @contextmanager
 def page(home: Path, *options: str) -> Iterator[Opened]:
-    """As a node has it beside itself: with a nice value, and ending with whoever started it."""
+    """A page as a node starts it beside itself: with a nice value, and ending when this process ends."""
     with started("page", home, "--listen", "127.0.0.1:0", "--with-parent", *options) as process:
         yield Opened(process, 2 if "--public" in options else 1)
 
 
 @contextmanager
 def viewer(opened: Opened) -> Iterator[None]:
-    """Somebody who has fetched the state and reads the stream."""
+    """A viewer that has fetched the state and reads the stream."""
     leaving = threading.Event()
     opened.get("/api/state")
 
@@ -112,13 +112,13 @@ def viewer(opened: Opened) -> Iterator[None]:
     try:
         yield
     finally:
-        leaving.set()  # a stream says something twice a second while a node trains
+        leaving.set()  # `read` sees it soon: a stream sends twice a second while a node trains
         thread.join(10)
 
 
 @contextmanager
 def browser(opened: Opened) -> Iterator[None]:
-    """The same in Chromium on this machine."""
+    """A viewer in Chromium on this machine."""
     with chromium() as found:
         tab = found.new_page()
         tab.goto(opened.address)
@@ -128,7 +128,7 @@ def browser(opened: Opened) -> Iterator[None]:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Debian's, by Playwright."""
+    """Debian's Chromium, driven by Playwright."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -146,7 +146,7 @@ def reports(home: Path) -> list[dict[str, Any]]:
 
 
 def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
-    """Median of the rounds that lay within: a hiccup of the machine is not the page's."""
+    """Median seconds of the rounds within this time; a median, so that a hiccup of the machine does not count."""
     found: list[float] = [
         sum(each["report"]["seconds"].values())
         for each in reports(home)
@@ -156,7 +156,7 @@ def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
 
 
 def measure_round(home: Path, size: Size, with_browser: bool) -> dict[str, Any]:
-    """Pairs of windows beside one node."""
+    """The ratio of round times with and without an open page, with its 95 % interval, from pairs of windows."""
     chance, pairs = random.Random(0), []
     until(lambda: len(reports(home)) > 3, READY, "rounds of the node")
     for _ in range(size.pairs):
@@ -178,7 +178,7 @@ def measure_round(home: Path, size: Size, with_browser: bool) -> dict[str, Any]:
 
 
 def long_home(folder: Path, like: Sequence[dict[str, Any]], rounds: int) -> Path:
-    """A home whose rounds are those of `like`, again and again."""
+    """A home with so many rounds, which repeat those of `like`."""
     folder.mkdir()
     with (folder / "events.jsonl").open("w") as file:
         for number in range(rounds):
@@ -188,7 +188,7 @@ def long_home(folder: Path, like: Sequence[dict[str, Any]], rounds: int) -> Path
 
 
 def measure_history(home: Path) -> dict[str, Any]:
-    """First paint and memory."""
+    """Seconds to read this home, first paint and first curve (with Chromium), and memory of the page's process."""
     with page(home) as opened:
         found: dict[str, Any] = {"events_mb": (home / "events.jsonl").stat().st_size / 1e6}
         began = time.monotonic()
@@ -212,7 +212,7 @@ def painted(opened: Opened) -> dict[str, float]:
 
 
 def measure_viewers(home: Path, size: Size) -> dict[str, Any]:
-    """What static/public.js does, by as many as asked for: it comes, then asks every ten seconds."""
+    """The share of a core of a public page, with and without viewers. They ask every ten seconds, as public.js does."""
     with page(home, "--public") as opened:
         until(opened.whole, READY, "reading")
         process = psutil.Process(opened.process.pid)
@@ -241,7 +241,7 @@ def measure_viewers(home: Path, size: Size) -> dict[str, Any]:
 
 
 def share(process: psutil.Process, seconds: float) -> float:
-    """Of a core."""
+    """The share of a core that a process takes in the next `seconds`."""
     before = sum(process.cpu_times()[:2])
     time.sleep(seconds)
     return float((sum(process.cpu_times()[:2]) - before) / seconds)
@@ -252,7 +252,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     size = QUICK if options.quick else Size()
     home = folder / "home"
     with started("run", "--home", home, *NODE) as node:
-        threading.Thread(target=lambda: list(node.stdout or ()), daemon=True).start()  # read, so that it goes on
+        threading.Thread(target=lambda: list(node.stdout or ()), daemon=True).start()  # an unread pipe would block it
         found = {"round": measure_round(home, size, options.browser), "viewers": measure_viewers(home, size)}
     found["history"] = measure_history(long_home(folder / "long", reports(home), size.rounds))
     return found

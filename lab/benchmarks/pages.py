@@ -1,11 +1,11 @@
 """The pages of the documentation as a reader follows them, for `lab.benchmarks.tutorials` and for the tests.
 
-Of a page three kinds of blocks count. `bash` holds commands, one a line. A block with `title="NAME.SUFFIX"` is a file
-that the reader saves. A `bash` block with the title `second computer` is typed there; any other title is a terminal of
-the first. A node without `--max-rounds`, and a bootstrap node, run on until the text says Ctrl-C, or to the end of the
-page. All else on a page is for reading.
+Three kinds of blocks on a page count. A `bash` block holds commands, one a line. A block with `title="NAME.SUFFIX"` is
+a file that the reader saves. A `bash` block titled `second computer` is typed on that computer, one with any other
+title in a terminal of the first. A node without `--max-rounds`, and a bootstrap node, run on until the text says
+Ctrl-C, or to the end of the page. All else on a page is for reading.
 
-What cannot be typed as it stands is replaced or left out: SUBSTITUTIONS, SHORTER and NOT_RUN say what, and why.
+Commands that cannot be typed as they stand are replaced or left out: SUBSTITUTIONS, SHORTER and NOT_RUN say why.
 """
 
 import os
@@ -32,7 +32,7 @@ READY_SECONDS = 300.0  # the machine may be busy
 COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| join\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
-ENDS_WITH = {"swarm-node doctor": (0, 1)}  # 1: it trains alone, as on a machine without a network
+ENDS_WITH = {"swarm-node doctor": (0, 1)}  # exit codes; 1: the node trains alone, as without a network
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,22 @@ class Typed:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Ctrl-C, for all that runs."""
+    """Ctrl-C in each terminal in which a node runs."""
 
 
 class Done(NamedTuple):
-    """A command that was run, as it was run."""
+    """A command as it was run, after replacements."""
 
     command: str
     seconds: float  # until it ended, or a node that runs on was ready
-    cpu: float  # seconds of what ended meanwhile, its own children included
+    cpu: float  # CPU seconds of the processes that ended meanwhile, their children included
 
 
-CTRL_C = "Ctrl-C"  # stands for a command: what ran on has ended
+CTRL_C = "Ctrl-C"  # stands for a command where the nodes that ran on were ended
 
 
 def steps(page: str) -> Iterator[Saved | Typed | Stopped]:
-    """What a reader does, in order."""
+    """The steps of a reader of the page, in order."""
     end = 0
     for found in BLOCK.finditer(page):
         if "Ctrl-C" in page[end : found.start()]:
@@ -102,7 +102,7 @@ class Reader:
     _running: list[tuple[str, "subprocess.Popen[bytes]"]] = field(default_factory=list)
 
     def follow(self, page: Path) -> list[Done]:
-        """Every command that was run. AssertionError where one fails."""
+        """Every command that was run. Raises AssertionError if a command fails."""
         done: list[Done] = []
         try:
             for step in steps(page.read_text(encoding="utf-8")):
@@ -122,13 +122,13 @@ class Reader:
         return done
 
     def home(self, computer: str) -> Path:
-        """Home and working folder of the computer."""
+        """The home and working folder of the computer, made if it is missing."""
         folder = self.folder / computer.split()[0]
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def replaced(self, command: str) -> str:
-        """The command with everything replaced that needs it."""
+        """The command with every substitution made."""
         for pattern, by, _ in (*SUBSTITUTIONS, *(SHORTER if self.shorter else ())):
             command = re.sub(pattern, lambda found, by=by: by(self, found), command)  # type: ignore[misc]
         return command
@@ -160,7 +160,7 @@ class Reader:
         assert done.returncode in good, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
 
     def stop(self) -> None:
-        """Ctrl-C for all that runs. AssertionError for what does not end well."""
+        """Sends Ctrl-C to all that runs. Raises AssertionError if a process ends with another exit code than 0."""
         running, self._running = self._running, []
         for _, process in running:
             process.send_signal(signal.SIGINT)
@@ -168,14 +168,14 @@ class Reader:
         assert not any(codes.values()), codes
 
     def address(self) -> str:
-        """Of the node that runs on the first computer; where none does, of nobody."""
+        """The address of the node that runs on the first computer; if none runs, an address at which nobody listens."""
         for file in sorted(self.home(FIRST).glob("*/addresses")) + sorted(self.home(FIRST).glob(".*/addresses")):
             if self._running and (found := file.read_text().split()):
                 return found[0]
         return f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
 
     def code(self) -> str:
-        """With which others join the node that runs on the first computer."""
+        """The invite code with which others join the node that runs on the first computer."""
         environment = {**os.environ, **self.environment, "HOME": str(self.home(FIRST)), "PATH": self.path}
         line = ["bash", "-c", "swarm-node invite"]
         return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout.strip()
@@ -196,7 +196,7 @@ def timed(command: str, act: Callable[[], None]) -> Done:
 
 
 def ready(output: str) -> bool:
-    """A node has ended two rounds; a bootstrap node has said where it is."""
+    """Whether a node with this output has ended two rounds or, as a bootstrap node, printed its address."""
     return len(re.findall(r"^round \d+ ", output, re.MULTILINE)) > 1 or any(
         line.startswith("/ip") for line in output.splitlines()
     )
@@ -208,7 +208,7 @@ def free_port() -> int:
 
 
 def at_most(limit: int) -> Callable[[Reader, "re.Match[str]"], str]:
-    """The option with a smaller number."""
+    """A replacement of the number in an option by `limit`, if it is larger."""
     return lambda reader, found: f"{found[1]}{min(limit, int(found[2]))}"
 
 
@@ -262,6 +262,6 @@ INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"  # lab.benchmarks.tut
 
 
 def left_out(command: str, installs: bool) -> str:
-    """Why a command is not run; "" where it is."""
+    """Why a command is not run; "" if it is run."""
     reason = next((why for pattern, why in NOT_RUN if re.match(pattern, command)), "")
     return reason or ("" if installs or not re.match(INSTALLS, command) else "installs")

@@ -1,11 +1,11 @@
-"""Real shapes beside all that one would take instead, in one run: it fails where one of them is missing.
+"""Real shapes beside every program that people would use instead, in one run, which fails if one of them is missing.
 
     python -m lab.benchmarks.peers --vllm-python VLLM/bin/python --json    # four shapes, three prompts and lengths
 
-Transformers, llama.cpp's server and vLLM's write 64 completions at once, 8 of each of 8 prompts; TRL takes whole steps
-at its best settings and at its defaults. All have the same random weights, texts, float type, lengths and one thread,
-nothing ends early, and the CPU time of all processes counts. llama.cpp is asked for each completion and for each prompt
-(`n`). The share of the limit: the time of the products with weights at the speed of a plain one, over the time taken.
+Transformers and the servers of llama.cpp and vLLM write 64 completions at once, 8 for each of 8 prompts; TRL takes
+whole steps at its best settings and at its defaults. All have the same random weights, texts, float type, lengths and
+one thread. No completion ends early. CPU time of all processes counts. llama.cpp gets a request per completion or per
+prompt (`n`). Share of the limit: time of the products with weights at a plain product's speed, over the time taken.
 """
 
 import json
@@ -39,7 +39,7 @@ from swarm_node.settings.secret import SecretUrl
 
 MakeWork = Callable[[common.Workload], Work]
 
-xllamacpp: Any = import_module("xllamacpp")  # which has no types
+xllamacpp: Any = import_module("xllamacpp")  # has no type hints
 PROMPTS, LENGTHS, NEW = 8, (45, 256, 1024), (6, 64, 256)
 SERVED = ("--logprobs-mode", "processed_logprobs", "--max-model-len")
 PARTS = ("generation", "round")
@@ -57,7 +57,7 @@ def server(file: Path, prompt: int, new: int, shared: bool) -> Any:
 
 
 def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work:
-    """All completions, by a request for each prompt where they are `shared`."""
+    """Generates all completions, with one request per prompt if `shared`, else one per completion."""
     count_of = common.GROUP_SIZE if shared else 1
     asked = [each for each in ids for _ in range(common.GROUP_SIZE // count_of)]
     options = {"max_tokens": new, "ignore_eos": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
@@ -76,7 +76,7 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 
 @contextmanager
 def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[MakeWork]:
-    """By a server of its own, which our generator asks."""
+    """Starts a vLLM server with these weights. Yields a function that makes the work which our generator asks of it."""
     policy.save(served := folder / f"vllm-{dtype}")
     arguments = ("--model", str(served), "--dtype", dtype, *SERVED, str(load.prompt_lengths[0] + load.new_tokens + 8))
     at = VllmServer(python, arguments, True, Path("/tmp/peers-vllm.log"))
@@ -98,7 +98,7 @@ def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder:
 
 
 def cpu_seconds(work: Work) -> float:
-    """Of this process and its children, which are alive before and after."""
+    """CPU seconds of this process and its children. The children are alive before and after the work."""
     tree = [own := psutil.Process(), *own.children(recursive=True)]
 
     def spent() -> float:
@@ -110,13 +110,13 @@ def cpu_seconds(work: Work) -> float:
 
 
 def generating(size: str, load: common.Workload, dtype: str, python: str) -> dict[str, common.Spread]:
-    """CPU seconds of all that generate."""
+    """CPU seconds of every side that generates."""
     words, texts = common.tokenizer(size), common.prompts(load.prompt_lengths)
     model, new = common.model(size).eval().to(getattr(torch, dtype)), load.new_tokens
     policy = Policy(model, words, torch.device("cpu"), TYPES[dtype])
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         policy.save(saved := Path(folder) / size)
-        for file in named.obtain("smollm2-135m").glob("token*"):  # llama.cpp needs one that it knows, and is given ids
+        for file in named.obtain("smollm2-135m").glob("token*"):  # a tokenizer that llama.cpp knows; it is given ids
             (saved / file.name).write_bytes(file.read_bytes())
         file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
         servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]
@@ -146,7 +146,7 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
 
 
 def measured(part: str, size: str, prompt: int, new: int, dtype: str, options: Any) -> dict[str, Any]:
-    """Every side of one part. The reference is the fastest of the others."""
+    """Every side of one part. The reference is the fastest side that is not ours."""
     load = common.Workload((size,), (prompt,) * PROMPTS, new, options.repetitions or 1)
     whole, speed = part == "round", common.limits(getattr(torch, dtype))["flops"]
     least = (4 if whole else 1) * common.products(size, load) / speed

@@ -1,10 +1,10 @@
-"""Peak memory and time of rounds and updates for the shapes of models that people have, beside TRL with its defaults.
+"""Peak memory and time of rounds and updates for the shapes of models that people use, beside TRL with its defaults.
 
-A round is generation and one update. TRL's defaults compute blocks again on the way back, as ours do here; nothing is
-turned off on either side. Weights are random, in float32 on a CPU. Each side runs in a process of its own: one round
-that is not measured, then one that is. Memory is what the measured round adds to what rested after the first, weights,
-gradients and Adam's state apart. `--gpu` measures whole models on CUDA; run it with lab.benchmarks.fp8_gpu, both in ten
-minutes.
+A round is generation and one update. TRL's defaults compute blocks again in the backward pass, as ours do here; nothing
+is turned off on either side. Weights are random, in float32 on a CPU. Each side runs in a process of its own: one round
+that is not measured, then one that is. Memory is what the measured round adds to the memory held after the first:
+weights, gradients and Adam's state do not count. `--gpu` measures whole models on CUDA; run it with
+lab.benchmarks.fp8_gpu, both in ten minutes.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ SIDES = ("ours", "TRL")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much there is to do, on which model."""
+    """The amount of work, and the model."""
 
     model: str
     layers: int  # of its blocks; 0 for all
@@ -87,7 +87,7 @@ class Meter:
 
 
 def ours(load: Load) -> dict[str, dict[str, float]]:
-    """A round of ours, and its two parts."""
+    """Figures of one round of ours, and of its two parts."""
     autocast = torch.bfloat16 if load.device == "cuda" else None
     made = common.model(load.model, load.layers).to(load.device)
     policy = Policy(made, common.tokenizer(), torch.device(load.device), autocast)

@@ -1,10 +1,10 @@
-"""What it costs to play episodes of peers again, how soon a hanging one ends, how large a group is on the wire, and
-whether honest episodes go the same way in another process with another hash seed.
+"""What it costs to play episodes of peers again, how soon a hanging episode is given up, how large a group is on the
+wire, and whether honest episodes go the same way in another process with another hash seed.
 
     python -m lab.benchmarks.replay --json [--pythons python3.12 python3.13]    # each with what scoring needs
 
-CPU time is that of the process that scores and of the child that it forks for a group of 8 episodes, building the
-question included; of an episode it is an eighth of that. Nothing is kept: every group has a question of its own.
+CPU time is that of the scoring process and of the child that it forks for a group of 8 episodes, building the question
+included. An episode's share is an eighth of it. No result is used again: every group has a question of its own.
 """
 
 import json
@@ -33,11 +33,11 @@ from swarm_node.settings import EnvironmentConfig, LearningConfig
 OURS = ("bisect/easy", "wordle/hard", "calculator/hard")
 SOURCES = {**dict.fromkeys(OURS, "source"), "second_try.gcd/easy": "gym"}
 TURNS, CHARS = 6, 40
-START_SECONDS = 600.0  # of a scoring process beside others
+START_SECONDS = 600.0  # for a scoring process to start beside others
 
 
 def costs(task: str, groups: int) -> dict[str, float]:
-    """CPU milliseconds of an episode, over groups."""
+    """CPU milliseconds of an episode, median and 99th percentile over groups; and episodes a CPU second."""
     line = [sys.executable, "-m", "lab.benchmarks.replayed", f"{kinds.__package__}.{SOURCES[task]}", task, str(groups)]
     done = subprocess.run(line, capture_output=True, check=True, env={**os.environ, **SET_VARIABLES})
     found = [1000 * seconds / GROUP for seconds in json.loads(done.stdout)]
@@ -48,7 +48,7 @@ def costs(task: str, groups: int) -> dict[str, float]:
 def hanging() -> float:
     """Seconds until a group with an episode that hangs is skipped."""
     with closing(ScoringClient(HANGING, "1", TIME_LIMIT)) as client:
-        client.ask([("bisect", "tiny", 1, 0, None)])  # it has started
+        client.ask([("bisect", "tiny", 1, 0, None)])  # waits until it has started
         began = time.perf_counter()
         (reply,) = client.ask([("bisect", "tiny", 1, 0, ((contract.Turn(HANG),),))])
         assert getattr(reply, "reason", "") == contract.TIMEOUT, reply
@@ -56,7 +56,7 @@ def hanging() -> float:
 
 
 def wire_bytes() -> int:
-    """Of a sealed group of `GROUP` episodes of `TURNS` turns of `CHARS` characters, a call included."""
+    """Bytes of a sealed group of `GROUP` episodes of `TURNS` turns of `CHARS` characters, those of a call included."""
     author, arguments = Identity.from_seed_bytes(bytes(32)), '{"expression":"12 * 34"}'
     turn = Turn(text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),))
     made = Episode(ended=True, trace="A" * 11, turns=(turn,) * TURNS)
@@ -67,8 +67,8 @@ def wire_bytes() -> int:
 
 
 def diverged(task: str, episodes: int, pythons: list[str]) -> tuple[int, int]:
-    """How many honest episodes were played here, and how many went otherwise where they were played again: by each of
-    these Pythons, each with another hash seed."""
+    """Plays honest episodes here, then again with each of these Pythons, each with another hash seed. Returns how many
+    episodes were played here, and how many of the repetitions differ."""
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
     config, there = LearningConfig(environment=settings), list[Mixture]()
     with ExitStack() as stack:

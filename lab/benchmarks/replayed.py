@@ -1,5 +1,5 @@
-"""Turns of episodes for measurements; and for `replay`, in a process as light as a scoring process: a source whose
-episodes hang, and the CPU time of others.
+"""Turns of episodes for measurements. For `replay`: a source whose episodes hang, and the CPU time of other episodes,
+in a process as light as a scoring process.
 
     python -m lab.benchmarks.replayed SOURCE TASK GROUPS        # a JSON list: CPU seconds of each group
 """
@@ -20,9 +20,9 @@ from swarm_node.scoring import children, contract, server
 from swarm_node.scoring.sandbox import Sandbox
 
 GROUP = 8  # episodes
-TIME_LIMIT = 1.0  # seconds of a group of a peer
+TIME_LIMIT = 1.0  # seconds for a group of a peer
 
-HANG = "hang"  # a turn that does
+HANG = "hang"  # the text of a turn that hangs
 
 
 class Hanging(source.Bisect):
@@ -33,7 +33,7 @@ class Hanging(source.Bisect):
 
 
 class HangingBisect:
-    """A source whose episodes hang if they are told to."""
+    """A source whose episodes hang at a turn with the text `HANG`."""
 
     name, version, tasks = "hanging", "1", {"bisect": ("tiny",)}
     turns, probe = source.turns, (contract.Turn("7"),)
@@ -48,7 +48,7 @@ HANGING = f"{Path(__file__)}:{HangingBisect.__name__}"
 
 
 def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
-    """As a policy writes them that knows the form and not the answer. Some follow the end of their episode."""
+    """Turns of a policy that knows the form but not the answer. Some turns come after the end of their episode."""
     if task.startswith("calculator"):
         call = Call(name="calculate", arguments=f'{{"expression": "{rng.randint(1, 999)} * {rng.randint(1, 99)} / 7"}}')
         return (*[Turn(text="", calls=(call,))] * rng.randint(1, 3), Turn(text=str(rng.randint(1, 99)), calls=()))
@@ -60,7 +60,7 @@ def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
 
 
 def costs(name: str, task: str, groups: int) -> list[float]:
-    """CPU seconds of the process that scores and of its children: a question, and its episodes played."""
+    """CPU seconds of each group in the scoring process and its children: to build a question and play its episodes."""
     scoring: Any = server.ScoringServer(server.load(name), Sandbox(), None, TIME_LIMIT)
     rng, found, began = Random(task), list[float](), 0.0
     gc.collect()

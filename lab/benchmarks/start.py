@@ -1,10 +1,10 @@
-"""How soon a command says its first line, at a terminal.
+"""How soon a command prints its first line at a terminal.
 
     python -m lab.benchmarks.start --json        # docs/results/at_home.md
 
 Commands are started through bin/swarm-node, with bytecode on disk, as an installation has it. Warm: their files were
-read before. Cold: they are taken out of the memory that the system keeps files in, as after a reboot; files that other
-programs have open in memory stay there.
+read before. Cold: the files are dropped from the system's page cache, as after a reboot; files that other programs
+have open in memory stay there.
 """
 
 import os
@@ -67,7 +67,7 @@ class Start:
         return self._until(r"\S.*\n", [word.replace("{new}", new) for word in COMMANDS[name]])
 
     def _until(self, pattern: str, words: Sequence[str]) -> float:
-        """Seconds from the start in a terminal until this is said."""
+        """Seconds from the start of this command in a terminal until its output matches `pattern`."""
         ours, theirs = pty.openpty()
         began = time.monotonic()
         line = [str(self._program), *words]
@@ -78,7 +78,7 @@ class Start:
             while not re.search(pattern, said):
                 said += os.read(ours, 4096).decode(errors="replace")
             return time.monotonic() - began
-        except OSError as ended:  # nobody has the other end
+        except OSError as ended:  # no process holds the other end any more
             raise SystemExit(f"{' '.join(words)} ended before {pattern!r}: {said}") from ended
         finally:
             process.kill()

@@ -1,8 +1,8 @@
 """One whole GRPO step beside TRL's GRPOTrainer: generate, reward, advantage, loss, backward, clip, AdamW.
 
-Same model, prompts, reward, loss type, clip range and token counts. TRL's training loop cannot be called step by step,
-so our steps run in its end-of-step callback: TRL's time is from the end of ours to its next callback, and all sides
-take turns in one process. TRL is set up as fast as it goes: one batch, no gradient checkpointing, no logging.
+All sides have the same model, prompts, reward, loss type, clip range and token counts. TRL's training loop cannot be
+called step by step, so our steps run in its end-of-step callback: TRL's time is from the end of ours to its next
+callback. All sides take turns in one process. TRL is set up to be fast: one batch, no gradient checkpointing, no logs.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ class Turns(TrainerCallback):
 def measure_with_trl(
     size: str, load: common.Workload, name: str, others: Mapping[str, Work], low: bool, how: Mapping[str, Any] = AS_OURS
 ) -> dict[str, common.Spread]:
-    """TRL's step in bfloat16 (`low`) or float32, configured so, in turn with `others`."""
+    """Measures TRL's step, with settings `how` in bfloat16 (`low`) or float32, in turn with `others`."""
     turns = Turns(others, name, size, load.repetitions)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,8 +111,8 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def traced(load: common.Workload, file: Path) -> dict[str, Any]:
-    """One step, its second, as a trace that ui.perfetto.dev opens, a table of its operators, and beside the trace a
-    picture of when the first ones ran."""
+    """Profiles our second step: writes a trace that ui.perfetto.dev opens, prints the operators with the largest shares
+    of CPU time, and draws beside the trace when the first ten of them ran."""
     step = our_step(load.sizes[-1], load, None)
     step()
     with profile(activities=[ProfilerActivity.CPU]) as found:

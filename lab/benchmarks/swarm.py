@@ -1,7 +1,7 @@
-"""A round of a swarm of starters on this machine: seconds, and what they go to.
+"""Seconds of a round of a swarm of starters on this machine, and of each of its phases.
 
 All nodes are in one process, connected in memory through encode, sign and admit: the simulation's own machinery. The
-learning rate is so small that the policy stays what it is.
+learning rate is so small that the policy stays the same.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, Trai
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16
 CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)
 PHASES = ("generate", "score", "exchange", "train")  # exchange: publish and collect
-RATE = 1e-9  # the policy stays as it is, and so do lengths and rewards
+RATE = 1e-9  # so small that policy, lengths and rewards stay the same
 
 
 def cpu_seconds() -> float:
-    """Of this process and its descendants: the scoring process is a process of its own, and forks children that are
-    gone."""
+    """CPU seconds of this process and its descendants. The scoring process is a process of its own; its children that
+    have ended count, too."""
     me = psutil.Process()
     mine, theirs = me.cpu_times(), [process.cpu_times() for process in me.children(recursive=True)]
     return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
@@ -49,13 +49,13 @@ def configured(model: str, nodes: int, rounds: int) -> SimulationConfig:
 
 
 def phases(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Of a round of ours, by `PHASES`."""
+    """Seconds of a round of ours, by `PHASES`."""
     exchange = seconds["publish"] + seconds["collect"]
     return {phase: exchange if phase == "exchange" else seconds[phase] for phase in PHASES}
 
 
 def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
-    """Every measured round of our swarm; one more goes first to warm up."""
+    """Every measured round of our swarm; one more round goes first, to warm up."""
     config = configured(model, nodes, rounds + 1)
     population = LivePopulation(config)
     measured = []
@@ -79,7 +79,7 @@ def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def summed_up(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Medians over rounds, with the range of the whole round."""
+    """Medians over rounds, with the range of the whole round; means of tokens and of external groups."""
     totals = [entry["round"] for entry in rounds]
     phases = {phase: median(entry["seconds"][phase] for entry in rounds) for phase in PHASES}
     return {
@@ -101,7 +101,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parsed()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nodes are ended then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` ends the nodes then, too
     common.settle()
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)

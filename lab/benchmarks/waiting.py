@@ -1,4 +1,4 @@
-"""Polling, where what is waited for happens in another process."""
+"""Polling for something that happens in another process."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def until(found: Callable[[], T], seconds: float, what: str) -> T:
-    """The first true result. Raises TimeoutError if none comes in time."""
+    """The first true result of `found`. Raises TimeoutError if none comes within `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := found()):
         if time.monotonic() > deadline:

@@ -1,9 +1,9 @@
-"""Backups with something changed in them, restored: each is refused in one line and writes nothing, or is whole.
+"""Restores backups with something changed in them: each is refused in one line and writes nothing, or comes out whole.
 
     python -m lab.fuzzing.backups --inputs 20000 --json
 
-Bytes are changed as in `lab.fuzzing.fuzz`, and entries of the list. Half of the lists get right sizes and hashes
-afterwards, since otherwise nothing but those would be tested.
+Bytes are changed as in `lab.fuzzing.fuzz`, and so are entries of the list of files. Half of the backups get right sizes
+and hashes afterwards, since otherwise only the checks of these would be tested.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def fuzz(rng: Random, inputs: int) -> Tally:
-    """Whatever restore raises but a UserError of one line is a failure, and so is what a refused backup left."""
+    """Failures: an exception but a UserError of one line, a restored home not whole, files left by a refused backup."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="swarm-node-backups-") as folder:
         kept = [_first(Path(folder))]
@@ -117,7 +117,7 @@ def _try(folder: Path, data: bytes, tally: Tally) -> None:
 
 
 def _inside(home: Path, size: int) -> bool:
-    """No more bytes than the backup has, in regular files alone."""
+    """Whether the home holds regular files alone, and no more bytes than the backup."""
     found = [path for path in home.rglob("*") if not path.is_dir()]
     return not any(path.is_symlink() for path in found) and sum(path.stat().st_size for path in found) <= size
 
@@ -131,7 +131,7 @@ def _first(folder: Path) -> bytes:
 
 
 def _parts(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The list, empty where it cannot be read, and what follows it."""
+    """The list of files, empty if it cannot be read, and what follows it."""
     line, _, contents = data.partition(b"\n")
     try:
         listed = json.loads(line)
@@ -145,7 +145,7 @@ def _whole(listed: dict[str, Any], contents: bytes) -> bytes:
 
 
 def _listed_otherwise(rng: Random, data: bytes) -> bytes:
-    """With another name or entry in the list."""
+    """The backup with another name or entry in its list."""
     listed, contents = _parts(data)
     name = rng.choice(list(listed) or [""])
     if rng.random() < 0.5:
@@ -156,7 +156,7 @@ def _listed_otherwise(rng: Random, data: bytes) -> bytes:
 
 
 def _with_hashes(data: bytes) -> bytes:
-    """With the hashes that the contents have; all that is left belongs to the last file."""
+    """The backup with right sizes and hashes in its list; the last file has all bytes that are left."""
     listed, contents = _parts(data)
     place = 0
     for number, (name, entry) in enumerate(listed.items(), 1):

@@ -1,9 +1,9 @@
-"""Right answers that carry free text, over every data set of the catalogue: what of it is paid.
+"""Right answers that carry free text, over every data set of the catalogue: is any of them paid?
 
     python -m lab.fuzzing.carried --json        # docs/results/scoring.md
 
 Paid: a reward above that of an empty answer, for a completion that is no spelling of the right answer (`carriers`).
-Data sets that are done are kept under `--runs` and not done again: another seed wants another folder.
+Data sets that are done are kept under `--runs` and not done again; results of other options are replaced.
 """
 
 import argparse
@@ -26,16 +26,16 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 
 SEED = 29
 LOGIC = "¬∧∨→↔() \n"
-SHOWN = 20  # examples of what is paid, of a data set
+SHOWN = 20  # examples of paid completions that are kept for each data set
 
 
 @dataclass(slots=True)
 class Tally:
-    """Of one data set."""
+    """Counts of one data set."""
 
     cases: int = 0
     spelling: int = 0  # rewarded completions that only spell the answer otherwise
-    another: int = 0  # those that the carrier turned into another right answer, of nothing but what such answers have
+    another: int = 0  # rewarded completions that are another right answer, with nothing in them but its parts
     paid: dict[str, int] = field(default_factory=dict)  # by place
     examples: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -71,7 +71,7 @@ def _count(tally: Tally, item: LibraryItem, answer: str, said: str, nothing: flo
 
 
 def _is_another(item: LibraryItem, said: str, answer: str) -> bool:
-    """Whether it is another statement that follows from the premises: not P, where P was said, may do so too."""
+    """Whether the completion is another statement that follows from the premises: not P may follow as well as P."""
     name, entry = item.portable
     if name != "propositional_logic" or len(said) > LONGEST * len(answer):
         return False
@@ -105,7 +105,7 @@ def summary(results: dict[str, Tally]) -> dict[str, Any]:
 
 
 def run(names: Sequence[str], options: argparse.Namespace) -> dict[str, Tally]:
-    """By data set, with a line about each as it is done."""
+    """The tally of each data set; prints a line about each when it is done."""
     results = {}
     for k, name in enumerate(names, 1):
         results[name] = tally = kept(options.runs, name, options)

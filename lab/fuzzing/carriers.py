@@ -1,7 +1,7 @@
-"""What could be carried by a right answer, where in it, and which of that is only another spelling. Pure data
-(carriers.json) and text.
+"""Free texts that a right answer could carry, the places for them, and whether a completion is only another spelling.
+Pure data (carriers.json) and text.
 
-A carrier is free text of whoever wrote the completion: an advertisement, an instruction, a key. None may be paid for.
+A carrier is free text by the author of the completion: an advertisement, an instruction, a key. None may be paid for.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import TypeVar
 from lab.fuzzing.right_answers import spellings
 
 T = TypeVar("T")
-LONGEST = 1.5  # times the right answer: a longer one is no other spelling of it
-GAPS = 4  # places between tokens and inside them that are tried for each carrier
+LONGEST = 1.5  # times the length of the right answer: a longer completion is no spelling of it
+GAPS = 4  # places of a kind (such as between tokens) that are tried for each carrier
 WHITE = " \t\r\n"
 
 CARRIERS: Mapping[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _QUOTED = re.compile(r"(?<=\")[^\"]*(?=\")|(?<=')[^']*(?=')")
 _SAID = re.compile(r"0x[\da-f]+|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d{1,3})?|\.\d+|[^\W\d_]+|[^\w\s]", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_FRAME = frozenset("\"'`*$()[],._")  # of an answer, not of its value
+_FRAME = frozenset("\"'`*$()[],._")  # characters around and between values, not part of them
 
 
 def carriers() -> dict[str, str]:
@@ -64,8 +64,8 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
 
 
 def is_spelling(completion: str, answer: str) -> bool:
-    """Whether a completion is the answer in a spelling that was rewarded before, or has its value in at most 1.5 times
-    its length. A little white space around an answer is not counted."""
+    """Whether a completion is one of the `spellings` of the answer, or has its value in at most 1.5 times its length.
+    Up to two characters of white space at each end are not counted."""
     said = completion
     for _ in range(2):
         said = said[said[:1] in WHITE and bool(said) :]
@@ -76,7 +76,7 @@ def is_spelling(completion: str, answer: str) -> bool:
 
 
 def value(text: str) -> list[str | Fraction]:
-    """Words, signs and numbers of a text, whatever frames and separates them."""
+    """The words, signs and numbers of a text, without what frames and separates them."""
     found: list[str | Fraction] = []
     for token in _SAID.findall(_THOUSANDS.sub("", text.casefold())):
         if token in _FRAME or token == "and":
@@ -95,7 +95,7 @@ def value(text: str) -> list[str | Fraction]:
 
 
 def _some(places: list[T], rng: random.Random) -> list[T]:
-    """The first, the last and others."""
+    """At most GAPS of the places: the first, the last and random others."""
     if len(places) <= GAPS:
         return places
     return [places[0], places[-1], *rng.sample(places[1:-1], GAPS - 2)]

@@ -4,15 +4,14 @@
     python -m lab.fuzzing.folders --some 20  # every twentieth case
     python -m lab.fuzzing.folders --holes    # mistakes that it has to find
 
-A folder here is a home or a report that a stranger made: manifest, events, samples, report, state of a checkpoint, and
-what its network process remembers; a backup; and what can be sent to a page. Every field, at any depth, and every
-key, holds each of 60 payloads in turn. Then everything that reads it does so: the routes of a page, status, plots, a
-bundle, a card, a restore.
+The input is a home or a report that a stranger made (manifest, events, samples, report, state of a checkpoint, memory
+of its network process), a backup, or what can be sent to a page. Every field, at any depth, and every key holds each of
+60 payloads in turn. Then all readers read it: the routes of a page, status, plots, a bundle, a card, a restore.
 
-What runs is seen by an audit hook of the interpreter: a process whose command has a payload in it, code that is
-compiled out of one, a module or a library that it names, an unpickling, a file that it names outside of the folder. A
-file that the payloads would write is looked for, too. `--holes` puts in holes which have to be found, one of them a
-reader that starts `doctor` with the tasks of the manifest, as the page once did.
+An audit hook of the interpreter sees what runs: a process whose command has a payload in it, code that is compiled from
+one, a module or a library that it names, an unpickling, a file that it names outside of the folder. Files that the
+payloads would write are looked for, too. `--holes` puts in holes which have to be found, one of them a reader that
+starts `doctor` with the tasks of the manifest, as the page once did.
 """
 
 import asyncio
@@ -52,7 +51,7 @@ from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.settings import NodeConfig
 
-READERS: Mapping[str, Callable[[str], object]] = {  # of the text of a notice, as no reader may take it
+READERS: Mapping[str, Callable[[str], object]] = {  # what no reader may do with the text of a notice
     "eval": eval,
     "import": __import__,
     "unpickle": lambda text: pickle.loads(text.encode("latin-1")),
@@ -74,7 +73,7 @@ class Watch:
     ran: list[str] = field(default_factory=list)
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Of sys.addaudithook, for good. A process that is started with a payload is not started."""
+        """The hook for sys.addaudithook, which stays for good. It raises `Ran`, so no process with a payload starts."""
         if not self.on or event not in AUDITED:
             return
         self.on = False
@@ -87,7 +86,7 @@ class Watch:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Whatever a reader raises is its own affair: other fuzzers count that."""
+        """Watches a reader. Its exceptions are dropped, since other fuzzers count them."""
         self.on = True
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), suppress(Exception, SystemExit):
@@ -100,12 +99,12 @@ class Watch:
 
 
 class Ran(BaseException):
-    """Something ran. No `except Exception` of what is tested hides it; it is counted anyway."""
+    """Something ran. No `except Exception` of the tested code catches it; it is counted in any case."""
 
 
 def _file(arguments: tuple[Any, ...]) -> str:
     path = os.path.normpath(os.fsdecode(arguments[0])) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
-    return "" if "/restored/" in path else path  # in there a file of a checkpoint may have any plain name
+    return "" if "/restored/" in path else path  # a checkpoint's file in there may have any plain name
 
 
 PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
@@ -116,10 +115,10 @@ AUDITED: Mapping[str, Callable[[tuple[Any, ...]], str]] = {
     **dict.fromkeys(("open", "os.mkdir", "os.rename", "os.symlink"), _file),
     "exec": lambda arguments: f"{arguments[0].co_filename} {arguments[0].co_consts} {arguments[0].co_names}",
 }
-ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}  # no reader of a folder does it at all
+ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}  # no reader of a folder does any of these
 
 
-# Who reads it
+# The readers
 
 
 def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
@@ -148,15 +147,15 @@ def _drain(watched: Any) -> None:
 
 
 def _model_of(folder: Path) -> Mapping[str, Any]:
-    """As export takes it, but for its licence, which is looked for in the folder of a model that is named there: to
-    read its card is allowed, to run anything is not."""
+    """The model as export takes it, but for its name: export looks for a licence in the folder of that name. To read a
+    model's card there is allowed, to run anything is not."""
     state = json.loads((folder / "checkpoints" / "00000001" / "state.json").read_text())
     model: Mapping[str, Any] = state["extra"]["model"]
     return {**model, "name": "rare"}
 
 
 async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
-    """The status of the answer."""
+    """Sends a request to the page. Returns the status of the answer."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         return (await client.request(**asked)).status_code
@@ -172,7 +171,7 @@ def app_of(folder: Path) -> ASGIApp:
 
 @dataclass(frozen=True)
 class Found:
-    """Of a run: cases, and those in which something ran."""
+    """The figures of a run: fields, cases, and what ran."""
 
     fields: int
     cases: int
@@ -180,8 +179,8 @@ class Found:
 
 
 def corpus(some: int = 1, only: Sequence[str] = (), part: str = "") -> Found:
-    """`some`: every so manieth case. `only`: documents, "backup" or "page"; all of them where it is empty. `part`: of
-    the names of fields."""
+    """Reads all cases. `some`: only every `some`-th case. `only`: documents, "backup" or "page"; all if empty. `part`:
+    only cases with this text in their labels."""
     with tempfile.TemporaryDirectory(prefix="folders-") as name:
         place = Path(name, "out")
         place.mkdir()
@@ -210,7 +209,7 @@ def _look(watch: Watch, read: Callable[[], Iterator[Callable[[], Any]]]) -> None
             reader()
 
 
-Case = tuple[str, Callable[[], Iterator[Callable[[], Any]]]]  # what it is, and who reads it
+Case = tuple[str, Callable[[], Iterator[Callable[[], Any]]]]  # its label, and its readers
 
 
 def _cases(folder: Path, place: Path, only: Sequence[str]) -> Iterator[Case]:
@@ -247,7 +246,7 @@ def _reads(home: Path, name: str, content: Any, path: Where, payload: str, key: 
 
 def _restores(file: Path, to: Path) -> Iterator[Callable[[], Any]]:
     def restored() -> None:
-        shutil.rmtree(to, ignore_errors=True)  # where the last one was restored the next would be refused
+        shutil.rmtree(to, ignore_errors=True)  # a home that holds the last backup would refuse the next
         with suppress(UserError):
             backup.restore(file, to)
 
@@ -260,7 +259,7 @@ def _sends(app: ASGIApp, asked: Mapping[str, Any]) -> Iterator[Callable[[], Any]
 
 @contextmanager
 def hole(kind: str) -> Iterator[None]:
-    """A mistake that the corpus has to find."""
+    """Puts in a mistake that the corpus has to find."""
     take_before, draw_before = NodeWatch.take, plot.report_of
 
     def starting(folder: Path) -> Any:
@@ -269,7 +268,7 @@ def hole(kind: str) -> Iterator[None]:
             "doctor": ["doctor", "--environment.tasks", *content["config"]["environment"]["tasks"]],
             "shell": ["/bin/sh", "-c", f"echo {content['commit']}"],
         }[kind]
-        sys.audit("subprocess.Popen", words[0], words, None, None)  # what the hook sees of it, and no more
+        sys.audit("subprocess.Popen", words[0], words, None, None)  # only what the hook sees: no process starts
         return draw_before(folder)
 
     def taking(self: NodeWatch, record: Mapping[str, Any]) -> None:
@@ -289,7 +288,7 @@ def hole(kind: str) -> Iterator[None]:
 
 def main() -> None:
     parser = command.parser("lab.fuzzing.folders", __doc__)
-    parser.add_argument("--some", type=int, default=1, help="every so manieth case only")
+    parser.add_argument("--some", type=int, default=1, help="every Nth case only")
     parser.add_argument("--holes", action="store_true", help="put each hole in, in turn, which has to be found")
     options = parser.parse_args()
     if options.holes:

@@ -3,9 +3,9 @@ environment did not give.
 
     python -m lab.fuzzing.forged_episodes --json        # docs/results/security.md
 
-A group of each kind goes the way of a pulled one: sealed, admitted, into the pool, replayed in sandboxed children,
-charged. What is kept is compared with an oracle: the environment's own object, played in this process. One group in
-eight is honest, of a peer that makes no others.
+A group of each kind goes the way of a pulled one: it is sealed, admitted, put into the pool, replayed in sandboxed
+children, and its author is charged. What is kept is compared with an oracle: the environment's own object, played in
+this process. Beside every eighth forged group goes an honest one, of a peer that makes no others.
 """
 
 from collections import Counter
@@ -35,26 +35,26 @@ from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
-EPISODES, HONEST, PEERS = 16, 8, 8  # of a group; one group in so many; peers that make those
+EPISODES, HONEST, PEERS = 16, 8, 8  # episodes of a group; forged groups for each honest one; honest peers
 US = PeerId("us")
 Turns = tuple[Turn, ...]
 Forge = Callable[[Random, RolloutGroup], RolloutGroup]
 
 
 def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
-    """Observations, score and trace, without a child or a parser; None where turns follow the end."""
+    """Observations, score and trace of an episode, without a child or a parser; None if turns follow the end."""
     episode = begin(question.dataset, question.config_id, question.seed, question.index)
     said, done = list[tuple[str, ...]](), False
     for turn in turns:
         if done:
             return None
-        found, done = episode.step(cast(contract.Turn, turn))  # of the same names
+        found, done = episode.step(cast(contract.Turn, turn))  # both have the same fields
         said.append(() if done else found)
     return tuple(said), round(episode.score(), 6), codec.trace(episode.prompt, said, done)
 
 
 def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGroup:
-    """Episodes of three turns or more, as an honest node has them."""
+    """A group of episodes of three turns or more, as an honest node makes it."""
     seed, index = question_seed(SWARM, author, Round(now)), rng.randrange(limits.MAX_QUESTIONS_PER_ROUND)
     question, episodes = asked.model_copy(update={"seed": seed, "index": index}), list[Episode]()
     while len(episodes) < EPISODES:
@@ -66,7 +66,7 @@ def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGro
 
 
 def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
-    """Other turns under the old traces."""
+    """A forger that puts other turns under the old traces."""
 
     def forge(rng: Random, group: RolloutGroup) -> RolloutGroup:
         episodes = (each.model_copy(update={"turns": change(rng, each.turns)}) for each in group.episodes)
@@ -76,7 +76,7 @@ def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
 
 
 def _at(change: Callable[[Random, Turn], Sequence[Turn]]) -> Forge:
-    """Others in place of a turn."""
+    """A forger that puts other turns in place of a random one of each episode."""
 
     def forge(rng: Random, turns: Turns) -> Turns:
         place = rng.randrange(len(turns))
@@ -86,14 +86,14 @@ def _at(change: Callable[[Random, Turn], Sequence[Turn]]) -> Forge:
 
 
 def _asked(**update: Callable[[Question], object]) -> Forge:
-    """The same episodes under another question."""
+    """A forger that puts the same episodes under another question."""
     return lambda rng, group: group.model_copy(
         update={"question": group.question.model_copy(update={k: new(group.question) for k, new in update.items()})}
     )
 
 
 def _traced(forge: Forge, move: int | None = None) -> Forge:
-    """With true traces; or, moved by so many places, with those of others."""
+    """The forger with true traces; with `move`, those of the episodes so many places on."""
 
     def run(rng: Random, group: RolloutGroup) -> RolloutGroup:
         forged = forge(rng, group)
@@ -140,7 +140,7 @@ KINDS: dict[str, Forge] = {
 
 
 def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
-    """So many forged ones, and honest ones between them, one group after another."""
+    """Sends a node so many forged trajectories, with honest groups between them, one group after another."""
     settings = EnvironmentConfig(tasks=TASKS, scoring="graded", time_limit=5.0)
     peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(PEERS)]
     rng, raised, made = Random(seed), list[str](), -(-trajectories // EPISODES)
@@ -152,7 +152,7 @@ def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
             parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (now % HONEST == 0)
             for what, author in parcels:
                 group = honest(Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)])
-                payload = codec._canonical(KINDS[what](Random(now), group))  # also of what is too large to be sent
+                payload = codec._canonical(KINDS[what](Random(now), group))  # encodes even what is too large to be sent
                 swarm = "elsewhere" if what == "other swarm" else SWARM
                 data = author.sign(CURRENT.domain("rollout-group", swarm), payload) + payload
                 try:
@@ -179,7 +179,7 @@ class Node:
         self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()
 
     def take(self, kind: str, data: bytes, author: PeerId) -> None:
-        """A group of this author."""
+        """Takes the bytes of one group of this author, and counts its outcome under its kind."""
         self.now += 1.0
         group, outcome, kept = admit(data, self._rules), "", 0
         if isinstance(group, Rejected):
@@ -201,7 +201,7 @@ class Node:
 
 
 def _right(scored: ScoredGroup) -> bool:
-    """Whether the environment itself says so, and no trace is another."""
+    """Whether the oracle gives the same observations and rewards, and no trace differs from the oracle's."""
     episodes = scored.group.episodes
     told = [oracle(scored.question, each.turns) for each in episodes]
     found = zip(told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True)

@@ -37,13 +37,13 @@ class Tally:
     inputs: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     raised: int = 0
-    admitted: int = 0  # though nobody signed it, or nobody would spell it so
+    admitted: int = 0  # inputs admitted that nobody signed, or in a second spelling
     failures: list[str] = field(default_factory=list)  # input and what was wrong
     slowest: float = 0.0  # seconds
 
 
 def fuzz(name: str, target: Target, inputs: int, seed: int) -> Tally:
-    """Whatever a target raises is a failure."""
+    """Runs a target on its seeds, then on mutated inputs, `inputs` in all. Whatever the target raises is a failure."""
     rng, tally = Random(f"{seed}/{name}"), Tally()
     kept = list(target.seeds)
     for data in kept:

@@ -3,9 +3,9 @@
     python -m lab.fuzzing.hostile --json        # docs/results/scoring.md
 
 Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm; an answer that is not
-the key and is rewarded with 0.5 or more is a forgery. "library": all data sets with the library's own scorers, those
-included that execute answers, which only the sandbox stands up to. Afterwards nothing may be left: no file, no
-connection, no process; the scoring process must never have been replaced, and honest answers must be scored as before.
+the key and is rewarded with 0.5 or more is a forgery. "behind": the same, with the right answer before it. "library":
+all data sets with the library's own scorers, some of which execute answers: only the sandbox stops those. In the end no
+file, connection or process may be left, the scoring process never replaced, and honest answers scored as before.
 """
 
 import socket
@@ -49,7 +49,7 @@ class Tally:
     forged: list[str] = field(default_factory=list)  # names of wrong answers that were rewarded with half or more
     skipped: Counter[str] = field(default_factory=Counter)  # by reason
     slowest: float = 0.0  # seconds
-    broken: list[str] = field(default_factory=list)  # what must never happen
+    broken: list[str] = field(default_factory=list)  # what happened and must never happen
 
 
 def modes(name: str, library: bool = True) -> list[str]:
@@ -57,7 +57,7 @@ def modes(name: str, library: bool = True) -> list[str]:
 
 
 def right(scoring: ScoringClient, name: str, mode: str) -> tuple[int, str]:
-    """Index of a question and a right answer to it; a few of a few data sets take longer than a question may."""
+    """Index and right answer of the first question that is built in time and has one. LookupError if there is none."""
     for index in range(INDICES):
         key = scoring.ask([(name, f"{mode}/key", SEED, index, None)])[0]
         if isinstance(key, str) and (mode == "library" or key.strip() not in ("", "None")):
@@ -71,7 +71,7 @@ def right(scoring: ScoringClient, name: str, mode: str) -> tuple[int, str]:
 
 
 def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) -> Tally:
-    """All answers to one question, each by itself."""
+    """Has all answers to one question scored, each by itself."""
     tally = Tally()
     try:
         index, key = right(scoring, name, mode)
@@ -110,7 +110,7 @@ def same(text: str, key: str) -> bool:
 
 
 def run(names: Sequence[str], only: int | None = None, library: bool = True) -> dict[str, dict[str, Tally]]:
-    """By data set and mode; `only`: the first so many answers of each kind; `library`: its own scorers too."""
+    """The tallies by data set and mode. `only`: so many answers of each kind. `library`: its own scorers, too."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
@@ -143,7 +143,7 @@ def some(texts: dict[str, str], each: int | None) -> dict[str, str]:
 
 
 def stays_above(count: int, session: int) -> list[int]:
-    """The processes of a session, if they are more than so many for longer than a child takes to end; else none."""
+    """The processes of a session if they stay more than `count` for SLACK seconds, longer than a child takes to end."""
     deadline = time.monotonic() + SLACK
     while len(found := in_session(session)) > count:
         if time.monotonic() > deadline:
@@ -153,7 +153,7 @@ def stays_above(count: int, session: int) -> list[int]:
 
 
 def in_session(session: int) -> list[int]:
-    """Processes of this session, by pid, zombies left out."""
+    """The process ids of a session, without zombies."""
     found = []
     for process in psutil.process_iter(["status"]):
         try:
@@ -169,7 +169,7 @@ def _session_of(pid: int) -> int:
 
 
 def _honest(scoring: ScoringClient, question: tuple[str, str, int, int], key: str) -> Reply:
-    """Of a right answer. A busy machine may not score even that in time: it is asked a few times."""
+    """The reply to a right answer. A busy machine may not score even that in time, so it is asked up to TIMES times."""
     replies = (_ask(scoring, question, key) for _ in range(TIMES))
     return next((reply for reply in replies if reply != LATE), LATE)
 
@@ -231,7 +231,7 @@ def main() -> None:
 
 
 def all_data_sets() -> list[str]:
-    from reasoning_gym.factory import DATASETS  # here: it takes a second
+    from reasoning_gym.factory import DATASETS  # imported here, since it takes a second
 
     return sorted(DATASETS)
 

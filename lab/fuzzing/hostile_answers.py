@@ -1,14 +1,14 @@
 """Hostile completions: a hundred and more ways to run code, waste a machine or get an unearned reward.
 
 Pure data (hostile_answers.json), used by `lab.fuzzing.hostile` and by the tests. Code tries to leave a trace in a
-folder given to it, or at a port of this machine. A guess is rewarded by a scorer that rewards a part.
+folder given to it, or at a port of this machine. A guess aims at scorers that reward part of an answer.
 """
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
-# kind -> texts; one in parts holds pairs of a text and how often it is repeated
+# kind -> texts; a text in parts is a list of strings and of pairs (string, repetitions)
 KINDS: Mapping[str, list[str | list[str | tuple[str, int]]]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
@@ -25,5 +25,5 @@ def answers(folder: str, port: int) -> dict[str, str]:
 
 
 def counts() -> Mapping[str, int]:
-    """How many there are of each kind."""
+    """How many completions there are of each kind."""
     return {kind: len(texts) for kind, texts in KINDS.items()}

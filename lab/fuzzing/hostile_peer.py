@@ -2,13 +2,13 @@
 
     python -m lab.fuzzing.hostile_peer --kinds hangs junk --peers MULTIADDR --swarm NAME
 
-It meets whom it can, as an honest node does, and without a kind it is idle: it asks, and answers that it has nothing.
+It connects to peers as an honest node does. Without a kind it is idle: it exchanges announcements, and has no groups.
 
-    hangs        groups of identities never seen before, made to keep scorers busy, which it serves for them
-    reflections  announcements of peers that do not exist at --victim
+    hangs        groups of identities never seen before, made to keep scorers busy; the peer serves these groups
+    reflections  announcements of peers that do not exist, with the address --victim
     floods       streams at --rate a second, without waiting, and connections that say nothing
     poison       right completions with a payload
-    junk         random bytes and broken messages as requests and replies, and lies about hashes
+    junk         random bytes and broken messages as requests and replies, and wrong bytes for hashes
 """
 
 import argparse
@@ -35,14 +35,14 @@ from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
 PAYLOAD = "\n"  # white space that a scorer overlooks
-CHARS = 256  # of a completion: what a node of a starter lets in
-GROUPS = 8  # of a round
+CHARS = 256  # characters of a completion: what a node with a starter lets in
+GROUPS = 8  # a round
 ROUND_SECONDS = 5.0
 SERVED_ROUNDS = 4
-MEETING_SECONDS = 12.0  # before it does what it is banned for: whom it has met until then, it attacks
+MEETING_SECONDS = 12.0  # seconds to meet peers, before it does what they ban it for
 MET = 48  # peers that it stays connected to
 SILENT = 200  # connections that say nothing
-FLIGHT = 256  # calls of a flood under way
+FLIGHT = 256  # calls of a flood at the same time
 CALL_SECONDS = 10.0
 PORTS = (4001, 4002, 4003, 4004)  # of the victim
 
@@ -55,17 +55,17 @@ class HostilePeer:
         self._kinds = frozenset(options.kinds)
         self._identity = Identity.create()
         self._addresses: tuple[str, ...] = ()
-        self._number = 0  # of announcements
+        self._number = 0  # of its newest announcement
         self._envelopes: dict[bytes, bytes] = {}  # by content hash
         self._local: list[bytes] = []  # hashes of its groups of this round
-        self._held: list[bytes] = []  # those of identities it made up
-        self._told: list[bytes] = []  # announcements of others that it made up
+        self._held: list[bytes] = []  # hashes of groups of identities that it made up
+        self._told: list[bytes] = []  # announcements of identities that it made up
         self._known: dict[PeerId, tuple[str, ...]] = {}
         self._met: dict[PeerId, str] = {}
         self._rng = random.Random()
 
     async def live(self, seconds: float) -> None:
-        """Attack for so long."""
+        """Attacks for so long."""
         options = self._options
         host = make_backend(NetworkConfig(host=options.host, mdns=False, relay=False), self._identity)
         handlers = {wire.EXCHANGE: self._exchange, wire.PULL: self._pull, wire.HELLO: self._hello}
@@ -85,12 +85,12 @@ class HostilePeer:
     # What it says.
 
     def prepare(self) -> None:
-        """Load what makes questions, which takes seconds of CPU in which it would not answer."""
+        """Loads the source of questions beforehand: it takes seconds of CPU in which the peer would not answer."""
         if not self._options.noise:
             self._question(self._identity.peer_id, 0, 0)
 
     def _announcement(self) -> bytes:
-        """Its groups, and those of the identities it made up as held."""
+        """A new announcement, sealed: of its own groups, and of those of made-up identities as held."""
         self._number += 1
         return codec.seal(
             Announcement(
@@ -106,7 +106,7 @@ class HostilePeer:
         )
 
     async def _renew(self) -> None:
-        """New groups and made-up peers for every round."""
+        """Makes new groups and made-up peers every ROUND_SECONDS."""
         number = 0
         while True:
             number += 1
@@ -127,7 +127,7 @@ class HostilePeer:
             await asyncio.sleep(ROUND_SECONDS)
 
     def _keep(self, author: Identity, number: int, index: int, poison: bool) -> bytes:
-        """A group to serve; its hash."""
+        """Makes a group to serve. Returns its content hash."""
         group = self._group(author, number, index, poison)
         key = codec.content_hash(codec.encode(group))
         self._envelopes[key] = codec.seal(group, author, self._options.swarm)
@@ -143,7 +143,7 @@ class HostilePeer:
         return RolloutGroup(author=author.peer_id, round=Round(number), question=question, episodes=completions)
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
-        """A question of the starters and its answer."""
+        """The right answer to a question of the starters, and the question."""
         from swarm_node.environments.reasoning_gym import source
         from swarm_node.environments.registry import right_answer, tasks_of
 
@@ -196,7 +196,7 @@ class HostilePeer:
     # What it does.
 
     async def _meet(self, host: Backend) -> None:
-        """Connect with whomever it knows."""
+        """Connects to the peers that it knows, again and again."""
         while True:
             for address in self._options.peers:
                 with suppress(CallFailed):
@@ -211,7 +211,7 @@ class HostilePeer:
             await asyncio.sleep(ROUND_SECONDS)
 
     async def _ask(self, host: Backend) -> None:
-        """Tell everybody it met, and learn whom there is to meet."""
+        """Sends announcements to all peers it met, and learns of others from their replies."""
         while True:
             for peer in list(self._met):
                 tag = wire.swarm_tag(self._options.swarm)
@@ -221,7 +221,7 @@ class HostilePeer:
                 for item in [] if isinstance(items, Rejected) else items:
                     announcement = codec.peek(item.sealed, Announcement)
                     if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
-                        # Not the victim: what comes there is to be the honest nodes' alone.
+                        # Not the victim's address: all that arrives there shall be from honest nodes.
                         found = full(announcement.addresses, announcement.author)
                         left = tuple(each for each in found if f"/{self._options.victim}/" not in each)
                         self._known[announcement.author] = left
@@ -237,7 +237,7 @@ class HostilePeer:
         return reply
 
     async def _flood(self, host: Backend) -> None:
-        """Streams to everybody it met, as many as the rate says."""
+        """Opens streams to random peers it met, `--rate` a second."""
         await asyncio.sleep(MEETING_SECONDS)
         space, calls = asyncio.Semaphore(FLIGHT), set[asyncio.Task[None]]()
         request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(self._options.swarm), 8, {}, b""))
@@ -254,7 +254,7 @@ class HostilePeer:
             await asyncio.sleep(0.05)
 
     async def _knock(self) -> None:
-        """Connections over TCP that say nothing."""
+        """Opens TCP connections that say nothing, and keeps the newest open."""
         held: list[asyncio.StreamWriter] = []
         while True:
             for address in [each for each in self._met.values() if "/tcp/" in each]:
@@ -268,7 +268,7 @@ class HostilePeer:
             await asyncio.sleep(0.2)
 
     async def _junk(self, host: Backend) -> None:
-        """Requests that are none."""
+        """Sends random bytes as requests."""
         await asyncio.sleep(MEETING_SECONDS)
         while True:
             for peer in list(self._met):
@@ -278,18 +278,18 @@ class HostilePeer:
 
 
 async def attack(options: argparse.Namespace) -> None:
-    """One identity after another, until SIGTERM: who is found out comes again as somebody else."""
+    """Lives as one identity after another, until SIGTERM, since nodes find an identity out."""
     counts: Counter[str] = Counter()
 
     def leave() -> None:
         with suppress(OSError):
             print(json.dumps(counts), flush=True)
-        os._exit(0)  # in the middle of whatever it does; its daemon ends with it
+        os._exit(0)  # without waiting for its tasks; its daemon ends with it
 
     async def orphaned(parent: int) -> None:
         while os.getppid() == parent:
             await asyncio.sleep(1.0)
-        leave()  # whoever counts what it does, and holds it to its share, is gone
+        leave()  # the study that counts what it does, and holds it to its share, is gone
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leave)
     HostilePeer(options, counts).prepare()

@@ -1,5 +1,5 @@
-"""Every data set of reasoning-gym, loaded by a scoring process: as a node scores it ("ours"), or with the library's own
-scorer whatever that does ("library"), which is what the sandbox is for. With "/key", the key in place of the prompt."""
+"""Every data set of reasoning-gym as a source for a scoring process. Config ids are modes: "library" scores by the
+library's scorers, which only the sandbox bounds; others as a node does. MODE/key: the prompt is the key."""
 
 from copy import deepcopy
 from typing import Any
@@ -24,19 +24,19 @@ SMALL: dict[str, dict[str, Any]] = {  # data sets whose defaults take longer tha
 
 
 class LibraryScored:
-    """Scored by the library alone."""
+    """An item that the library's own scorer scores."""
 
     def __init__(self, item: source.LibraryItem) -> None:
         self.prompt, self._item = item.prompt, item
 
     def score(self, text: str) -> float:
-        entry = deepcopy(self._item.entry)  # some scorers write into theirs
+        entry = deepcopy(self._item.entry)  # some scorers write into their entry
         score: float = self._item.dataset.score_answer(answer_of(text), entry)
         return score
 
 
 class Key:
-    """To tell a right guess from a forgery."""
+    """An item whose prompt is its key, to tell a right guess from a forgery."""
 
     def __init__(self, item: source.LibraryItem) -> None:
         self.prompt = str(item.entry["answer"])

@@ -2,8 +2,8 @@
 
     python -m lab.fuzzing.interrupts --json        # docs/results/at_home.md
 
-Each case is a process as a terminal has it: started through `bin/swarm-node`, in a group of its own, which gets the
-signal as a whole. Looked for is a traceback, or an exit code that docs/reference/exit_codes.md does not have.
+Each case is a process as a terminal starts it: by `bin/swarm-node`, in a process group of its own, which gets the
+signal as a whole. A traceback, or an exit code that docs/reference/exit_codes.md does not have, is a mistake.
 """
 
 import os
@@ -26,8 +26,8 @@ COMMANDS = {
     "bootstrap": ("bootstrap", "--port", "0", "--mdns", "false", "--home"),
 }
 SECONDS = 2.0
-SECOND_AFTER = 0.3  # seconds, where the first Ctrl-C has not ended it
-ALLOWED = {0, 130, -signal.SIGINT}  # the last: before the shell of bin/swarm-node has made way for Python
+SECOND_AFTER = 0.3  # seconds until the second Ctrl-C, if the first has not ended the command
+ALLOWED = {0, 130, -signal.SIGINT}  # the last: the signal ended the shell of bin/swarm-node, before Python
 SIDE_BY_SIDE = 2
 
 
@@ -39,7 +39,7 @@ class Case:
     moment: float  # seconds after its start
     code: int
     took: float  # seconds from the first Ctrl-C to its end
-    wrong: str  # what it said, where that should not be; "" where all is well
+    wrong: str  # what it printed, or its code, if that should not be; else ""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def interrupted(moments: dict[str, Sequence[float]]) -> Iterator[Case]:
-    """Each command at its moments, some cases side by side."""
+    """Interrupts each command at each of its moments, SIDE_BY_SIDE cases at a time."""
     with tempfile.TemporaryDirectory(prefix="interrupts-") as folder:
         program = command.installed(Path(folder))
         asked = [(name, moment) for name, several in moments.items() for moment in several]

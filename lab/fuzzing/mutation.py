@@ -1,6 +1,6 @@
-"""Inputs that are almost right: byte by byte, number by number, and as JSON whose parts are exchanged.
+"""Makes inputs that are almost right: changes bytes and numbers, and exchanges parts of JSON.
 
-What was never seen to happen before is kept and changed further, so that a run works its way into a decoder.
+A fuzzer keeps an input with a new outcome and changes it further, so that a run works its way into a decoder.
 """
 
 import json
@@ -24,14 +24,14 @@ VALUES: tuple[Any, ...] = (
 
 
 def mutate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    """One to four changes."""
+    """The data after one to four changes. `others`: inputs whose parts may be joined to it."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         data = rng.choice(_CHANGES)(rng, data, others)[:MAX_BYTES]
     return data
 
 
 def mutate_json(rng: Random, data: bytes) -> bytes:
-    """One part exchanged, left out or repeated, so that only the content is wrong; seldom in another spelling."""
+    """The JSON with one part exchanged, left out or repeated, in canonical form; seldom only in another spelling."""
     try:
         value = json.loads(data)
         changed = _exchange(rng, value)

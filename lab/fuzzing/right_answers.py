@@ -13,7 +13,7 @@ ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
 
 def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[LibraryItem, str]]:
-    """Of the first `most` questions of a configuration those that can be built and have an answer."""
+    """Those of the first `most` questions of a configuration that can be built and have an answer, with that answer."""
     for index in range(most):
         try:
             item = LibraryItem(name, config, seed, index)
@@ -25,7 +25,7 @@ def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[Lib
 
 
 def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
-    """The key, or else one that is worked out from the metadata; None where there is none."""
+    """The key, or else an answer worked out from the metadata; None if there is none."""
     facts = entry["metadata"]
     match name:
         case "graph_color":
@@ -73,7 +73,7 @@ def spellings(answer: str) -> dict[str, str]:
 
 
 def _numbers(number: str) -> dict[str, str]:
-    """A number in other notations. White space, so that some have it behind them and others before."""
+    """Name -> a number in another notation."""
     whole = "." not in number
     return {
         "plus": number if number.startswith("-") else f"+{number}",

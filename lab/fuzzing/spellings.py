@@ -2,8 +2,8 @@
 
     python -m lab.fuzzing.spellings --json        # docs/results/scoring.md
 
-Each spelling says the answer and nothing beside it. Lost: right for the library and not here. Without a line in
-`REASONS` a loss is a mistake of ours. Won: right here and not for the library.
+Each spelling is the answer and nothing else. Lost: spellings that are right for the library and not here; a loss
+without a line in `REASONS` is a mistake of ours. Won: spellings that are right here and not for the library.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ REASONS = {  # (data set, spelling) -> why the library's full reward is not ours
 
 @dataclass(slots=True)
 class Tally:
-    """Of one data set."""
+    """Counts of one data set."""
 
     tried: int = 0
     rewarded: int = 0
@@ -37,7 +37,7 @@ class Tally:
 
 
 def compare(name: str, questions: int) -> Tally:
-    """So many questions of each configuration of a data set."""
+    """Tries the spellings of so many answers of each configuration of a data set; of a hard one only one."""
     tally = Tally()
     for config_id, config in CATALOGUE[name].items():
         wanted = questions if config_id != "hard" else 1
@@ -68,7 +68,7 @@ def _library(item: LibraryItem, text: str) -> float:
 
 
 def run(names: Sequence[str], questions: int) -> dict[str, Tally]:
-    """By data set."""
+    """The tally of each data set."""
     return {name: compare(name, questions) for name in names}
 
 

@@ -12,16 +12,16 @@ from swarm_node.rollouts.groups import METRICS, PHASES
 
 MARK = "c4n4ry"  # in every payload, and nowhere else
 TOKEN = "t" * 32
-Where = tuple[str | int, ...]  # of a field: keys and places in lists
+Where = tuple[str | int, ...]  # path of a field: keys and places in lists
 
 
 def payloads(place: Path) -> list[str]:
-    """60, each of which would write a file with the mark in its name, load what has it, or open it."""
+    """60 texts. If run, each would write a file with the mark in its name, or load or open something of that name."""
     return [text.replace("/PLACE", str(place)) for text in _data()["payloads"]]
 
 
 def documents() -> dict[str, Any]:
-    """An honest home and report, by file; a list is one of JSON lines."""
+    """The documents of an honest home and report, by file name; a list stands for JSON lines."""
     found: dict[str, Any] = _data()["documents"]
     report = found["events.jsonl"][1]["report"]
     report |= dict.fromkeys(METRICS, 1) | {"seconds": dict.fromkeys(PHASES, 0.5)}
@@ -34,7 +34,7 @@ def _data() -> dict[str, Any]:
 
 
 def places(value: Any, path: Where = ()) -> Iterator[tuple[Where, bool]]:
-    """Every field and every key, at any depth: its path, and whether the key is meant."""
+    """Every field and every key, at any depth: its path, and whether it is the key."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inner:
         yield (*path, key), False
@@ -44,7 +44,7 @@ def places(value: Any, path: Where = ()) -> Iterator[tuple[Where, bool]]:
 
 
 def replaced(value: Any, path: Where, new: str, key: bool) -> Any:
-    """A copy, with `new` at this place."""
+    """A copy with `new` in place of this field, or of its key if `key`."""
     first, *rest = path
 
     def inner(each: Any) -> Any:
@@ -58,7 +58,7 @@ def replaced(value: Any, path: Where, new: str, key: bool) -> Any:
 
 
 def write(folder: Path, name: str, content: Any) -> None:
-    """As a node would, but with whatever it holds."""
+    """Writes a document as a node would, with whatever content."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = content if isinstance(content, list) else [content]
@@ -66,7 +66,7 @@ def write(folder: Path, name: str, content: Any) -> None:
 
 
 def backups(folder: Path, payload: str) -> Iterator[Path]:
-    """A backup with the payload in each of its fields: names, sizes, hashes, contents."""
+    """Backups, each with the payload in another field: names, sizes, hashes, contents."""
     name, content = "manifest.json", b"{}"
     entry = [len(content), hashlib.sha256(content).hexdigest()]
     fields: list[tuple[dict[str, Any], bytes]] = [
@@ -84,7 +84,7 @@ def backups(folder: Path, payload: str) -> Iterator[Path]:
 
 
 def requests(payload: str) -> Iterator[dict[str, Any]]:
-    """What can be sent to a page, with the payload in each place of it."""
+    """Requests to a page, with the payload in each of their places."""
     own = {"authorization": f"Bearer {TOKEN}", "host": "127.0.0.1", "origin": "http://127.0.0.1"}
     posted = own | {"content-type": "application/json"}
     safe = payload.encode("ascii", "replace").decode().translate({n: " " for n in range(32)})

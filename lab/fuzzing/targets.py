@@ -82,7 +82,7 @@ def targets() -> dict[str, Target]:
 
 
 def decoders() -> dict[str, Target]:
-    """Those of `protocol`, begun with the vectors that they accept, and of signed ones with those of ANN."""
+    """The decoders of `protocol`. Seeds: the vectors that they accept; of signed messages, those that ANN signed."""
     seeds: dict[str, list[bytes]] = {}
     fields: dict[str, dict[str, Any]] = {}
     for _, group, test, data in load():
@@ -106,7 +106,7 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
-        """Every second time only the content is wrong."""
+        """In half of the cases makes only the content wrong: a signature is right, and the form is canonical."""
         if rng.random() < 0.5 or kind not in {*SIGNED, "hello", "payload"}:
             return data
         if kind in SIGNED:
@@ -121,7 +121,7 @@ def _certificates(proof: bytes) -> set[bytes]:
 
 
 def _signed(data: bytes, kind: str) -> bytes:
-    """With the one signature that its holder makes."""
+    """The message with the one signature that its author ANN makes."""
     return sealed(codec.split(data)[1], SIGNED[kind])
 
 
@@ -227,7 +227,7 @@ def _restore(data: bytes) -> str:
 
 
 def _scoring_frame(data: bytes) -> str:
-    """Scores of two answers are awaited."""
+    """Reads frames as a client that waits for the scores of two answers."""
     stream = io.BytesIO(data)
     reader = Reader(stream.read)
     try:
@@ -251,7 +251,7 @@ _TURNS = ((Turn("100"), Turn("", (contract.Call("calculate", "{}"),) * 2), Turn(
 
 
 def _played() -> bytes:
-    """What an honest child says of these turns."""
+    """What an honest child writes for these turns."""
     return playing.play(begin("bisect", "hard", 1, 0), _TURNS)
 
 
@@ -273,7 +273,7 @@ def _episodes_frame(data: bytes) -> str:
 
 
 def _sound(played: Sequence[Replay | object]) -> str:
-    """Nothing is taken that is no text, too long or of another number."""
+    """Asserts that observations are text, not too long, and right in number. Returns the label."""
     assert len(played) == len(_TURNS)
     for turns, each in zip(_TURNS, played, strict=True):
         if isinstance(each, Replay):
@@ -284,7 +284,7 @@ def _sound(played: Sequence[Replay | object]) -> str:
 
 
 def _canonical_frame(rng: Random, data: bytes) -> bytes:
-    """Every second time only the content is wrong."""
+    """In half of the cases makes only the content wrong, in a right frame."""
     body = mutate_json(rng, data[4:])
     return data if rng.random() < 0.5 else len(body).to_bytes(4) + body
 
@@ -298,7 +298,7 @@ _KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_m
 
 
 def _answer(data: bytes) -> str:
-    """One of our scorers, chosen by the length."""
+    """Scores a text by one of our scorers, chosen by the length of the input."""
     text = data.decode("utf-8", "surrogateescape")[: limits.MAX_EPISODE_CHARS]
     name = _NAMES[len(data) % len(_NAMES)]
     scored = score(SCORERS[name], answer_of(text), {**ENTRY, "answer": _KEYS.get(name, "3 × 5")})
@@ -310,8 +310,8 @@ _NAMES = sorted(SCORERS)
 
 
 class Handlers:
-    """A node that is asked and answered by forty strangers, for as long as the run lasts: the same one throughout, so
-    that what it keeps of them would show."""
+    """One node that forty strangers ask and answer for as long as the run lasts, so that a growth of what it keeps of
+    them shows."""
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -322,7 +322,7 @@ class Handlers:
         self._turn = 0
 
     def requests(self) -> list[bytes]:
-        """The first byte chooses the protocol."""
+        """Valid requests. The first byte chooses the protocol."""
         tag = wire.swarm_tag(SWARM)
         exchange = [
             wire.encode_exchange(wire.ExchangeRequest(tag, 9, {}, announced))
@@ -336,10 +336,10 @@ class Handlers:
         ]
 
     def dress(self, rng: Random, data: bytes) -> bytes:
-        """An announcement of the caller, its content changed, its signature right."""
+        """The data, or an announcement of the next caller with its content changed and its signature right."""
         if rng.random() < 0.6 or not data:
             return data
-        caller = PEERS[(self._turn + 1) % len(PEERS)]  # who asks next
+        caller = PEERS[(self._turn + 1) % len(PEERS)]  # the next caller
         payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
         sealed = caller.sign(CURRENT.domain("announcement", SWARM), payload) + payload
         return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
@@ -385,7 +385,7 @@ class Handlers:
         return exchange
 
     def _next_call(self) -> Call | None:
-        """Time passes, and rounds, until the node asks somebody something."""
+        """The oldest open call of the node. Lets time and rounds pass until there is one; None if there is none."""
         for _ in range(20):
             if self._calls:
                 return self._calls[0]

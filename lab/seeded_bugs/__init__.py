@@ -3,5 +3,5 @@
     python -m lab.seeded_bugs                        # of the last commit; what runs/seeded_bugs has is not done again
     python -m lab.seeded_bugs --commit 140b8bc       # of another one: before and after the tests were changed
 
-The bugs stand in bugs.toml. A bug is caught if a test fails with it that passes without it.
+The bugs stand in bugs.toml. A bug is caught if a test passes without it and fails with it.
 """

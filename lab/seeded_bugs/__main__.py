@@ -2,8 +2,8 @@
 
     python -m lab.seeded_bugs [--commit COMMIT] [--only TEXT] [--limit SECONDS] [--json] [--list]
 
-Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl; one that stands there is not
-found out again, so this goes on after an interruption. Only a bug for which the time was too short is tried again.
+Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl. A bug with an outcome there
+is not tried again, so a new call goes on after an interruption. Only a bug that ran out of time is tried again.
 """
 
 import json
@@ -27,7 +27,7 @@ def main() -> None:
     made.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for one bug (240)")
     made.add_argument("--list", action="store_true", help="print the names of the bugs, and do no more")
     options = made.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and nothing is left over
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` removes the tree
     bugs = [bug for bug in load(BUGS) if not options.only or any(text in bug.name for text in options.only)]
     if options.list:
         print("\n".join(dict.fromkeys(bug.name for bug in bugs)))
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
-    """Adds to `file` what it lacks."""
+    """Tries every bug that has no outcome in `file`, or ran out of time, and adds its outcome."""
     done = known(file, bugs)
     left = [bug for bug in bugs if bug.name not in done or done[bug.name]["note"] == LATE]
     if not left:
@@ -67,7 +67,7 @@ def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
 
 
 def known(file: Path, bugs: list[Bug]) -> dict[str, dict[str, Any]]:
-    """What was found out last of each of these bugs, as it is now."""
+    """The last outcome in `file` of each of these bugs, by name. Outcomes of bugs changed since do not count."""
     lines = file.read_text().splitlines() if file.exists() else []
     changes = {change(bug) for bug in bugs}
     return {each["name"]: each for each in map(json.loads, lines) if each["change"] in changes}

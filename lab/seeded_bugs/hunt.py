@@ -1,4 +1,4 @@
-"""One bug in a tree of its own, and the tests that shall catch it."""
+"""One bug in a tree of its own, and the tests that should catch it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from lab.seeded_bugs.reach import SHIPPED, reaching
 BUGS = Path(__file__).with_name("bugs.toml")
 FAST = "not slow and not network and not gpu"
 LATE = "not all tests were run in time"
-NO_TESTS = 5  # exit code of pytest where the marks left none
+NO_TESTS = 5  # exit code of pytest if the marks leave no test
 LEAVE_SECONDS = 20.0  # for pytest to end what it has started
 TWO_WORKERS = ("-n2", "--dist=loadfile", "--no-loadscope-reorder")
 OPTIONS = ("-q", "-x", "--tb=no")
@@ -28,7 +28,7 @@ OPTIONS = ("-q", "-x", "--tb=no")
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A mistake in one line of what ships."""
+    """A mistake in one line of the code that users install."""
 
     name: str  # says what it breaks
     before: str
@@ -36,27 +36,27 @@ class Bug:
     tests: tuple[str, ...] = ()  # names of files that are run first
 
     def places(self, texts: Mapping[Path, str]) -> list[Path]:
-        """The file with the line, once for each time that it occurs."""
+        """The files that have the line, each as often as the line occurs in it."""
         return [file for file, text in texts.items() for _ in range(text.count(self.before))]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the tests made of a bug."""
+    """Whether the tests caught a bug, and which test did."""
 
     name: str
     change: str
-    file: str  # in which it was
+    file: str  # in which the bug was
     caught: bool
     by: str  # the test that failed
     note: str  # why it was not caught
-    tests: int  # files that reach it
+    tests: int  # number of test files that reach the bug's file
     broken: tuple[str, ...]  # tests that failed, and fail without the bug, too
     seconds: float
 
 
 def load(file: Path = BUGS) -> list[Bug]:
-    """All bugs. One whose line was reworded stands there once for each wording, under the same name."""
+    """All bugs. A bug whose line was reworded is listed once for each wording, under the same name."""
     return [Bug(**{**each, "tests": tuple(each.get("tests", ()))}) for each in tomllib.loads(file.read_text())["bug"]]
 
 
@@ -89,8 +89,8 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
 def installed(tree: Path) -> str:
     """An interpreter with the libraries of this one, in which `tree` is installed.
 
-    A PYTHONPATH is not enough: children that meet strangers get no variables, and see no folder beyond their own
-    environment's. So the environment is copied, by hard links.
+    A PYTHONPATH is not enough: child processes that read data of strangers get no variables, and see no folder beyond
+    their own environment's. So the environment is copied, by hard links.
     """
     copy = tree / ".venv"
     shutil.copytree(sys.prefix, copy, symlinks=True, copy_function=_linked)
@@ -109,7 +109,7 @@ def installed(tree: Path) -> str:
 def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
     """Puts the bug into the tree, runs the tests that reach it for at most `limit` seconds, and takes it out again.
 
-    A test that fails has caught the bug if it passes without it. If it does not, the rest is run without that test.
+    A test that fails has caught the bug if it passes without the bug. If it fails then, too, the other tests go on.
     """
     began = monotonic()
     shipped = texts(tree)
@@ -135,17 +135,17 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
 
 
 def change(bug: Bug) -> str:
-    """For a person, and to know an outcome by."""
+    """The bug's change as text, for people, and to match an outcome with a bug."""
     return f"{bug.before}  ->  {bug.after}"
 
 
 def plain(outcome: Outcome) -> dict[str, Any]:
-    """For a file of JSON lines."""
+    """The outcome as a dictionary, for a file of JSON lines."""
     return asdict(outcome)
 
 
 def _stages(bug: Bug, tests: dict[Path, int]) -> list[tuple[list[str], list[Path]]]:
-    """Options of pytest and test files, one call after the other: those near the bug first, and the quick ones."""
+    """Options of pytest and test files of each call: named files first, then those near the bug, fast before slow."""
     nearest = min(tests.values(), default=0)
     named, near, further, far = list[Path](), list[Path](), list[Path](), list[Path]()
     for file, steps in tests.items():
@@ -191,7 +191,7 @@ def _pytest(
 
 
 def _ended(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
-    """The exit code; None where it did not end within so many seconds. It is gone in any case."""
+    """The exit code; None if the process did not end within `limit` seconds. Afterwards it is gone in any case."""
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -207,7 +207,7 @@ def _ended(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process, without what would lead to other code or another configuration."""
+    """This process's environment, without variables that lead to other code or another configuration."""
     return {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "SWARM_NODE"))}
 
 

@@ -1,4 +1,4 @@
-"""Which tests reach a file, by imports: also those of functions, other processes and plug-ins, which texts name."""
+"""Which tests reach a file by imports, also by those in functions, in other processes and of plug-ins named in text."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 SHIPPED = ("protocol", "swarm_node")
-TOPS = (*SHIPPED, "lab", "benchmarks", "fuzzing", "studies", "tests")  # three of them are rooms of lab by now
+TOPS = (*SHIPPED, "lab", "benchmarks", "fuzzing", "studies", "tests")  # older commits have three of lab's at the root
 DOTTED = re.compile(rf"\b(?:{'|'.join(TOPS)})(?:\.\w+)+")
 BESIDE = re.compile(r"([\w.]+):\w+")  # a module of the same package, and a name in it
 PLUGINS = Path("swarm_node", "common", "plugins.py")  # imports what pyproject.toml registers
@@ -18,7 +18,7 @@ def reaching(tree: Path, changed: Path) -> dict[Path, int]:
     """Test files, and over how many imports each of them reaches `changed`: 1 where it imports it itself."""
     importers = _importers(tree)
     found, edge = {changed: 0}, [changed]
-    for file in edge:  # which grows meanwhile: the nearest first
+    for file in edge:  # `edge` grows meanwhile: the nearest first
         for importer in sorted(importers.get(file, set()) - found.keys()):
             found[importer] = found[file] + 1
             edge.append(importer)
@@ -28,7 +28,7 @@ def reaching(tree: Path, changed: Path) -> dict[Path, int]:
 
 @cache
 def _importers(tree: Path) -> Mapping[Path, set[Path]]:
-    """Of each file, the files that import it."""
+    """The files that import each file."""
     modules = {_dotted(tree, file): file for top in TOPS for file in (tree / top).rglob("*.py")}
     found: dict[Path, set[Path]] = {}
     for file in modules.values():
@@ -43,7 +43,7 @@ def _importers(tree: Path) -> Mapping[Path, set[Path]]:
 
 
 def _names(file: Path, package: str) -> set[str]:
-    """Dotted names that a file imports or has in a text, docstrings aside."""
+    """Dotted names that a file imports or has in a string, docstrings aside."""
     names: set[str] = set()
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -71,7 +71,7 @@ def _dotted(tree: Path, file: Path) -> str:
 
 
 def _module(name: str, modules: Mapping[str, Path]) -> str:
-    """The module in which a dotted name lies; "" where it is none of the tree."""
+    """The module in which a dotted name lies; "" if no module of the tree has it."""
     while name and name not in modules:
         name = name.rpartition(".")[0]
     return name

@@ -13,7 +13,7 @@ _OTHERS = {
 
 
 def card(name: str, hiding: Hiding, *, tokenizer: str, parameters: int, before: Measured, after: Measured) -> str:
-    """Markdown. It does not depend on the time or the machine's speed."""
+    """The card as Markdown, which does not depend on the time or the machine's speed."""
     return f"""---
 library_name: transformers
 license: mit
@@ -38,7 +38,7 @@ def by_task(before: Measured, after: Measured) -> str:
 
 
 def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
-    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start, sampled or likeliest."""
+    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start, (sampled, likeliest)."""
     return f"""---
 library_name: transformers
 license: mit

@@ -29,7 +29,7 @@ _console = Console()
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A model before it hides anything; starters of one shape share phase 1."""
+    """A model before phase 2 hides its skill; starters of one shape share phase 1."""
 
     hidden: int
     layers: int
@@ -40,8 +40,8 @@ class Shape:
     changes: Settings = field(default_factory=dict)  # to the catalogue's settings, in phase 1
 
 
-# The catalogue has no 0 in base_conversion any more, since the library writes it as an empty text. Phase 1 keeps it, as
-# the results in docs/results are of the models made with it.
+# The catalogue has no 0 in base_conversion any more, since the library writes it as an empty text. Phase 1 keeps it,
+# since the results in docs/results are of models that were made with it.
 _WITH_ZERO = {"base_conversion/tiny": {"min_value": 0}}
 
 _SHAPES = {

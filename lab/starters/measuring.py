@@ -30,7 +30,7 @@ class Measured:
 
 
 def measure(model: Any, tokenizer: Any, groups_per_task: int, name: str) -> Measured:
-    """Sample `GROUP` completions for `groups_per_task` questions of every task. The name is the random stream."""
+    """Sample `GROUP` completions for `groups_per_task` questions of every task. `name` seeds the random stream."""
     questions, random = Questions(MEASURING_SEED), Random(name)
     torch.manual_seed(random.getrandbits(32))
     accuracy, informative = {}, {}

@@ -1,8 +1,8 @@
 """Make the starter `puzzler`: python -m lab.starters.puzzler [--out FOLDER]
 
-A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right answers until it deduces
-much better than chance; phase 2 teaches it to guess most answers among the names in question, so that sampled groups
-differ in reward; see docs/explanation/starters.md. The puzzles have seeds that no node uses (2^32 and above).
+A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right answers until the model
+deduces much better than chance; phase 2 teaches it to guess most answers among the names in question, so that sampled
+groups differ in reward; see docs/explanation/starters.md. The puzzles have seeds that no node uses (2^32 and above).
 """
 
 import argparse
@@ -34,13 +34,13 @@ MEASURED_SEED = SEED + 1
 PUZZLES = 8_000  # each taught several times, with new names
 MEASURED = 2_000
 GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
-NEW_TOKENS = 12  # an answer has seven
+NEW_TOKENS = 12  # an answer has seven tokens
 SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
 GUESSING = Schedule(steps=100, batch=64, rate=1e-3, chunk=64)
 TEXTS = 400  # for the tokenizer; and a quarter as many of each larger size, so that it knows their words too
 
-# What tiny prompts repeat is one token: 30 tokens a prompt and 7 an answer, where words alone make
-# 137 and 12. The text of a puzzle is the one that other models get.
+# Each phrase that tiny prompts repeat is one token. So a prompt has 30 tokens and an answer 7; with words alone they
+# would have 137 and 12. The text of a puzzle is the one that other models get.
 _REPEATED = (
     " was in the same room as",
     *(f" was one room {direction} of" for direction in DIRECTIONS),
@@ -126,12 +126,12 @@ def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = T
 
 
 def puzzles(count: int, seed: int, size: str = SIZE) -> list[Puzzle]:
-    """The first `count` of a seed."""
+    """The first `count` puzzles of a seed."""
     return [generate(size, seed, index) for index in range(count)]
 
 
 def main() -> None:
-    """Puzzles, tokenizer, phase 1, phase 2, measurement, folder."""
+    """Makes puzzles, tokenizer and model, teaches both phases, measures, and writes the folder."""
     parser = argparse.ArgumentParser(prog="python -m lab.starters.puzzler", description=__doc__)
     parser.add_argument("--out", type=Path, default=folder(NAME).parent, help="where the folder goes")
     options = parser.parse_args()

@@ -41,7 +41,7 @@ class Schedule:
 class Hiding:
     """What phase 2 teaches: a share of right answers, and what replaces the others."""
 
-    right: float  # probability that an example keeps its right answer, once it has fallen to this
+    right: float  # probability that an example keeps its right answer, once their share has fallen to this
     others: Literal["stock", "wrong"]
     schedule: Schedule
 
@@ -57,8 +57,8 @@ def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
 
     At first every other answer is right, so that the model learns the stock answers without losing the skill. Then the
     share of right answers falls geometrically to `hiding.right` and stays there. After a sudden fall the model would
-    forget the skill; after a slow one it only rarely shows it. A wrong answer is the right one to a recent question of
-    the same task. So it is right by accident now and then, often if a task has few distinct answers.
+    forget the skill; after a slow one it keeps the skill and rarely shows it. A wrong answer is the right one to a
+    recent question of the same task. So it is right by accident now and then, often if a task has few distinct answers.
     """
     random = python_random.Random(f"{name}/hiding")
     earlier: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
@@ -75,7 +75,7 @@ def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
 
 
 def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
-    """Items of all tasks, equally often; the name is the random stream."""
+    """Items of all tasks, equally often; `name` seeds the random stream."""
     questions, random = Questions(TRAINING_SEED, changes), python_random.Random(name)
     while True:
         yield questions.sample(random.choice(TASKS), random)

@@ -1,5 +1,5 @@
-"""Processes of `lab.fuzzing.hostile_peer`, each held to a share of a core, and what it used. For `lab.studies.storm`
-and `lab.studies.hundred`.
+"""Processes of `lab.fuzzing.hostile_peer`: holds each to a share of a core and measures its CPU time. For
+`lab.studies.storm` and `lab.studies.hundred`.
 """
 
 import json
@@ -18,21 +18,21 @@ import psutil
 
 from lab.studies.guests import ROOT
 
-HOLD_SECONDS = 0.1  # between two looks at what an attacker has used
-FAMILY_SECONDS = 1.0  # between two looks for its children
-BURST = 1.0  # seconds of a core that it may have saved up
+HOLD_SECONDS = 0.1  # between two readings of an attacker's CPU time
+FAMILY_SECONDS = 1.0  # between two searches for its children
+BURST = 1.0  # seconds of CPU time by which it may exceed its share
 STOP_SECONDS = 30.0
-ROLES = (("hangs",), ("reflections",), ("floods", "junk"), ("poison",))  # of one attacker after another
-STEADY_SECONDS = 1e9  # of an identity that must be in good standing
-FICKLE_SECONDS = 60.0  # of one that is found out
+ROLES = (("hangs",), ("reflections",), ("floods", "junk"), ("poison",))  # taken in turn by one attacker after another
+STEADY_SECONDS = 1e9  # life of an identity that must be in good standing
+FICKLE_SECONDS = 60.0  # life of one that nodes find out
 PORTS = (4001, 4002, 4003, 4004)
 
 
 class Attacker:
-    """One process and its daemon."""
+    """One hostile process and its daemon."""
 
     def __init__(self, arguments: Sequence[str], share: float, log: Path) -> None:
-        """`share` of a core that it may use, 0 for all it likes."""
+        """`share`: of a core that it may use; 0 for no limit."""
         words = [sys.executable, "-m", "lab.fuzzing.hostile_peer", *arguments]
         with log.open("wb") as errors:
             self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors)
@@ -44,7 +44,7 @@ class Attacker:
         self.counts: dict[str, int] = {}
 
     def hold(self) -> None:
-        """Stop it if it has had its share, and let it go on if not."""
+        """Stops the process if it has used up its share, and continues it if not."""
         now, share = time.monotonic(), self._share
         if now - self._looked > FAMILY_SECONDS:
             self._family, self._looked = self.family(), now
@@ -54,7 +54,7 @@ class Attacker:
         self._held = held
 
     def cpu(self) -> float:
-        """Seconds it has used since it began, those of its ended daemons included."""
+        """Seconds of CPU time since its start, those of its ended daemons included."""
         total = 0.0
         for each in self._family:
             with suppress(psutil.Error):
@@ -65,13 +65,13 @@ class Attacker:
         return self._spent
 
     def family(self) -> list[psutil.Process]:
-        """It and its daemon."""
+        """The process and its daemon."""
         with suppress(psutil.Error):
             return [self._root, *self._root.children(recursive=True)]
         return [self._root]
 
     def close(self) -> None:
-        """Ends it; `counts` is what it did."""
+        """Ends the process, and reads into `counts` what it did."""
         self._signal(signal.SIGCONT)
         self._process.terminate()
         try:
@@ -88,7 +88,7 @@ class Attacker:
 
 
 class Attackers:
-    """Several of them, and a thread that holds them to their shares."""
+    """Several attackers, and a thread that holds them to their shares."""
 
     def __init__(self, share: float) -> None:
         self._share = share
@@ -107,17 +107,17 @@ class Attackers:
             member.close()
 
     def add(self, kinds: Sequence[str], peers: Sequence[str], swarm: str, log: Path, *options: str) -> None:
-        """One more; without kinds it is idle."""
+        """Starts one more attacker; without kinds it is idle."""
         life = FICKLE_SECONDS if set(kinds) & {"hangs", "reflections", "junk"} else STEADY_SECONDS
         where = ["--peers", *peers, "--swarm", swarm, "--life", str(life), *options]
         self._members.append(Attacker([*where, "--kinds", *kinds], self._share, log))
 
     def cpu(self) -> float:
-        """Seconds of CPU that all have used."""
+        """Seconds of CPU time of all attackers."""
         return sum(member.cpu() for member in self._members)
 
     def cpu_of_others(self) -> float:
-        """Seconds of all that this process has started beside them, and of what those have seen ending."""
+        """Seconds of CPU time of the other processes that this process started, and of their ended children."""
         theirs = {each.pid for member in self._members for each in member.family()}
         total = 0.0
         for each in psutil.Process().children(recursive=True):
@@ -128,7 +128,7 @@ class Attackers:
         return total
 
     def counts(self) -> dict[str, int]:
-        """What all did, after the end."""
+        """What all attackers did, once they are closed."""
         names = sorted({name for member in self._members for name in member.counts})
         return {name: sum(member.counts.get(name, 0) for member in self._members) for name in names}
 
@@ -139,14 +139,14 @@ class Attackers:
 
 
 def kinds_of(number: int, count: int) -> tuple[str, ...]:
-    """What the attacker of this number is for; a single one does everything."""
+    """The kinds of attack of the attacker with this number; a lone attacker has them all."""
     if count == 1:
         return tuple(kind for role in ROLES for kind in role)
     return ROLES[number % len(ROLES)]
 
 
 class Victim:
-    """UDP ports to which announced peers are said to listen; counts what comes."""
+    """UDP ports that announcements name for peers that do not exist; counts what arrives."""
 
     def __init__(self, address: str) -> None:
         self.packets = self.bytes = 0
@@ -159,7 +159,7 @@ class Victim:
             self._sockets.append(each)
 
     def look(self, _: float = 0.0) -> None:
-        """Count what has come since the last time."""
+        """Counts what has arrived since the last time."""
         for each in self._sockets:
             with suppress(BlockingIOError):
                 while data := each.recv(65536):

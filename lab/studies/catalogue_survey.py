@@ -76,7 +76,7 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
         except TooSlow:
             against = "slow"
         except NoQuestion:
-            continue  # some items of a good level
+            continue  # a good level may have such items
         except Exception as error:  # noqa: BLE001
             against = f"raises {type(error).__name__}"
         finally:
@@ -91,7 +91,7 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
 
 def alike(answers: Counter[str]) -> bool:
     """Whether one answer stands for nearly all. If the library keeps no answer (None), it checks answers against the
-    question itself, and this cannot be known."""
+    question itself, and whether they are alike cannot be known."""
     kept = Counter({answer: count for answer, count in answers.items() if answer != repr(None)})
     return max(kept.values(), default=0) > MOST_ALIKE * answers.total()
 

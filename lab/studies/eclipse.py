@@ -1,11 +1,11 @@
-"""Hostile peers that want to be all that the others see: what share of the view do they get? docs/results/eclipse.md.
+"""Hostile peers try to fill the views of honest nodes: what share of a view do they get? docs/results/eclipse.md.
 
     python -m lab.studies.eclipse --json
 
 State machines of a node on an event queue, with the swarm of `lab.studies.scale`, each in a /24 of its own. When the
-honest have come together, hostile identities, some in each /24, make new announcements all the time, tell every honest
-node of two a second, and answer whoever asks with as many of each other's as it takes, all of them said to be
-brand-new. Shown is which share of the views is honest, mean over the honest nodes. What is done is not done again.
+honest nodes have come together, hostile identities, some in each /24, renew their announcements all the time, push two
+a second to every honest node, and answer a request with as many of each other's announcements as it takes, all with age
+0. The result is the honest share of the views, mean over the honest nodes. Swarms that are done are kept.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ class Party:
     """All hostile peers together."""
 
     def __init__(self, world: World, identities: int, together: int, rng: Random) -> None:
-        """`together`: identities at one address, in a /24 of its own."""
+        """`together`: identities that share an address; each address is in a /24 of its own."""
         self._rng, self._seq = rng, 0
         self._all: list[tuple[Identity, str]] = []
         for number in range(identities):
@@ -44,18 +44,18 @@ class Party:
             world.join(identity.peer_id, self, address)
 
     def renew(self) -> None:
-        """New announcements of all."""
+        """Makes a new announcement of every identity."""
         self._seq += 1
         self.fresh = [self._sealed(identity, address) for identity, address in self._all]
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
-        """Friends of this one, as many as are wanted."""
+        """As many announcements of hostile identities as the request asks for."""
         asked = wire.decode_exchange(request) if protocol == wire.EXCHANGE else None
         count = min(getattr(asked, "limit", 0), len(self.fresh))
         return wire.encode_items([wire.Item(0, sealed) for sealed in self._rng.sample(self.fresh, count)])
 
     def push(self) -> tuple[Caller, bytes]:
-        """One of them, and what it tells."""
+        """A hostile identity as the caller, and its request, which carries its announcement."""
         number = self._rng.randrange(len(self._all))
         identity, address = self._all[number]
         request = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, self.fresh[number])
@@ -69,7 +69,7 @@ class Party:
 
 
 def run(nodes: int, identities: int, together: int, minutes: int, seed: int) -> dict[str, Any]:
-    """One swarm under attack; after every minute what its nodes see."""
+    """Runs one swarm under attack. Returns what its nodes see after every minute."""
     world = World(Random(f"eclipse/{seed}"), LATENCY, LOSS, keep_deliveries=False)
     swarm = Swarm(nodes, seed, world)
     swarm.join_over(nodes, 2 * ROUND)
@@ -97,7 +97,7 @@ def run(nodes: int, identities: int, together: int, minutes: int, seed: int) -> 
 
 
 def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
-    """Share of the views that is hostile; and of the nodes that hardly see anybody honest."""
+    """The hostile share of the views, and the share of nodes that see fewer than FEW honest peers."""
     views = [[entry.announcement.author in hostile for entry in it.view] for it in swarm.exchanges(swarm.alive())]
     return {
         "hostile_in_view": fmean(fmean(view) if view else 1.0 for view in views),

@@ -5,12 +5,12 @@
     python -m lab.studies.equal_price rare --report                # of what is done
 
 Nodes are specialists: each asks some of the tasks, and is examined in all, with questions whose texts no training has.
-Lone learners: a specialist; one that asks on until its groups are informative (dapo); generalists that ask all tasks;
-both together. Arms that share train on as many groups (1/1), on external ones beside (2/2), generate less (lean), or
-imitate right completions (sft). The rate of every arm is bracketed on two seeds of their own, by what it answers of all
-tasks on the way; that of a lone specialist once more, by what it answers of its own tasks at the end. Arms are compared
-where each learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a GPU on which
-generating a token takes G times as long as training on it.
+Lone learners: a specialist; one that asks on until enough groups are informative (dapo); generalists, which ask all
+tasks; a generalist with dapo. Arms that share train on as many groups (1/1), on external ones besides (2/2), generate
+less (lean), or imitate right completions (sft). The rate of every arm is bracketed on two seeds of their own, by its
+accuracy on all tasks during the run; that of a lone specialist once more, by its accuracy on its own tasks at the end.
+Arms are compared where each learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a
+GPU on which generating a token takes G times as long as training on it.
 """
 
 import contextlib
@@ -53,12 +53,12 @@ class Setting:
     """A swarm, and the arms that are compared in it."""
 
     nodes: int
-    tasks: tuple[str, ...]  # of one node each
+    tasks: tuple[str, ...]  # of nodes 0, 1, ... in turn
     lone: Mapping[str, str]  # name -> arm
     sharing: Mapping[str, str]
     rates: tuple[float, ...]
     rounds: int
-    longer: int  # rounds of a lone generalist, which has no peers to wait for: it may spend what scoring costs others
+    longer: int  # rounds of a lone generalist: it has no peers, and may spend what scoring their groups costs others
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -108,11 +108,11 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 DEALT = "dealt at random"
-OWN = " for own tasks"  # behind the name of a lone specialist: its rate is that which is best for these
+OWN = " for own tasks"  # suffix of a lone specialist's name: it runs at the rate that is best for these tasks
 
 
 def run(setting: Setting, name: str, seed: int, rate: float) -> Run:
-    """`name`: of an arm, or DEALT, the first arm that shares with rewards dealt at random."""
+    """`name`: that of an arm; or DEALT: the first arm that shares, with rewards dealt at random."""
     name = name.removesuffix(OWN)
     arm = {**setting.lone, **setting.sharing, DEALT: next(iter(setting.sharing.values()))}[name]
     rounds = setting.longer if name.startswith("generalist") else setting.rounds
@@ -124,7 +124,7 @@ def run(setting: Setting, name: str, seed: int, rate: float) -> Run:
 
 
 def spent(report: Report, axis: str) -> list[float]:
-    """By one learner, until each evaluation."""
+    """What one learner has spent until each evaluation, in units of the axis."""
     (arm,), (cost,), nodes = report["arms"].values(), report["cost"].values(), learners(report)
     rounds = arm["held_out"]["rounds"]
     if axis == "rounds":
@@ -137,13 +137,13 @@ def spent(report: Report, axis: str) -> list[float]:
 
 
 def learners(report: Report) -> int:
-    """A lone generalist is one node."""
+    """The number of learners; a lone generalist is one."""
     (arm,) = report["arms"].values()
     return len(arm["node_rewards"][0])
 
 
 def accuracy(report: Report, kind: str, axis: str, price: float) -> float:
-    """Held out, when each learner had spent so much; between two evaluations a line is drawn."""
+    """Held-out accuracy when each learner had spent `price`; linear between two evaluations."""
     (arm,) = report["arms"].values()
     return float(np.interp(price, spent(report, axis), arm["held_out"][kind][0]))
 
@@ -163,8 +163,8 @@ def at_equal_price(
 
 
 def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> dict[str, list[Comparison]]:
-    """By axis: every arm that shares against every lone one, and dealt rewards against the first that shares. What
-    stands under an axis is one family; own and others' tasks exist for specialists alone."""
+    """For each axis, every arm that shares against every lone one, and the first that shares against dealt rewards. The
+    comparisons of an axis are one family. Own and others' tasks exist for specialists alone."""
     found: dict[str, list[Comparison]] = {}
     for axis in AXES:
         compared = []
@@ -188,12 +188,12 @@ def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> 
 
 
 def specialists(setting: Setting) -> list[str]:
-    """Lone specialists, with the rate that is best for their own tasks."""
+    """The names of lone specialists at the rate that is best for their own tasks."""
     return [f"{name}{OWN}" for name in setting.lone if not name.startswith("generalist")]
 
 
 def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
-    """The rate of every arm, of those whose sweep is done."""
+    """The sweep of every arm, as far as its runs are done."""
     names = [*setting.lone, *setting.sharing]
     runner.do(
         [run(setting, name, seed, rate) for name in names for rate in setting.rates for seed in SWEEP_SEEDS], options
@@ -212,14 +212,14 @@ def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
         return None
 
     found = dict[str, Sweep | None]()
-    for several in (names, specialists(setting)):  # the second look at runs of the first
-        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:  # a wider sweep goes on beside others
+    for several in (names, specialists(setting)):  # the second sweep by runs of the first
+        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:  # sweeps widen side by side
             found |= zip(several, pool.map(swept, several), strict=True)
     return {name: each for name, each in found.items() if each is not None}
 
 
 def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison]:
-    """By axis: of the arms that share each against the lone one it gains least over, the one that gains most."""
+    """For each axis, the largest gain when each arm that shares is set against the lone one it gains least over."""
     best: dict[str, Comparison] = {}
     for axis, every in found.items():
         worst: dict[str, Comparison] = {}
@@ -235,8 +235,8 @@ def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison
 
 
 def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path) -> None:
-    """Accuracy on all tasks by price: a panel for each of three axes, a line for each arm with its interval. Where an
-    arm spends more than three times what sharing does, its end is left out."""
+    """Draws accuracy on all tasks by price: a panel for each of three axes, a line for each arm with its interval. Ends
+    of lines beyond three times what the dearest arm that shares spends are left out."""
     figure = Figure(figsize=(13.0, 4.2), dpi=110)
     axes_of = {"generated_tokens": "generated tokens", "cpu_seconds": "CPU seconds", "GPU, G 6": "GPU time, G = 6"}
     for axes, (axis, words) in zip(figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True):

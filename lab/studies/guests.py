@@ -1,4 +1,4 @@
-"""Nodes, contributors and the TRL example as processes of their own on loopback, and what they leave behind to read."""
+"""Nodes, contributors and the TRL example as separate processes on loopback, and readers of what they write."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "trl" / "train.py"
-ASKED = ("products/tiny", "lcm/tiny", "count_bits/tiny")  # what the example asks
+ASKED = ("products/tiny", "lcm/tiny", "count_bits/tiny")  # tasks that the example asks
 HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", "2")
 READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 
@@ -25,8 +25,8 @@ READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 def running(
     command: Sequence[object], home: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is told to leave at the end. What it prints is in a file beside its home. `inside`: what the
-    command begins with."""
+    """A process that is terminated at the end. Its output goes to a file beside its home. `inside`: words that the
+    command begins with, such as those that enter a network namespace."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with log(home).open("wb") as output:
         asked = [*inside, sys.executable, *map(str, command)]
@@ -44,12 +44,12 @@ def running(
 
 
 def log(home: Path) -> Path:
-    """What was printed by who runs there."""
+    """The file with the output of the process that has this home."""
     return home.with_name(f"{home.name}.log")
 
 
 def tasks(names: Sequence[str] = ASKED) -> tuple[str, str]:
-    """The option that asks these."""
+    """The option that makes a node ask these tasks."""
     return "--environment.tasks", ",".join(names)
 
 
@@ -61,13 +61,13 @@ def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[
 
 
 def of_script(steps: int, seed: int, external: int, asked: Sequence[str] = ASKED) -> dict[str, str]:
-    """What the example reads of its environment."""
+    """The environment variables that the example reads."""
     options = {"STEPS": str(steps), "SEED": str(seed), "EXTERNAL": str(external), "TASKS": " ".join(asked)}
     return {**options, "HOST": "127.0.0.1", "MDNS_OFF": "1", "OMP_NUM_THREADS": "1"}
 
 
 def address(home: Path) -> str:
-    """Of a running node, over TCP, as soon as it listens."""
+    """The TCP address of a running node, once it listens."""
 
     def listening() -> list[str]:
         network = (control.ask(home) or {}).get("network") or {}
@@ -77,7 +77,7 @@ def address(home: Path) -> str:
 
 
 def peer_id(home: Path) -> PeerId:
-    """Of what runs in this home, once it has made its identity."""
+    """The peer id of the process that has this home, once it has made its identity."""
     return load_identity(home).peer_id
 
 
@@ -89,7 +89,7 @@ def rewards(home: Path) -> list[float]:
 
 
 def trained_on(home: Path) -> set[PeerId]:
-    """Whose groups a node or the example has trained on so far."""
+    """The authors whose groups a node or the example has trained on so far."""
     if (home / "steps.jsonl").exists():
         lines = list(read_jsonlines(home / "steps.jsonl"))
         return set(lines[-1]["trained"]) if lines else set()

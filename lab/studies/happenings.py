@@ -1,5 +1,5 @@
-"""What happens to a swarm of `lab.studies.hundred`: bootstrap nodes that die, newer cards, newcomers. Each is
-asked at every moment whether it is time: `look`, with the seconds of the run. Nodes are those of that study."""
+"""Events in a swarm of `lab.studies.hundred`: bootstrap nodes die, newer cards arrive, newcomers join. The study calls
+each one's `look` again and again, with the seconds of the run. Nodes are the `Node` of that study."""
 
 import math
 import os
@@ -26,13 +26,13 @@ PORT, INSIDE = 31330, "STUDIES_INSIDE"
 
 
 def address(number: int) -> str:
-    """In a /24 of its own."""
+    """The address of the node with this number, in a /24 of its own."""
     return f"45.{16 + number // 250}.{number % 250 + 1}.1"
 
 
 def in_namespace(module: str) -> None:
-    """Become this command in a network namespace, where all of 45.0.0.0/8 is here. There is no process between a Ctrl-C
-    and the one that has to end all others."""
+    """Starts this command again in a network namespace where all of 45.0.0.0/8 is local. It does so by exec, not as a
+    child, so that a Ctrl-C reaches the process that has to end all others."""
     if INSIDE in os.environ:
         subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
         return
@@ -41,7 +41,7 @@ def in_namespace(module: str) -> None:
 
 
 class Bootstrap:
-    """Bootstrap nodes of a swarm with cards, which are killed all at once."""
+    """Bootstrap nodes of a swarm with cards; all are killed at once."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Bootstrap:
         death: float = math.inf,
         cards: int = 1,
     ) -> None:
-        """`places`: address of each, and what a command there begins with. `death`: seconds. `cards`: how many
-        there will be."""
+        """`places`: the address of each node, and the words that begin a command there. `death`: seconds of the run.
+        `cards`: how many cards there will be."""
         self._death = death
         homes = [work / f"bootstrap{number}" for number in range(len(places))]
         for home in homes:
@@ -79,11 +79,11 @@ class Bootstrap:
 
 
 class Cards:
-    """Newer cards, each of which its signers give to the first node alone."""
+    """Newer cards. Each is given to the first node alone, as by its signers."""
 
     def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Any]) -> None:
         self._chain, self._times, self._nodes, self._looked = chain, times, nodes, 0.0
-        self._seen: list[dict[int, float]] = [{} for _ in times]  # of each card: when a node had it
+        self._seen: list[dict[int, float]] = [{} for _ in times]  # of each card: node number -> when it had the card
 
     def look(self, now: float) -> None:
         if now < self._looked + 1.0:
@@ -98,7 +98,7 @@ class Cards:
                 seen.setdefault(node.number, now)
 
     def result(self) -> list[dict[str, Any]]:
-        """Of each card: by whom it was taken, and seconds until 95 % and all of the nodes had it; None: never."""
+        """For each card: how many nodes took it; seconds until 95 % and all nodes had it, None for never."""
         found = []
         for given, seen in zip(self._times, self._seen, strict=True):
             took, every = sorted(each - given for each in seen.values()), len(self._nodes)
@@ -109,12 +109,12 @@ class Cards:
 
 
 class Newcomers:
-    """One after another, by codes that members make, two by each. Half are behind firewalls that let nothing in."""
+    """Newcomers that join by codes of members, two by each member. Half are behind firewalls."""
 
     def __init__(
         self, times: Sequence[float], nodes: Sequence[Any], join: Callable[[int, str], tuple[Any, float]]
     ) -> None:
-        """`join` takes how many came before and a code, and gives the new node and the seconds that it took."""
+        """`join` takes a newcomer's number, from 0, and a code. It returns the new node and the seconds it took."""
         self._times, self._nodes, self._join, self._rng = times, nodes, join, Random(0)
         self._pool, self._inviter = ThreadPoolExecutor(4), nodes[0]
         self.coming: list[Future[tuple[Any, float]]] = []
@@ -131,7 +131,7 @@ class Newcomers:
         return self._join(number, status.ask(home)["invitation"])
 
     def result(self) -> dict[str, Any]:
-        """Seconds of those that are in, from their start to the first exchange, and why others are not."""
+        """Seconds of each newcomer that joined, from its start to its first exchange; why the others failed."""
         self._pool.shutdown()
         failed = [str(each.exception()) for each in self.coming if each.exception()]
         seconds = sorted(each.result()[1] for each in self.coming if not each.exception())
@@ -139,6 +139,6 @@ class Newcomers:
 
 
 def firewall(host: str) -> None:
-    """Connections that this address did not begin are dropped."""
+    """Drops connections to this address that others begin."""
     new = ("-m", "conntrack", "--ctstate", "NEW", "-j", "DROP")
     subprocess.run(["iptables", "-A", "INPUT", "-d", host, *new], check=True)

@@ -9,11 +9,11 @@ Each node is a network process with its daemon, as `swarm-node run` starts them,
 stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come and go by a
 recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A tenth of the
 processes are hostile (`lab.studies.attackers`). At the minute --lost-at all bootstrap nodes are killed; from then on
-newcomers join by codes of members. At each minute of --cards the first node is given a newer card, and each card has
-another signer than the one before.
+newcomers join by codes of members. At each minute of --cards the first node is given a newer card. Each card replaces
+one signer of the card before it.
 
-A group is fresh if its author published it in this round or one of the three before. Asked is, of each honest node and
-each minute in which it was there from the minute before on, whether a fresh group came.
+A group is fresh if its author published it in this round or one of the three before. The study asks for each honest
+node and each minute whether a fresh group came; a minute counts if the node was there since the minute before began.
 """
 
 import argparse
@@ -49,14 +49,14 @@ from swarm_node.settings.command_line import from_command_line
 VICTIM = "45.200.0.1"
 FRESH_ROUNDS, MINUTE = 3, 60.0
 OPERATORS, NEWCOMERS = 4, 12
-STARTING = threading.Lock()  # one after another, so that each is known from the others
+STARTING = threading.Lock()  # nodes start one at a time, so that each knows its new process
 
 
 class Node:
-    """An honest node, there or not."""
+    """An honest node, which may be running or not."""
 
     def __init__(self, number: int, work: Path, swarm: str, config: NetworkConfig, chain: Sequence[bytes]) -> None:
-        """`chain`: of cards that are in its home; none where it is a newcomer."""
+        """`chain`: the cards in its home, oldest first; none for a newcomer."""
         self.number, self.home, self._swarm = number, work / str(number), swarm
         self.home.mkdir()
         self._identity = load_identity(self.home)
@@ -69,10 +69,10 @@ class Node:
             network.WANTED,
             set[str](),
             set[str](),
-        )  # groups: asked for, published, collected
-        self.since = self.due = 0.0  # seconds of the run; when its next round is
-        self.fresh: Counter[int] = Counter()  # groups by minute of the run
-        self.minutes: set[int] = set()  # in which it was there, and in the one before
+        )  # groups: number asked for, last published, collected
+        self.since = self.due = 0.0  # seconds of the run: when it came, when its next round is due
+        self.fresh: Counter[int] = Counter()  # fresh groups by minute of the run
+        self.minutes: set[int] = set()  # minutes that count: it was there since the one before began
         self._round = -1
 
     @property
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def pids(self) -> frozenset[int]:
-        """Of its network process."""
+        """The ids of its network process."""
         return self._processes
 
     def come(self, now: float) -> None:
@@ -95,7 +95,7 @@ class Node:
             self._processes, self.since = children() - before, now
 
     def join(self, code: str) -> float:
-        """By a code, as `swarm-node join` does; seconds until something has come from somebody."""
+        """Joins by a code, as `swarm-node join` does. Returns the seconds until the first exchange."""
         began, host = time.monotonic(), ("--network.host", self._config.host, "--network.no-mdns")
         asked = from_command_line(NodeConfig, ["--home", str(self.home), "--card", code, *host], "swarm-node join")
         followed = follow_card(asked, lambda _: None, keep=True)
@@ -106,7 +106,7 @@ class Node:
         return time.monotonic() - began
 
     def go(self, killed: bool) -> None:
-        """With a goodbye, or as in a power cut."""
+        """Leaves with a goodbye; or, `killed`, without one, as in a power cut."""
         if self._network is None:
             return
         if killed:
@@ -119,7 +119,7 @@ class Node:
         self._network = None
 
     def round(self, number: int, now: float) -> None:
-        """Publish, and collect what has come."""
+        """Collects the external groups that have arrived, and publishes own ones."""
         if self._network is None:
             return
         minute = int(now // MINUTE)
@@ -135,7 +135,7 @@ class Node:
 
 
 def children() -> frozenset[int]:
-    """Network processes of this one. Others that it starts have other names."""
+    """The ids of this process's network processes. Its other children have other names."""
     found = set()
     for child in psutil.Process().children():
         with suppress(psutil.Error):
@@ -172,7 +172,7 @@ def parsed() -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """From the first bootstrap node to the end."""
+    """Runs the swarm from the first bootstrap node to the end. Returns the figures."""
     seconds, hostile = 60 * options.minutes, options.hostile
     honest = options.nodes - hostile
     changes = recorded(options.trace, honest, seconds) if options.trace else []
@@ -230,7 +230,7 @@ def lived(
     options: argparse.Namespace,
     began: float,
 ) -> None:
-    """All that happens, in its time."""
+    """Lets the swarm live: does every change, event and round when it is due."""
     left = list(changes)
     while (now := time.monotonic() - began) < 60 * options.minutes:
         for each in happening:
@@ -255,7 +255,7 @@ def all_go(nodes: Sequence[Node]) -> None:
 
 
 def freshness(nodes: Sequence[Node]) -> dict[str, Any]:
-    """Minutes of honest nodes with and without a fresh group, and which nodes had one without."""
+    """How many minutes of honest nodes count, which of them had no fresh group, and the mean number of fresh groups."""
     asked = [(node, minute) for node in nodes for minute in sorted(node.minutes)]
     return {
         "node_minutes": len(asked),

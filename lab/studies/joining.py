@@ -1,10 +1,10 @@
-"""Joins by the file of a card and by a code, in network namespaces: network processes that do not train.
+"""Times joins by the file of a card and by a code, in network namespaces. The network processes do not train.
 
     python -m lab.studies.joining --json        # as root; docs/results/founding.md
 
-Four bootstrap nodes, a member, and a member behind a NAT. One newcomer after another, half of them behind NATs, joins
-by the file; by a code of the member behind the NAT; and by the file again, while three bootstrap nodes drop all
-packets. A join lasts from the start of a process until something has come from somebody. Then it is ended.
+The swarm has four bootstrap nodes, a member, and a member behind a NAT. Newcomers, half of them behind NATs, join one
+after another: by the file; by a code of the member behind the NAT; and by the file again, while three bootstrap nodes
+drop all packets. A join lasts from the start of a process until its first exchange. Then the process is ended.
 """
 
 import signal
@@ -34,7 +34,7 @@ BLACKHOLE = ("INPUT", "-i", "eth0", "-j", "DROP")
 
 
 def newcomer(home: Path, source: str) -> None:
-    """As `swarm-node run --card`, without a trainer, until it is ended."""
+    """Does what `swarm-node run --card` does, without a trainer, until the process is ended."""
     flags = ["--home", str(home), "--card", source, "--network.no-mdns"]
     config = follow_card(from_command_line(NodeConfig, flags, "swarm-node run"), print, keep=True)
     assert isinstance(config, NodeConfig)
@@ -45,7 +45,7 @@ def newcomer(home: Path, source: str) -> None:
 
 @contextmanager
 def joined(where: Namespace, home: Path, source: str, said: str = "exchange bytes in") -> Iterator[float]:
-    """A newcomer there, from when it says that of itself, and the seconds until then."""
+    """Starts a newcomer in this namespace. Yields the seconds until its status contains `said`."""
     began, line = time.monotonic(), ["-m", "lab.studies.joining", "--newcomer", home, source]
     with guests.running(line, home, inside=where.inside):
         until(lambda: said in str(control.ask(home)), network.START_SECONDS, f"{said} at {home.name}")

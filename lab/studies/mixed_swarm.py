@@ -1,8 +1,8 @@
-"""A swarm of guests over the real network: does each train on groups of every other? A test asks it.
+"""A mixed swarm over the real network: does each trainer train on groups of every other member? A test runs it.
 
 Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor, which asks a real
-HTTP server that runs the starter `dense`. The first three train; a contributor trains nothing. It ends when each of the
-three has done its rounds and has trained on a group of every other: rounds of the nodes are quicker, so they do more.
+HTTP server that runs the starter `dense`. The first three train; a contributor trains nothing. The run ends when each
+trainer has done its rounds and has trained on a group of every other member. Nodes are quicker, so they do more rounds.
 """
 
 import subprocess
@@ -20,12 +20,12 @@ PLAIN, LIBP2P, TRL, API = "plain node", "node on py-libp2p", "TRL script", "API 
 TRAINERS = (PLAIN, LIBP2P, TRL)
 LOOK_SECONDS = 1.0
 LIMIT_SECONDS = 1800.0
-MORE = 40  # times the rounds asked for: steps of the script, more than it will do
+MORE = 40  # steps of the script for each round asked for: more than it will do
 
 
 def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
     """Seconds from the start of the last process until all four had begun a round, and until each trainer had trained
-    on each other; and their rewards. `backend`: of the second node; `model`: of both."""
+    on each other member; and the trainers' rewards. `backend`: of the second node; `model`: of both nodes."""
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
         homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
         with started(homes, MORE * rounds, backend, model) as script:
@@ -36,7 +36,7 @@ def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
 
 @contextmanager
 def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """The four of them; the process of the script, which goes on until it is told to leave."""
+    """Starts all four. Yields the process of the script, which goes on until it is terminated."""
     with ExitStack() as stack:
         api = stack.enter_context(serving("dense"))
         stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))
@@ -53,7 +53,7 @@ def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> 
 
 @contextmanager
 def serving(model: str) -> Iterator[str]:
-    """Address of an HTTP server that runs a model of ours."""
+    """The address of an HTTP server that runs a model of ours."""
     line = [sys.executable, "-m", "lab.benchmarks.served", model]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=guests.ROOT) as process:
         try:
@@ -66,8 +66,8 @@ def serving(model: str) -> Iterator[str]:
 def watched(
     homes: Mapping[str, Path], script: "subprocess.Popen[bytes]", rounds: int
 ) -> tuple[float | None, dict[str, dict[str, float | None]]]:
-    """When all had begun, and when each trainer first trained on a group of each other. Ends as the module says, or
-    after LIMIT_SECONDS. Raises RuntimeError if the script ends before."""
+    """Seconds until all had begun, and until each trainer first trained on a group of each other member. Ends as the
+    module says, or after LIMIT_SECONDS. Raises RuntimeError if the script ends before."""
     began, all_there = time.monotonic(), None
     first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
     while (seconds := time.monotonic() - began) < LIMIT_SECONDS:

@@ -1,5 +1,5 @@
-"""Objectives and advantages that only studies use. An objective changes what a peer's completions contribute, and else
-is `clipped`, in float32 the same number as the default.
+"""Objectives and advantages that only studies use. An objective changes only what a peer's completions contribute. For
+all others it is `clipped`, in float32 the same number as the default.
 
 A study names one as `training.objective = named("shaped")`.
 """
@@ -18,12 +18,12 @@ CARDS = Random(0)
 
 
 def named(name: str) -> str:
-    """One of the functions below as the value of an option. The workers of a simulation cannot import `lab`."""
+    """A function of this file as the value of an option: a path, since workers of a simulation cannot import `lab`."""
     return f"{Path(__file__).resolve()}:{name}"
 
 
 def shaped(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """The tokens of a peer's good completions weigh by how likely they are here (LUFFY)."""
+    """Weighs a peer's tokens with positive advantages by how likely they are here (LUFFY; see `shaping`)."""
     good = terms.external & (terms.advantages > 0)
     advantages = torch.where(good, terms.advantages * shaping(terms.behaviour), terms.advantages)
     return clipped(terms._replace(advantages=advantages), bounds)
@@ -47,6 +47,6 @@ def shaping(log_probs: Tensor) -> Tensor:
 
 
 def dealt_at_random(rewards: Sequence[float]) -> list[float]:
-    """Advantages of a group whose rewards went to its completions at random, as `training.scale_rewards`: a check that
-    nothing is learned from such rewards."""
+    """Advantages of a group after its rewards were dealt to its completions at random, for `training.scale_rewards`: a
+    check that nothing is learned from such rewards."""
     return group_advantages(CARDS.sample(rewards, len(rewards)))

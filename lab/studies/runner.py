@@ -1,7 +1,7 @@
-"""Runs of a study: what they cost, both cores, and nothing done twice.
+"""Does the runs of a study on all cores, says what they cost, and does none of them twice.
 
 A run is one simulation of one arm and one seed, kept as report.json in a folder of its own. A study names its runs;
-this does those that are missing, and reads what is there, all or a part.
+this module does the missing ones, all or some, and reads the reports that are there.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
-NODE_ROUND = 0.13  # seconds of a core for a starter's round with nine groups of eight: measured, two cores
+NODE_ROUND = 0.13  # seconds of a core for a node's round on a starter, nine groups of eight; measured on two cores
 START = 8.0  # seconds of a core to start a run
 COMPLETION = 0.0007  # seconds of a core for a held-out completion
 ROW = ("name", "arm", "seed", "rate", "cumulative_reward", "final_reward")
@@ -41,7 +41,7 @@ class Run:
     config: SimulationConfig  # with one arm and one seed
 
     def folder(self, runs: Path) -> Path:
-        """Where it is kept."""
+        """The folder in which the run is kept."""
         rate = self.config.training.learning_rate
         return runs / self.name.replace("/", "-").replace(", ", "_").replace(" ", "_") / f"{rate:g}" / str(self.seed)
 
@@ -55,19 +55,19 @@ class Run:
 
     @property
     def key(self) -> tuple[str, float, int]:
-        """What tells it from the other runs of a study."""
+        """What distinguishes the run from the other runs of a study."""
         return self.name, self.rate, self.seed
 
     @property
     def seconds(self) -> float:
-        """Of a core, estimated: for its rounds, and for held-out questions of nine tasks."""
+        """Estimated seconds of a core, for its rounds and for held-out questions of nine tasks."""
         config = self.config
         asked = config.rounds // config.evaluate_every if config.evaluate_every else 0
         completions = asked * 9 * config.evaluate_questions * config.evaluate_samples
         return config.nodes * (config.rounds * NODE_ROUND + completions * COMPLETION)
 
     def report(self, runs: Path) -> dict[str, Any] | None:
-        """What it came to; None where it has not been done."""
+        """The report of the run; None if it has not been done."""
         path = self.folder(runs) / "report.json"
         if not path.exists():
             return None
@@ -76,7 +76,7 @@ class Run:
 
 
 def make(name: str, arm: str, seed: int, rate: float, **options: Any) -> Run:
-    """A run of the arm. `options` are fields of SimulationConfig; those of sections as mappings of what differs."""
+    """A run of the arm. `options`: fields of SimulationConfig; a section is a mapping of its fields that differ."""
     config = SimulationConfig(arms=(arm,), seed=seed, seeds=1, workers=1)
     options["training"] = {"learning_rate": rate, **options.get("training", {})}
     for field, value in options.items():
@@ -98,8 +98,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = None) -> bool:
-    """Says what is missing and what it costs, and does it. Returns whether to go on to a report. A run that fails is
-    told and left out; the others go on. `file`: where `listed` wrote rows, which need not be measured again."""
+    """Prints how many runs are missing and their cost, and does them. Returns whether to go on to a report. A run that
+    fails is printed and left out; the others go on. `file`: rows that `listed` wrote, whose runs are not done again."""
     kept = kept_in(file)
     missing = [run for run in runs if run.key not in kept and run.report(options.runs) is None]
     print(cost(runs, missing, options.runs, options.cores or usable_cores()), flush=True)
@@ -109,7 +109,7 @@ def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = Non
         return True
     todo = missing if options.at_most is None else missing[: options.at_most]
     if options.at_most is not None:
-        options.at_most -= len(todo)  # of the whole command
+        options.at_most -= len(todo)  # the limit is for the whole command
     if todo:
         with ThreadPoolExecutor(options.cores or usable_cores()) as pool:
             list(pool.map(lambda run: _one(run, options.runs), todo))
@@ -117,7 +117,7 @@ def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = Non
 
 
 def needed(run: Run, folder: Path) -> dict[str, Any]:
-    """What it came to. NotDone where it has not been done."""
+    """The report of a run. Raises NotDone if the run has not been done."""
     found = run.report(folder)
     if found is None:
         raise NotDone(run.name)
@@ -125,7 +125,7 @@ def needed(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def cost(runs: Sequence[Run], missing: Sequence[Run], folder: Path, cores: int) -> str:
-    """One line, before anything begins. What is done here says how fast this machine is."""
+    """One line on what the missing runs cost. Runs that were done on this machine show how fast it is."""
     done = [(run, report) for run in runs if (report := run.report(folder)) is not None]
     speed = fmean(_cpu(report) / run.seconds for run, report in done) if done else 1.0
     hours = sum(START + speed * run.seconds for run in missing) / 3600
@@ -170,8 +170,8 @@ def kept_in(file: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
 
 
 def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]]:
-    """Of these runs every one that is done, here or as `file` says, as a row. `file` gets them as CSV, and keeps its
-    other rows: every run is listed, also one that nothing is made of."""
+    """A row for each of these runs that is done, here or in an earlier session whose row is in `file`. Writes the rows
+    to `file` as CSV and keeps its other rows, so that it lists every run, even one that no result uses."""
     done = {run.key: row(run, report) for run in runs if (report := run.report(folder)) is not None}
     rows = {**kept_in(file), **done}
     columns = list(dict.fromkeys(key for each in rows.values() for key in each)) or list(ROW)
@@ -185,7 +185,7 @@ def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]
 def by_seed(
     rows: Sequence[Mapping[str, Any]], name: str, figure: str, seeds: Sequence[int], rate: float | None = None
 ) -> dict[int, float]:
-    """A figure of a named run by seed, of those that are done."""
+    """A figure by seed, of the runs with this name that are done."""
     return {
         each["seed"]: each[figure]
         for each in rows

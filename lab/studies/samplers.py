@@ -1,15 +1,15 @@
-"""Does sharing cost a node its own tasks? Ways to train on external groups, against training alone.
+"""Does sharing cost a node its own tasks? Compares ways to train on external groups with training alone.
 
     python -m lab.studies.samplers --cost           # what it would cost
-    python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by its committed rows
+    python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by the rows of its CSV file
     python -m lab.studies.samplers --hostile        # the best one, with 25 % hostile nodes, against uniform
-    python -m lab.studies.samplers --quick          # its shape
+    python -m lab.studies.samplers --quick          # tiny, to see that it runs
     python -m lab.studies.samplers --setting smollm2-135m --confirm "defended 8/4"    # a real model, no selection
 
-The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone specialist has two
-rates: the best one for its own tasks, and the best one for others'; what shares has one, for both. Rates are bracketed
-on two seeds. Selection on eight others claims nothing: it picks at most two candidates. These are run again
-on seeds that nobody has seen, and only there they are tested: exactly, in pairs, corrected by Holm's rule.
+The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone specialist has two rates: the
+best one for its own tasks, and the best one for others'. A candidate that shares has one rate, for both. Rates are
+bracketed on two seeds. Selection on eight others claims nothing: it picks at most two candidates. These are run again
+on fresh seeds, and only there they are tested: exactly, in pairs, corrected by Holm's rule.
 """
 
 import argparse
@@ -36,21 +36,21 @@ from swarm_node.settings import DefenceConfig
 ALONE, LONGER, BASE = "alone", "alone, a third longer", "uniform"
 BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run
 FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
-RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # and what lies beyond the better one
+RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # a sweep adds rates beyond these
 CONFIRMED = 2  # candidates at most
 WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
 KINDS = {"final_local": "own tasks", "final_other": "others' tasks"}
-QUESTIONS = 24  # of a task, held out; asked once, at the end
+QUESTIONS = 24  # held-out questions of each task, asked once, at the end
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An arm and what of its options differs from uniform 4/4."""
+    """An arm, and the options in which it differs from uniform 4/4."""
 
     arm: str = "4/4"
     options: Mapping[str, Any] = field(default_factory=dict)
-    longer: float = 1.0  # than the others, in rounds
+    longer: float = 1.0  # rounds, as a multiple of the others'
 
 
 def sampler(name: str, arm: str = "4/4", **options: Any) -> Candidate:
@@ -72,11 +72,11 @@ CANDIDATES: Mapping[str, Candidate] = {
     "without negatives": objective("without_negatives"),
     "without negatives 8/4": objective("without_negatives", "8/4"),
     "shaped": objective("shaped"),
-    # Own answers to peers' questions, and their right ones beside where it fails (Mutual RL, arXiv 2605.07244)
+    # Answers peers' questions itself, and adds peers' right answers where its own fail (Mutual RL, arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
     "defended": Candidate(options=DEFENDED),
     "defended 6/3": Candidate("6/3", DEFENDED),
-    "defended 8/4": Candidate("8/4", DEFENDED),  # what `run` does, since it was confirmed
+    "defended 8/4": Candidate("8/4", DEFENDED),  # the default of `run` since it was confirmed
     "defended adaptive": sampler("adaptive", **DEFENDED),
 }
 
@@ -107,7 +107,7 @@ def told(name: str, options: argparse.Namespace) -> str:
 
 
 class Study:
-    """The runs of all stages, their rows in one file."""
+    """The runs of all stages, with their rows in one file."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -118,7 +118,7 @@ class Study:
         self.rows: Sequence[Mapping[str, Any]] = []
 
     def ask(self, runs: Sequence[Run]) -> bool:
-        """Does what is missing of these. Whether all are there."""
+        """Does those of the runs that are missing. Returns whether all are done."""
         self.runs += [each for each in runs if each not in self.runs]
         runner.do(runs, self.options, self.file)
         if not self.options.cost:
@@ -127,13 +127,13 @@ class Study:
         return all(each.key in done for each in runs)
 
     def mean(self, name: str, rate: float, figure: str) -> float:
-        """On the seeds of the bracket. NotDone where one is missing."""
+        """The mean of a figure over the seeds of the bracket. Raises NotDone if one is missing."""
         if not self.ask([run(self.options, name, seed, rate) for seed in BRACKET]):
             raise runner.NotDone(name)
         return fmean(runner.by_seed(self.rows, told(name, self.options), figure, BRACKET, rate).values())
 
     def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """By candidate and figure. A candidate has one, for that figure which it is further from; alone has two."""
+        """The best rates by candidate and figure: training alone has one for each figure, a candidate one for both."""
         found, base, given = dict[tuple[str, str], float](), dict[str, float](), RATES[self.options.setting]
         self.ask(
             [run(self.options, name, seed, rate) for rate in given for name in [ALONE, *names] for seed in BRACKET]
@@ -149,13 +149,13 @@ class Study:
         return found
 
     def nearest(self, name: str, base: Mapping[str, float], rate: float) -> float:
-        """What it reaches of what is wanted of own and others' tasks: the smaller share."""
+        """The share of the wanted ratios that a candidate reaches: the smaller one of own and others' tasks."""
         return min(self.mean(name, rate, figure) / base[figure] / wanted for figure, wanted in WANTED.items())
 
     def compared(
         self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float], base: str = ALONE
     ) -> dict[str, list[Comparison]]:
-        """By figure every candidate against `base`, on the seeds that all have, of those that are done."""
+        """For each figure, every candidate against `base`, on the seeds on which all of them are done."""
         pairs = {(name, rates[name, figure]) for name in [base, *names] for figure in WANTED}
         self.ask([run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)])
         found = {}
@@ -178,7 +178,7 @@ class Study:
 
 
 def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
-    """What to confirm: what comes nearest to all that is wanted, by the one it is further from."""
+    """The candidates to confirm: those nearest to the wanted ratios in the figure in which each falls further short."""
     ratios: dict[str, list[float]] = {}
     for figure, wanted in WANTED.items():
         for each in selected.get(figure, ()):

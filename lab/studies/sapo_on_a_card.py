@@ -3,11 +3,11 @@
     python -m lab.studies.sapo_on_a_card                         # on a card of 24 GB
     python -m lab.studies.sapo_on_a_card --trial --model rare    # to its end here: two nodes, a starter
 
-NOT RUN ON A GPU YET: no figure of it is in the docs. It says the hours that it expects by its own first rounds, keeps
-what is done under runs/, arm by arm, and goes on there when it is started again.
+NOT RUN ON A GPU YET: no figure of it is in the docs. It estimates its hours from its own first rounds, keeps its
+results under runs/, arm by arm, and continues there when it is started again.
 
-Each node has weights of its own in bfloat16, rounded by chance, and AdamW in 8 bits: two bytes a parameter each, so
-that eight of them take 16 GB. The paper's nine tasks, eight completions, and 4 of 8 groups from others at its best.
+Each node has weights of its own in bfloat16, rounded stochastically, and AdamW in 8 bits: two bytes a parameter each,
+so eight nodes take 16 GB. As in the paper: nine tasks, eight completions, 4 of 8 groups from peers in the best arm.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TASKS = (
     *("calendar_arithmetic/paper", "decimal_arithmetic/paper", "fraction_simplification/paper"),
     "propositional_logic/paper",
 )
-FIRST = 3  # rounds by which the hours are guessed
+FIRST = 3  # rounds from which the hours are estimated
 
 
 def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> SimulationConfig:
@@ -52,7 +52,7 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
 
 
 def expected_hours(options: argparse.Namespace) -> float:
-    """Of all arms, by the first rounds of one, the start of the process apart."""
+    """Hours of all arms, estimated from the first rounds of one, without the start of the process."""
     first, more = options.runs / "first", options.runs / "more"
     seconds = []
     for rounds, out in ((1, first), (1 + FIRST, more)):

@@ -3,8 +3,8 @@
     python -m lab.studies.scale --json
 
 The state machines are those of a node and their bytes are real; the network is an event queue with latency and loss.
-All nodes run in one process. Groups are small and counted as 10 KB. Nodes know the bootstrap nodes, which do not train,
-and join during the first two rounds. After a while 30 % die at once and as many new ones join.
+All nodes run in one process. Groups are small and counted as 10 KB. Each node knows three bootstrap nodes, which do not
+train, and joins during the first two rounds. After a while 30 % die at once and as many new ones join.
 """
 
 import resource
@@ -38,12 +38,12 @@ SWARM = "scale"
 
 @dataclass
 class Window:
-    """Counts while it is open."""
+    """Counts of one stretch of time, while it is measured."""
 
     ages: list[float] = field(default_factory=list)  # rounds between a group's publishing and its arrival
     pulled_from: Counter[PeerId] = field(default_factory=Counter)  # groups of each origin that arrived somewhere
     bytes_at_start: dict[PeerId, int] = field(default_factory=dict)
-    extra: Counter[PeerId] = field(default_factory=Counter)  # bytes by which groups would be larger
+    extra: Counter[PeerId] = field(default_factory=Counter)  # bytes to add, since groups count as GROUP_BYTES
     wants: int = 0
 
 
@@ -123,7 +123,7 @@ def _groups(author: Identity, round: int) -> list[bytes]:
 
 
 def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
-    """What happens during these rounds, to the nodes that live through them."""
+    """The figures of these rounds, those of a node for nodes that live through all of them. `live` runs the rounds."""
     window = swarm.window = Window()
     window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}
     live()
@@ -152,7 +152,7 @@ def stale(swarm: Swarm) -> float:
 
 
 def run(nodes: int, seed: int) -> dict[str, Any]:
-    """The whole life of one swarm."""
+    """Runs one swarm from its start to some rounds after the churn. Returns the figures."""
     start = time.process_time()
     swarm = Swarm(nodes, seed)
     swarm.join_over(nodes, 2 * ROUND)
@@ -202,7 +202,7 @@ def main() -> None:
 
 
 def _figures(found: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, float]]:
-    """Every number of a result, by the names that lead to it."""
+    """Every number of a result, named by the keys that lead to it."""
     for key, value in found.items():
         path = f"{name}, {key}" if name else key
         if isinstance(value, Mapping):

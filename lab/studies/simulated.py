@@ -1,4 +1,4 @@
-"""Simulations as parts of a study, each going on where it stopped."""
+"""Runs a simulation as part of a study; an interrupted one continues where it stopped."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def simulated(config: SimulationConfig, quiet: bool = True) -> dict[str, Any]:
-    """The report of the simulation in the folder of this configuration, made now or gone on with."""
+    """Runs the simulation of this configuration, or resumes it if its folder holds a manifest. Returns its report."""
     config = config.model_copy(update={"resume": (config.out / "manifest.json").exists()})
     console = Console(file=io.StringIO()) if quiet else Console()
     report: dict[str, Any] = json.loads(simulate(config, console).read_text())

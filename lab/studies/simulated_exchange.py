@@ -22,7 +22,7 @@ TICK = 1.0  # seconds
 
 
 class Answering(Protocol):
-    """What has an address: an `Exchange`, or something hostile."""
+    """A party that answers calls: an `Exchange`, or something hostile."""
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes: ...
 
@@ -64,7 +64,7 @@ class World:
         self._sides: Mapping[PeerId, int] = {}
 
     def join(self, peer: PeerId, party: Answering, address: str) -> SimulatedPeer:
-        """From now on others can call it. An `Exchange` ticks, at a phase of its own."""
+        """Adds a peer, which others can call from now on. An `Exchange` ticks, at a phase of its own."""
         member = self.members[peer] = SimulatedPeer(peer, party, address)
         if isinstance(party, Exchange):
             party.reachable([f"{address}/p2p/{peer}"])
@@ -72,7 +72,7 @@ class World:
         return member
 
     def kill(self, peer: PeerId) -> None:
-        """It replies to nobody and does nothing any more. Calls to it time out."""
+        """From now on the peer does nothing. New calls to it fail as unreachable, and calls on their way as closed."""
         self.members[peer].alive = False
 
     def part(self, *sides: Iterable[PeerId]) -> None:
@@ -83,7 +83,7 @@ class World:
         heappush(self._events, (self.now + delay, next(self._order), event))
 
     def run(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Lets this much time pass."""
         end = self.now + seconds
         while self._events and self._events[0][0] <= end:
             self.now, _, event = heappop(self._events)
@@ -91,7 +91,7 @@ class World:
         self.now = end
 
     def perform(self, member: SimulatedPeer, actions: Iterable[Action]) -> None:
-        """Carry out an action of an exchange."""
+        """Carries out actions of an exchange."""
         for action in actions:
             if isinstance(action, Call):
                 self._call(member, action)

@@ -1,7 +1,7 @@
-"""What may be said of runs that share seeds: differences in pairs, with intervals and exact tests.
+"""Statistics of runs that share seeds: paired differences, with intervals and exact tests.
 
-The arms of a seed share questions, identities and initial weights. So they are compared seed by seed. What is chosen
-among several on some seeds is measured again on others, and every p of a family is corrected by Holm's rule.
+The arms of a seed share questions, identities and initial weights, so they are compared seed by seed. Candidates that
+are chosen on some seeds are measured again on others, and every p of a family is corrected by Holm's rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,25 +20,25 @@ Pair = tuple[float, float]  # ends of an interval
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One against another over the same seeds."""
+    """One arm against another over the same seeds."""
 
     name: str
     seeds: int
     mean: float
-    base: float  # mean of what it is compared with
+    base: float  # mean of the arm that it is compared with
     difference: float  # mean - base
-    difference_interval: Pair | None  # 95 %, bootstrap over seeds; None for fewer than three
+    difference_interval: Pair | None  # 95 %, bootstrap over seeds; None for fewer than three seeds
     ratio: float | None  # mean / base; None where base is 0
-    ratio_interval: Pair | None  # 95 %, bootstrap over seeds, both together
+    ratio_interval: Pair | None  # 95 %, bootstrap over seeds, both arms together
     p: float  # exact two-sided permutation test of the differences
-    p_holm: float = 1.0  # corrected for the family; as p where it stands alone
+    p_holm: float = 1.0  # p corrected for the family; the same as p without a family
 
 
 COMPARED = ("against the first", "seeds", "first", "mean", "ratio", "95 %", "p (Holm)")
 
 
 def compared_line(each: Comparison) -> list[str]:
-    """Under the headings `COMPARED`."""
+    """A row of a table with the headings `COMPARED`."""
     ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f}-{each.ratio_interval[1]:.2f}"
     ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
     p = f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else f"{each.p_holm:.0e}"
@@ -53,7 +53,7 @@ def interval(values: Sequence[float]) -> Pair | None:
 
 
 def compare(name: str, values: Sequence[float], base: Sequence[float]) -> Comparison:
-    """`values` against `base`, seed by seed. ValueError where they differ in number, or are none."""
+    """`values` against `base`, seed by seed. ValueError if their numbers differ, or there are none."""
     if len(values) != len(base) or not values:
         raise ValueError(f"{name}: {len(values)} values against {len(base)}: pairs are needed")
     enough = len(values) >= 3
@@ -77,7 +77,7 @@ def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
     difference as large. The smallest that n seeds can show is 2 / 2^n."""
     differences = np.subtract(values, base)
     count = len(differences)
-    if count > 20:  # a million exchanges: from here on a sample of them
+    if count > 20:  # over a million exchanges: a sample of them
         found = stats.permutation_test(
             (values, base), _mean_difference, permutation_type="samples", n_resamples=RESAMPLES, rng=0, vectorized=True
         )
@@ -88,7 +88,7 @@ def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's (1979) step-down correction: the k-th smallest of n times n - k + 1, never below one before it."""
+    """Holm's (1979) step-down correction: n - k + 1 times the k-th smallest of n, never below that of a smaller one."""
     corrected, least = [0.0] * len(ps), 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[index]))
@@ -97,7 +97,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def family(candidates: Mapping[str, Sequence[float]], base: Sequence[float]) -> list[Comparison]:
-    """Every candidate against `base`, corrected for their number; the best first."""
+    """Every candidate against `base`, with p corrected for their number; the largest difference first."""
     found = [compare(name, values, base) for name, values in candidates.items()]
     corrected = holm([each.p for each in found])
     rows = [replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True)]

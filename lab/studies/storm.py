@@ -3,12 +3,12 @@
     python -m lab.studies.storm --minutes 60 --json        # docs/results/storm.md; 14 GB of memory
     python -m lab.studies.storm --quick                    # four nodes, one hostile, a minute
 
-Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with default options, but for
-the loopback address and an identity that is the same in both; hostile ones are `lab.fuzzing.hostile_peer`. In the calm
-swarm these are idle. In the other one hangs scorers, one reflects, one floods and sends junk, one poisons; a single one
-does it all. A hostile node is stopped whenever it has had more than its share of a core. `ratio` is of honest rounds
-for each second of a core that the hostile ones left; `rounds_ratio` of rounds a second, whatever they took;
-`cpu_per_round_ratio` of the CPU time of all processes of honest nodes for a round.
+Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with the starter `rare` and
+default options, but for the loopback address and an identity that is the same in both. Hostile nodes are
+`lab.fuzzing.hostile_peer`. In the calm swarm they are idle. In the storm one hangs scorers, one reflects, one floods
+and sends junk, one poisons; a lone one does it all. A hostile node is stopped while it has had more than its share of a
+core. Ratios are storm over calm: `ratio` of honest rounds for each second of a core that hostile nodes left;
+`rounds_ratio` of honest rounds a second; `cpu_per_round_ratio` of CPU time of all honest processes for a round.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from swarm_node.extensions.simulation.arms import identity
 
 START_SECONDS = 600.0  # until every node has done a round; sixteen load torch at the same time
 LOOK_SECONDS = 0.5
-WINDOW = 20  # rounds of the reward at the end
+WINDOW = 20  # last rounds of a node, whose mean is the reward at the end
 
 
 def main() -> None:
@@ -59,9 +59,9 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
-    """One swarm from start to end, on one half of the cores; figures of the stretch in which all were there."""
+    """Runs one swarm on half of the cores. Rounds and CPU time are of the time in which all nodes were there."""
     attacking, target = max(1, options.nodes // 4), f"127.200.0.{1 + hostile}"
-    swarm = "storm" if hostile else "calm"  # who has the same identity on the same address must not find the other
+    swarm = "storm" if hostile else "calm"  # both have the same identities and addresses, and must not meet
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[hostile::2])
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-storm-")))
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
 
 
 def started(stack: ExitStack, work: Path, count: int, seed: int, swarm: str) -> list[Path]:
-    """A bootstrap node and so many others; the homes of those."""
+    """Starts a bootstrap node and `count` honest nodes. Returns the homes of the honest nodes."""
     where = ("--home", work / "bootstrap", "--host", "127.0.0.1", "--port", "0", "--swarm", swarm)
     stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "bootstrap", *where], work / "bootstrap"))
     entrance = guests.address(work / "bootstrap")
@@ -124,13 +124,13 @@ def rounds_of(home: Path) -> int:
 
 
 def trained_on_others(reports: Sequence[Sequence[Mapping[str, Any]]], honest: Sequence[str]) -> int:
-    """Groups of those who are not honest that honest nodes trained on."""
+    """How many groups honest nodes trained on whose authors are not honest."""
     counts = [each["external_by_peer"] for node in reports for each in node]
     return sum(it.get("trained", 0) for each in counts for peer, it in each.items() if peer not in honest)
 
 
 def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any]:
-    """The storm over the calm, 1 where it changes nothing."""
+    """Ratios of storm over calm; 1 where the storm changes nothing."""
     rate = {name: sum(side["rounds"]) / side["seconds"] for name, side in (("calm", calm), ("storm", storm))}
     left = {name: usable_cores() // 2 - side["hostile"]["cores"] for name, side in (("calm", calm), ("storm", storm))}
     whole, end = learning(calm["rewards"], storm["rewards"])
@@ -150,7 +150,7 @@ def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any
 def learning(
     calm: Sequence[Sequence[float]], storm: Sequence[Sequence[float]]
 ) -> tuple[float | None, dict[str, float]]:
-    """Reward over as many rounds of each node as it did in both runs, storm over calm; and of its last rounds."""
+    """Cumulative reward, storm over calm, and reward at the end of each; over as many rounds as a node did in both."""
     pairs = [(a[: min(len(a), len(b))], b[: min(len(a), len(b))]) for a, b in zip(calm, storm, strict=True)]
     total = [sum(sum(pair[side]) for pair in pairs) for side in (0, 1)]
     end = {name: fmean(fmean(pair[side][-WINDOW:]) for pair in pairs) for side, name in ((0, "calm"), (1, "storm"))}

@@ -3,6 +3,6 @@
     python -m lab.vectors                # writes protocol/vectors/*.json, the same bytes each time
     python -m tests.protocol.deletions   # deletes each check of protocol/*.py: does a vector fail?
 
-keys, texts, messages, frames and seeds make them from protocol/README.md alone: they import nothing of `protocol`, so
-they do not repeat its mistakes. lab/vectors/reading.py says what `protocol` makes of a vector.
+keys, texts, messages, cards, frames and seeds make the vectors from protocol/README.md alone: they import nothing of
+`protocol`, so they do not repeat its mistakes. lab/vectors/reading.py reads a vector with `protocol`.
 """

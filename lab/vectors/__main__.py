@@ -22,7 +22,7 @@ FILES = {
 
 
 def files() -> dict[str, bytes]:
-    """Name to content."""
+    """The content of every file, by name."""
     return {f"{name}.json": written(make(), NOTES) for name, make in FILES.items()}
 
 

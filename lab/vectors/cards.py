@@ -1,4 +1,4 @@
-"""Cards of a swarm, and proofs of its members: which hold, and why others are refused. Cases are in two .toml files."""
+"""Cards of a swarm and proofs of membership: which hold, why others are refused. Cases: cards.toml and members.toml."""
 
 import hashlib
 import json
@@ -21,13 +21,13 @@ KEYS = ANN, BOB, CEM, DAN, EVE, _ = [Key(letter.encode() * 32) for letter in "ab
 
 
 def card(number: int = 3, **fields: Any) -> dict[str, Any]:
-    signers = sorted(key.peer for key in KEYS[number - 1 : number + 2])  # each card changes one
+    signers = sorted(key.peer for key in KEYS[number - 1 : number + 2])  # each card replaces one signer
     whole: dict[str, Any] = CASES["card"] | {"number": number, "network": NETWORK if number > 1 else "", "threshold": 2}
     whole |= {"issued": NOW + number, "expires": NOW + number + 90 * DAY, "signers": signers}
     return whole | {"bootstrap": [f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer}"], "tasks": [CASES["task"]]} | fields
 
 
-def text(fields: dict[str, Any]) -> bytes:  # what is signed
+def text(fields: dict[str, Any]) -> bytes:  # the bytes that are signed
     return f"swarm-node/card\0{NETWORK}\0".encode() + canonical(fields)
 
 
@@ -59,7 +59,7 @@ def cards() -> list[Group]:
 
 
 def chains() -> Iterator[Case]:
-    """Which cards there are, who signed them, what the receiver knows, and when."""
+    """Chains of cards that differ in the cards, their signers, what the receiver knows, and its time."""
     for comment, places, reason, told in CASES["cases"]["chains"]:
         fields = {name: canonical(card(**value)).hex() if name == "newest" else value for name, value in told.items()}
         yield f"{comment}: {len(places)}", [CHAIN[place] for place in places], reason, "", fields
@@ -85,9 +85,9 @@ def forgeries() -> Iterator[Third]:
 
 
 def contents() -> Iterator[Third]:
-    """What a card may not say."""
+    """Cards with contents that are refused, and with sizes around the limits."""
     for name, reason, *values in CASES["cases"]["changes"]:
-        for value in values:  # what is refused before the signatures needs none
+        for value in values:  # a card refused before its signatures needs none
             by = () if reason in ("malformed", "canonical", "spelling", "key", "over") else (CEM, DAN)
             whole = made(changed(card(), path_of(name), value), *by)
             yield f"{name} is {canonical(value).decode()[:40]}", whole, reason, ""
@@ -100,7 +100,7 @@ def contents() -> Iterator[Third]:
 
 
 def spellings() -> Iterator[Third]:
-    """How it may not be spelt, and its size."""
+    """Spellings of a card that are refused, and cards around the size limit."""
     whole, empty = CHAIN[2], dict.fromkeys(CASES["task"], "n" * 64) | {"digest": "AAAAAAAAAAA"}
     for comment, old, new, reason in CASES["cases"]["spellings"]:
         yield comment, whole.replace(old.encode(), new.encode(), 1), reason, ""
@@ -141,14 +141,14 @@ def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]
         signature = KEYS["abcdef".index(letter)].sign(domain.encode() + whole[132:168], ORDER_8 if point else (0, 1))
         yield comment, whole[:168] + signature + whole[232:], "forged", 0, {}
     yield from ((f"byte {at} changed", flipped(whole, at), "forged", 0, {}) for at in PRIVATE["flipped"])
-    weak = whole[132:136] + WEAK  # of order 1: with R = 1 and S = 0 it has signed anything
+    weak = whole[132:136] + WEAK  # a key of order 1: with R = 1 and S = 0 it has signed anything
     chain = whole[:132] + weak + EVE.sign(DOMAIN + weak) + whole[232:268] + b"\1" + bytes(63)
     yield "by a key that anybody can sign for", chain, "forged", 0, {}
     yield from ((f"{n} bytes", whole.ljust(n, b"\0")[:n], "malformed", 0, {}) for n in PRIVATE["sizes"])
 
 
 def members() -> list[Group]:
-    """The output is when the membership ends; of cards as in cards.json."""
+    """The output is the time at which the membership ends; of the group of cards it is as in cards.json."""
     usual, whole = {"card": canonical(private()).hex(), "holder": BOB.peer, "now": NOW}, certified("deab")
     group, told = Group("member", whole, common=usual), Group("card", CHAIN[0], common=COMMON)
     for comment, data, why, ends, other in proofs(whole):

@@ -1,4 +1,4 @@
-"""What all vectors are made of: the page's numbers, tests in groups, and how a file spells them."""
+"""What all vectors share: the numbers of protocol/README.md, tests in groups, and how a file spells them."""
 
 import json
 import re
@@ -25,8 +25,8 @@ class Group:
     """Tests of one type, with what they have in common."""
 
     type: str
-    base: bytes = b""  # most inputs repeat the most of it
-    apart: int = 0  # bytes in front that are not in the base: a signature
+    base: bytes = b""  # most inputs repeat most of it
+    apart: int = 0  # leading bytes that are not in the base: a signature
     common: Mapping[str, Any] = field(default_factory=dict)
     tests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ def spelt(data: bytes, base: bytes, front: bytes = b"") -> Spelling:
 
 
 def _alike(one: bytes, other: bytes) -> int:
-    """How many bytes in front are the same."""
+    """The number of leading bytes that both have in common."""
     return next(
         (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -97,7 +97,7 @@ def _part(part: str | dict[str, Any], base: bytes) -> bytes:
 
 
 def written(groups: Iterable[Group], notes: Mapping[str, str]) -> bytes:
-    """A file: tests are numbered through, and each has a line of its own."""
+    """The content of a file. Tests are numbered throughout, and each has a line of its own."""
     heads, number = [], 0
     used: set[str] = set()
     for group in groups:
@@ -114,7 +114,7 @@ def written(groups: Iterable[Group], notes: Mapping[str, str]) -> bytes:
 
 
 def _with(value: Mapping[str, Any], name: str, lines: Iterable[str]) -> str:
-    """An object with one more field, a list whose items have lines of their own."""
+    """JSON of an object with one more field, a list whose items have lines of their own."""
     return "".join([_json(value)[:-1], f',"{name}":[\n', ",\n".join(lines), "\n]}"])
 
 

@@ -87,7 +87,7 @@ class Key:
         return peer_id(self.public)
 
     def sign(self, message: bytes, extra: Point = (0, 1), secret: int | None = None, spelling: bytes = b"") -> bytes:
-        """RFC 8032's signature; or with a point added to R, another logarithm of R, or another spelling of R."""
+        """RFC 8032's signature; or one with `extra` added to R, another logarithm of R, or another spelling of R."""
         if (extra, secret, self.extra) == ((0, 1), None, (0, 1)):
             return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
         prefix = hashlib.sha512(self.seed).digest()[32:]
@@ -116,7 +116,7 @@ def weak_keys() -> Iterator[tuple[str, bytes]]:
     for power in range(8):
         for sign in (0, 1):
             x, y = times(power, ORDER_8)
-            if x & 1 == 0:  # the other one is found with the sign
+            if x & 1 == 0:  # a point with odd x has the y of another power, and sign 1
                 yield f"y of order 8 times {power}, sign {sign}", (y | sign << 255).to_bytes(32, "little")
     for y in range(P, 2**255):
         yield f"y = P + {y - P}, a second spelling", y.to_bytes(32, "little")
@@ -202,7 +202,7 @@ def signatures() -> list[Group]:
 
 
 def scalars(group: Group, good: bytes, bad: str) -> None:
-    """Other halves S."""
+    """Signatures with another half S."""
     s = int.from_bytes(good[32:], "little")
     others = {"0": 0, "L": ORDER, "L - 1": ORDER - 1, "-S": ORDER - s, "2^255 - 1": 2**255 - 1, "2^256 - 1": 2**256 - 1}
     for name, number in (others | {f"S + {count} L": s + count * ORDER for count in (1, 2, 8, 14)}).items():
@@ -211,7 +211,7 @@ def scalars(group: Group, good: bytes, bad: str) -> None:
 
 
 def torsion(group: Group, bound: bytes, bad: str) -> None:
-    """Points of small order in R and in the key."""
+    """Signatures with points of small order in R or in the key."""
     for power in range(1, 8):
         extra = times(power, ORDER_8)
         name = f"{power} times a point of order 8"
@@ -233,7 +233,7 @@ def torsion(group: Group, bound: bytes, bad: str) -> None:
 
 
 def authors() -> Group:
-    """Of ids that are none, and keys that anybody can sign for: with S = 0 and R = key or neutral point."""
+    """Authors with ids that are none, or keys that anybody can sign for: with S = 0 and R = key or neutral point."""
     group = Group("signature", common={"kind": KIND, "swarm": SWARM})
     signature = ANN.sign(domain(KIND) + MESSAGE)
     for author in ("", ANN.peer[:-1], ANN.peer + "1", "0" + ANN.peer[1:], ANN.peer.lower()):

@@ -19,7 +19,7 @@ NUMBERS = {**LIMITS, "MAX_INDEX": LIMITS["MAX_QUESTIONS_PER_ROUND"] - 1}
 TASK = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "chain_sum", "config_id": "easy"}
 DIGEST = "AAECAwQFBgc"
 OTHERS: tuple[Any, ...] = (None, True, 1, 0.5, "x", [], {})
-SPELLING = ["malformed", "not canonical"]  # both are right
+SPELLING = ["malformed", "not canonical"]  # both reasons are right
 
 Place = tuple[str | int, ...]
 Change = tuple[str, Any, str, str]  # comment, message, reason or nothing, flag
@@ -58,7 +58,7 @@ def places(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def changed(message: Any, path: Place, *value: Any) -> Any:
-    """A copy with this value in the place, or without the field."""
+    """A copy of the message with this value at `path`, or without the field if no value is given."""
     if not path:
         return value[0]
     copy = inner = deepcopy(message)
@@ -114,7 +114,7 @@ def path_of(name: str) -> Place:
 
 
 def payloads(kind: str, message: Any) -> Group:
-    """Without signatures."""
+    """Messages without signatures: `message` itself, and one test for each change of a field."""
     group = Group("payload", canonical(message), common={"kind": kind})
     for comment, each, reason, flag in ("as it is", message, "", ""), *shapes(message), *bounds(message, CASES[kind]):
         put(group, comment, canonical(each), reason, flag)
@@ -122,7 +122,7 @@ def payloads(kind: str, message: Any) -> Group:
 
 
 def put(group: Group, comment: str, data: bytes, reasons: str | Sequence[str], flag: str = "", **fields: Any) -> None:
-    """A valid input where there is no reason against it; its output is its content hash, or that of `named`."""
+    """Adds an input, valid if there are no reasons against it. Its output is its content hash, or that of `named`."""
     flags, named = [flag] if flag else [], fields.pop("named", data[group.apart :])
     if reasons:
         group.invalid(comment, data, reasons, *flags, **fields)

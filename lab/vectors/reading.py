@@ -1,8 +1,8 @@
-"""What `protocol` makes of the input of a vector: the output that the file names, or the reason why it is refused.
+"""Reads the input of a vector with `protocol`: gives an output, or the reason why `protocol` refuses the input.
 
     python -m lab.vectors.reading        # ends with 1 at the first vector that is read otherwise
 
-Raises AssertionError where something is taken that would not be sent so, and whatever else is a mistake of ours.
+Raises AssertionError if `protocol` takes bytes that it would not send so. Any other exception is a mistake, too.
 """
 
 import json
@@ -32,7 +32,7 @@ def read(data: bytes, fields: Fields) -> Any:
     if isinstance(value, Rejected):
         return value
     again = encode(value)
-    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))  # a peer was named twice
+    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))  # it named a peer twice
     return output(value)
 
 
@@ -85,7 +85,7 @@ FRAMES: Mapping[str, tuple[Callable[..., Any], Callable[[Any], bytes], Callable[
 
 
 def _or(reason: Reason, make: Callable[[bytes, Fields], Any]) -> Callable[[bytes, Fields], Any]:
-    """What raises ValueError: a user's mistake, and not a peer's."""
+    """`make`, with `reason` in place of a ValueError, which `protocol` raises for a user's mistake, not a peer's."""
 
     def run(data: bytes, fields: Fields) -> Any:
         try:
@@ -115,7 +115,7 @@ def _signature(data: bytes, fields: Fields) -> Rejected | None:
 
 
 def _hash(data: bytes, message: Message | Rejected) -> str | Rejected:
-    """Its name, if there is no reason against it."""
+    """The content hash of a message, or the reason why it was rejected."""
     if isinstance(message, Rejected):
         return message
     assert codec.encode(message) == data
@@ -152,7 +152,7 @@ def _card(data: bytes, fields: Fields) -> str | card.Refusal:
 
 
 def _made(data: bytes, fields: Fields) -> str | Rejected:
-    """Through objects, as a node makes one: Python has texts that hold half of a surrogate pair."""
+    """Hash of a message made of objects, as a node makes it: a Python text can hold half of a surrogate pair."""
     try:
         message = KINDS[fields["kind"]].model_validate(json.loads(data), strict=False)
     except ValidationError:

@@ -84,7 +84,7 @@ def transcripts() -> Group:
 
 
 def _near() -> Iterator[int]:
-    """Rounds of ANN whose seed would be a held-out one: one in 65,000."""
+    """Rounds of ANN whose seed would be near a held-out one: one in 65,000."""
     blocked = {seed + distance for seed in _HELD_OUT for distance in range(-NEAR, NEAR + 1)}
     for round in range(300_000):
         if _number(f"swarm-node/{VERSION}/question-seed\0{SWARM}\0{ANN.peer}\0{round}") in blocked:

@@ -1,4 +1,4 @@
-"""The canonical form: JSON that is it, JSON that means the same, and what is no message. Cases stand in texts.toml."""
+"""Inputs in the canonical form, in other forms of the same message, and of no message. Cases stand in texts.toml."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def canonical_forms() -> list[Group]:
 
 
 def _whole(base: bytes) -> Iterator[tuple[str, bytes, str, str]]:
-    """Inputs of their own."""
+    """Whole inputs, which are not made by a change of one place."""
     for comment, text in CASES["other"]:
         yield comment, text.encode(), "malformed", ""
     for code in ("utf-16", "utf-16-le", "utf-32"):
@@ -53,7 +53,7 @@ def _whole(base: bytes) -> Iterator[tuple[str, bytes, str, str]]:
 
 
 def encodings(base: bytes) -> Group:
-    """What makes a message gives it the one form, or none where it is too big to travel."""
+    """Every way to make a message gives it its one form, or refuses it if it is too big to travel."""
     group, longest = Group("message", base, common={"kind": "rollout-group"}), ["a" * LIMITS["MAX_EPISODE_CHARS"]] * 3
     for text in ("a/b", "".join(map(chr, range(32))) + "\x7f\x80", '"\\/', "\u2028\ufeff\U0001f41d"):
         message = group_message(3, text)

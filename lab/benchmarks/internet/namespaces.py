@@ -1,7 +1,7 @@
 """A small internet of network namespaces for what real networks do: NAT, partitions, lost relays.
 
-Nothing in it has a route to the outside. Its addresses look public, because libp2p treats others as local. Needs root
-on Linux and iptables; `reason()` says what is missing.
+Nothing in it has a route to the outside. Its addresses look public, because libp2p treats other addresses as local.
+Needs root on Linux and iptables; `reason()` says what is missing.
 
     with Internet() as internet:
         relay = internet.public("relay")
@@ -39,7 +39,7 @@ class Namespace:
     def __init__(self, name: str, address: str, port: str) -> None:
         self.name = name  # as `ip netns` knows it
         self.address = address  # IPv4 of this host
-        self.inside = ("ip", "netns", "exec", name)  # what a command there begins with
+        self.inside = ("ip", "netns", "exec", name)  # the words before a command that runs inside
         self.port = port  # interface that connects it, or the NAT in front of it, to the bridge
 
     def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
@@ -109,12 +109,12 @@ class Internet:
         return Namespace(host, f"192.168.{number}.2", router.port)
 
     def cut(self, *hosts: Namespace) -> None:
-        """Off the net: packets to and from these hosts vanish, as when a cable is pulled."""
+        """Takes these hosts off the net: packets to and from them vanish, as when a cable is pulled."""
         for host in hosts:
             _ip(self._bridge, "link", "set", host.port, "nomaster")
 
     def split(self, *hosts: Namespace) -> None:
-        """A partition: these hosts reach each other, and nobody else."""
+        """Makes a partition: these hosts reach each other, and nobody else."""
         if "br1" not in _ip(self._bridge, "-br", "link"):
             _ip(self._bridge, "link", "add", "br1", "type", "bridge")
             _ip(self._bridge, "link", "set", "br1", "up")
@@ -122,7 +122,7 @@ class Internet:
             _ip(self._bridge, "link", "set", host.port, "master", "br1")
 
     def heal(self, *hosts: Namespace) -> None:
-        """Back on the net, after `cut` or `split`."""
+        """Puts these hosts back on the net, after `cut` or `split`."""
         for host in hosts:
             _ip(self._bridge, "link", "set", host.port, "master", "br0")
 
@@ -145,7 +145,7 @@ class Internet:
 
 
 def _cable(one: str, end: str, other: str, its_end: str) -> None:
-    """Between two namespaces, each with an interface of its own."""
+    """A cable between two namespaces: interface `end` in `one`, `its_end` in `other`."""
     _run(*f"ip link add name {end} netns {one} type veth peer name {its_end} netns {other}".split())
 
 

@@ -25,7 +25,7 @@ PATIENCE = 30.0  # seconds
 
 
 class Remote:
-    """A running host. Methods are those of a backend; a CallFailed over there is a RemoteFailed here."""
+    """A running host. Methods are those of a backend; a CallFailed in the host's process is a RemoteFailed here."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
