@@ -3,10 +3,10 @@
 #   docker build -t swarm-node .                                CPU
 #   docker build -t swarm-node:gpu --build-arg TORCH_INDEX= .   CUDA: the build that pip finds by itself
 #
-# Built by the legacy builder too: no cache mounts, no heredocs.
+# The legacy builder can build it too, so there are no cache mounts and no heredocs.
 
-# What the name was on 2026-09-09 (bookworm-20260824, an index of all platforms), so that it cannot change under its name.
-# What the name is today, or a base of that name on this machine: --build-arg BASE=debian:bookworm-slim
+# The digest of the tag on 2026-09-09 (bookworm-20260824, an index of all platforms), so that the base cannot change.
+# For the tag of today, or a base of that name on this machine: --build-arg BASE=debian:bookworm-slim
 ARG BASE=debian:bookworm-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
 FROM ${BASE} AS builder
@@ -17,10 +17,10 @@ RUN python3 -m venv /opt/swarm-node
 ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
 # Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: the CUDA build, wherever pip looks by
-# itself. A wheel of torch in docker/wheels goes before both.
+# itself. A wheel of torch in docker/wheels is preferred to both.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG PIP_FIND_LINKS=
-# Every package by hash, for the CPU on x86-64. Empty, or elsewhere: what the ranges of pyproject.toml allow today.
+# Every package by hash, for the CPU on x86-64. If empty, or elsewhere, pip takes what pyproject.toml allows today.
 ARG LOCK=docker/locks/cpu-linux-x86_64-py311.txt
 COPY docker/locks /locks/docker/locks
 COPY docker/wheels /wheels
@@ -32,8 +32,8 @@ RUN echo 'torch>=2.9,<2.14' >/locks/torch; touch /locks/all \
         || { echo "torch cannot be had from ${TORCH_INDEX:-the index}: put its wheel into docker/wheels"; exit 1; }; } \
     && pip install --no-compile -r /locks/all
 
-# Dependencies before the code, so that a change of code does not install them again. What goes again: the needs of
-# hivemind's Python code, which is never imported (only its daemon is run), and what compiles or tests.
+# Dependencies come before the code, so that a change of code does not install them again. Removed are the dependencies
+# of hivemind's Python code, which is never imported (only its daemon is run), and files for compiling or testing.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY bin bin
@@ -46,11 +46,11 @@ RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.
         -exec rm -rf {} +
 COPY swarm_node swarm_node
 COPY protocol protocol
-# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. What
-# the hub gives stays in its own cache, which is linked to, so that lies beside it. Then bytecode of all that is ours, and of
-# what a node loads of others, written by loading it: of all modules it would be 200 MB more. The commands are tests of the
-# installation, too; doctor's exit code 1 says that nobody is there to share with. The scoring process writes none by itself.
-# A node writes for its own user alone, and here that is root: so it is opened at last. Of commands only ours stays.
+# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. A model
+# from the hub is a link into the hub's cache, so that lies there too. Then bytecode of all our modules, and of those of
+# others that a node loads (all would take 200 MB more): loading them writes it, but the scoring process writes none by
+# itself. The commands also test the installation; doctor's exit code 1 says that nobody is there to share with.
+# A node writes files for its own user alone, here root, so chmod opens them at last. Of the commands only ours stays.
 RUN pip install --no-compile --no-deps . \
     && cd /opt/swarm-node/lib/python3*/site-packages && python -m compileall -q swarm_node protocol \
     && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
@@ -63,7 +63,7 @@ RUN pip install --no-compile --no-deps . \
     && find /opt/swarm-node/bin ! -type d ! -name 'python*' ! -name swarm-node -delete \
     && find /opt/swarm-node -name __pycache__ -exec chmod -R a+rX {} + && chmod -R a+rX /opt/swarm-node/share \
     && rm -rf /opt/swarm-node/share/man && mv /opt/swarm-node/share /opt/models
-# With CUDA comes Triton, which compiles the kernels of FlexAttention and FP8, and a C stub for each, where they run.
+# With CUDA comes Triton: at run time it compiles the kernels of FlexAttention and FP8, and a C stub for each, with gcc.
 RUN if ls -d /opt/swarm-node/lib/python3*/site-packages/triton >/dev/null 2>&1; then echo gcc libc6-dev python3-dev; fi >/opt/packages
 
 # The system without what a node never needs: programs that run as another user, translations, manuals.
@@ -78,23 +78,23 @@ RUN apt-get update -q \
     && find /usr/share/doc -type f ! -name copyright -delete \
     && rm -rf /usr/share/man /usr/share/info /usr/share/locale /usr/share/i18n /usr/lib/locale/*.archive
 
-# In one layer, as a layer cannot take away from the one below it.
+# Copied into one layer, as files that a layer deletes still take space in the layer below.
 FROM scratch
 COPY --from=system / /
 COPY --from=builder /opt/models /opt/swarm-node/share
 COPY --from=builder /opt/swarm-node /opt/swarm-node
-# OMP_WAIT_POLICY: threads that wait must not spin, other nodes may share the machine.
+# OMP_WAIT_POLICY: threads that wait must not spin, as other nodes may share the machine.
 ENV PATH=/opt/swarm-node/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin SWARM_NODE_HOME=/data HF_HOME=/data/hub \
     HF_HUB_DISABLE_TELEMETRY=1 OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp/matplotlib
 USER swarm
-# matplotlib, which reasoning-gym loads, looks for fonts once. It must be able to write beside what it found.
+# matplotlib, which reasoning-gym loads, looks for fonts once. Its user must be able to write where it keeps their list.
 RUN python -B -c 'import matplotlib.font_manager'
 WORKDIR /data
-# Identity, checkpoints, known peers, logs, downloaded models. And what is temporary, so that the root may be read-only.
+# /data: identity, checkpoints, known peers, logs, models. /tmp: temporary files, so that the root may be read-only.
 VOLUME /data /tmp
 EXPOSE 31330/tcp 31330/udp
 STOPSIGNAL SIGTERM
-# Who publishes an image says where its sources are.
+# The publisher of an image gives the address and the commit of its sources.
 ARG VERSION=0.1.0
 ARG SOURCE=
 ARG REVISION=

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Does the image work? Runs on the Docker engine of this machine: a bootstrap node and two nodes that find each other through it,
-# train, publish, keep their identity over a restart, and save at SIGTERM. Then come mistakes of users and machines: each must
-# end with one line that says what is wrong and what to do. Cleans up after itself. The nodes are a swarm of their own, so that
-# others on this machine do not count. What they share decides, and no clock: how long it took is said.
+# Does the image work? On the Docker engine of this machine it runs a bootstrap node and two nodes, which must find each
+# other through it, train, publish, keep their identity over a restart, and save at SIGTERM. Then come mistakes of users
+# and machines: each must end with one line that says what is wrong and what to do. Cleans up after itself. The nodes
+# are a swarm of their own, so that others on this machine do not count. They must share; the time it takes is printed.
 #
 #   docker/check.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
 #
-# PATIENCE=1800: seconds to wait for what takes time on a slow machine, instead of 900. SWARM_NODE_MODEL__NAME: another model.
+# PATIENCE=1800: seconds to wait for each step on a slow machine, instead of 900. SWARM_NODE_MODEL__NAME: another model.
 set -eu
 image=${1:-swarm-node}
 name=swarm-check-$$
@@ -19,7 +19,7 @@ cleanup() {
     docker network rm "$name" >/dev/null 2>&1 || true
 }
 trap cleanup EXIT
-# wait SECONDS COMMAND...: until the command succeeds
+# wait_for SECONDS COMMAND...: tries the command until it succeeds, or fails after that time
 wait_for() {
     left=$(($1 * 2)); shift
     until "$@"; do left=$((left - 1)); [ $left -gt 0 ] || return 1; sleep 0.5; done
@@ -37,7 +37,7 @@ found=$(docker run --rm --entrypoint find "$image" /opt/swarm-node/bin ! -type d
 label() { docker image inspect -f "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$image"; }
 version=$(docker run --rm "$image" --version)
 [ "swarm-node $(label version)" = "$version" ] && [ "$(label licenses)" = MIT ] || fail "labels: not of $version"
-# What Python compiles at a start, as a file of bytecode is missing or not readable, costs seconds at every start.
+# A module whose bytecode is missing or not readable is compiled at every start: with many, that costs seconds.
 compiled=$(docker run --rm --read-only -e PYTHONVERBOSE=1 -e SWARM_NODE_THREADS=1 "$image" --model.name rare --max-rounds 1 \
     --network.no-enabled 2>&1 | grep -c "^# code object from /.*\.py$") || true
 [ "$compiled" -lt 50 ] || fail "a start compiles $compiled modules"
@@ -59,8 +59,8 @@ say "cold start to first round: $(($(date +%s) - start)) s"
 shared() { docker exec "$name-a" grep -q '"external_informative": [1-9]' /data/events.jsonl; }
 wait_for $patience shared || fail "node a trained on nothing of node b within $patience s"
 say "cold start to first shared round: $(($(date +%s) - start)) s"
-# A round scores groups of others, and the next one trains on them. So a round counts as offered where the one before scored
-# an informative group. 20 of those are looked at; 8 of 10 must have trained on completions of others.
+# A round scores external groups, and the next round trains on them. So a round was offered groups if the one before it
+# scored an informative one. Of at least 20 such rounds, 80 % must have trained on external groups.
 share() {
     docker exec "$name-a" python -c 'import itertools, json
 events = map(json.loads, open("/data/events.jsonl"))
@@ -92,8 +92,8 @@ wait_for $patience resumed || fail "the node did not resume from its volume"
 [ "$(docker exec "$name-a" swarm-node home id)" = "$before" ] || fail "another identity after a restart"
 say "restart: same identity, resumed"
 
-# mistake TEXT WORDS ARGUMENTS...: `docker run ARGUMENTS` ends with code 2 and one line, which has these words in it, behind
-# at most the lines that say what is being loaded
+# mistake TEXT WORDS ARGUMENTS...: demands that `docker run ARGUMENTS` ends with code 2 and prints one line, which
+# contains WORDS. Lines that say what is being loaded do not count.
 mistake() {
     text=$1 words=$2; shift 2
     code=0; said=$(docker run --rm "$@" 2>&1) || code=$?

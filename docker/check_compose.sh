@@ -1,16 +1,16 @@
 #!/bin/sh
-# Does docker/compose.yaml do what it promises? A bootstrap node and eight nodes on the Docker engine of this machine, one line
-# per demand; the exit code is 0 if all hold. Cleans up after itself. Four minutes on two cores.
+# Does docker/compose.yaml do what it promises? Starts a bootstrap node and eight nodes on this machine's Docker engine.
+# Prints one line per demand; the exit code is 0 if all hold. Cleans up after itself. Takes four minutes on two cores.
 #
 #   docker/check_compose.sh          (needs docker compose v2 and the image swarm-node, see Dockerfile)
 #
-# PATIENCE=600: seconds to wait for what takes time on a slow machine, instead of 240.
+# PATIENCE=600: seconds to wait for each demand on a slow machine, instead of 240.
 set -u
 cd "$(dirname "$0")"
 project=swarm-check-$$
 nodes="node0 node1 node2 node3 node4 node5 node6 node7"
 . ./demands.sh
-export SWARM_NODE_PORT=0 # any free one: a swarm may run here
+export SWARM_NODE_PORT=0 # any free port, as a swarm may run on this machine
 
 compose() { docker compose -p "$project" -f compose.yaml "$@" 2>>"$log"; }
 container() { echo "$project-$1-1"; }
@@ -32,7 +32,7 @@ went_on() { # has trained on external groups in rounds after those counted befor
 }
 before() { echo "$counted" | sed -n "s/^$1 //p"; }
 left_well() { [ "$(docker inspect -f '{{.State.Status}} {{.State.ExitCode}}' "$(container "$1")")" = "exited 0" ]; }
-stop_all() { # at once, where compose stops the bootstrap node after the others
+stop_all() { # all at once: compose would stop the bootstrap node after the others
     stopping=$(date +%s)
     docker stop --time 30 $(for each in bootstrap $nodes; do container "$each"; done) >/dev/null &&
         [ $(($(date +%s) - stopping)) -le 10 ]

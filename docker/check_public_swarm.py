@@ -1,7 +1,7 @@
-"""docs/how-to/found_a_swarm.md is followed word for word, each of its computers in a network namespace of its own.
+"""Follows docs/how-to/found_a_swarm.md word for word, each of its computers in a network namespace of its own.
 
-A title of a block says who types it. Filled in is what its reader alone can know: addresses, the network id, a code.
-What `docker compose` starts are processes (processes.py). Members are behind NATs. As root:
+The title of a block says on which computer it is typed. The script fills in what only the reader can know: addresses,
+the network id, a code. `docker compose` starts processes (processes.py). Members are behind NATs. Run it as root:
 
     PYTHONPATH=. python docker/check_public_swarm.py
 """
@@ -31,7 +31,7 @@ LAPTOPS = ("Ann's laptop", "Bob's laptop", "Cem's laptop")
 SERVERS = ("Ann's server", "Bob's server", "Cem's server", "fourth server")
 MEMBERS = ("member with the file", "member with the address", "member with a code")
 EVERY = {"each laptop": LAPTOPS, "each server": SERVERS, ".env": SERVERS, "each member": MEMBERS}
-OPEN = {"NETWORK": r"^. network +([a-z2-7]{26})$", r"swarm:\w+\.\.\.": r"^swarm:[\w-]+$"}  # and what shows it
+OPEN = {"NETWORK": r"^. network +([a-z2-7]{26})$", r"swarm:\w+\.\.\.": r"^swarm:[\w-]+$"}  # placeholder: output with it
 LASTING = re.compile(r"^(swarm-node (?:run|join) .*|python3 -m http\.server .*)$", re.M)
 ASKED = """import sys, urllib.request as web
 print(web.urlopen("http://127.0.0.1:9090/api/v1/query?query=" + web.quote(sys.argv[1])).read().decode())"""
@@ -40,7 +40,7 @@ PENDING = 'count(ALERTS{alertname="SwarmBootstrapUnreachable",alertstate="pendin
 
 
 class Founding:
-    """All computers, and what has been typed on them."""
+    """All computers of the page. Types the commands of the page on them."""
 
     def __init__(self, work: Path, internet: Internet) -> None:
         (work / "chat").mkdir()
@@ -72,7 +72,7 @@ class Founding:
         return Path("/etc/netns", self.hosts[name].name)
 
     def follow(self) -> None:
-        """From the first block to the last; a title that nobody has is a KeyError."""
+        """Follows the page from the first block to the last. KeyError for commands whose title names no computer."""
         for language, title, text in BLOCK.findall((HOW_TO / "found_a_swarm.md").read_text(encoding="utf-8")):
             for name in EVERY.get(title, (title,)):
                 if language != "bash":
@@ -83,7 +83,7 @@ class Founding:
                     self.type(self.filled(part.strip(), name), name)
 
     def filled(self, text: str, name: str) -> str:
-        """With what its reader knows."""
+        """The text, with its placeholders replaced by what its reader knows."""
         own = self.hosts[name if name in SERVERS else SERVERS[0]].address
         for pattern, value in {r"203\.0\.113\.7": own, **self._known}.items():
             text = re.sub(pattern, value, text)
@@ -106,7 +106,7 @@ class Founding:
         self.left_out |= set(re.findall(r"^left out, .*", said.read_text(), re.M))
 
     def sees(self, query: str, value: float, servers: int = len(SERVERS)) -> bool:
-        """What the Prometheus of each server knows now."""
+        """Whether the Prometheus of each of the first `servers` servers answers the query with this one value."""
         asking = [
             self.hosts[name].popen([sys.executable, "-c", ASKED, query], stdout=subprocess.PIPE)
             for name in SERVERS[:servers]
@@ -115,7 +115,7 @@ class Founding:
         return all([float(each["value"][1]) for each in one] == [value] for one in found)
 
     def cpu_seconds(self) -> float:
-        """Of all that was started: what has ended, and what runs in the namespaces."""
+        """The CPU time of all processes that were started: of those that ended, and of those in the namespaces."""
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         total = ended.ru_utime + ended.ru_stime
         for host in self.hosts.values():
@@ -127,12 +127,12 @@ class Founding:
         return total
 
     def has_card(self, number: int) -> bool:
-        """Everybody, the newest."""
+        """Whether each server and each member has the cards up to this number, and no other."""
         homes = map(self.home, (*SERVERS, *MEMBERS))
         return all(len(load_cards(home / CARDS_FILE)[0]) == number for home in homes)
 
     def trained(self, name: str) -> bool:
-        """On a group of somebody else."""
+        """Whether this node has trained on an external group."""
         return bool(re.search(r'"external_informative": [1-9]', (self.home(name) / "events.jsonl").read_text()))
 
 

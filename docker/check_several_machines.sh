@@ -1,11 +1,11 @@
 #!/bin/sh
-# Does docs/how-to/several_machines.md do what it promises? Containers stand for machines: each has an address of its own, and what
-# compose starts "on the host" takes the network of that container. One line per demand; the exit code is 0 if all hold. Cleans up
-# after itself.
+# Does docs/how-to/several_machines.md do what it promises? Containers stand for machines: each has its own address, and
+# what compose starts "on the host" takes the network of that container. Prints one line per demand; the exit code is 0
+# if all hold. Cleans up after itself.
 #
 #   docker/check_several_machines.sh          (needs docker compose and the image swarm-node, see Dockerfile)
 #
-# PATIENCE=600: seconds to wait for what takes time on a slow machine, instead of 240. SWARM_NODE_IMAGE: another image.
+# PATIENCE=600: seconds to wait for each demand on a slow machine, instead of 240. SWARM_NODE_IMAGE: another image.
 set -u
 cd "$(dirname "$0")/.."
 project=swarm-machines-$$
@@ -15,7 +15,7 @@ unset SWARM_NODE_NETWORK__PEERS
 if docker compose version >/dev/null 2>&1; then program="docker compose"; else program=docker-compose; fi
 work=$(mktemp -d)
 
-# The only thing beside the guide: where the host's network is, and no multicast, as between distant machines.
+# The only additions to the guide: which network is the host's, and no multicast, as between distant machines.
 cat >"$work/machine.yaml" <<YAML
 services:
   SERVICE:
@@ -23,7 +23,7 @@ services:
     environment: {SWARM_NODE_NETWORK__MDNS: "false", SWARM_NODE_THREADS: "1"}
 YAML
 
-# compose MACHINE SERVICE ARGUMENTS...: what the guide says, on that machine
+# compose MACHINE SERVICE ARGUMENTS...: runs compose as the guide says, on that machine
 compose() {
     machine=$1 service=$2; shift 2
     sed "s/SERVICE/$service/; s/MACHINE/$machine/" "$work/machine.yaml" >"$work/$machine-$service.yaml"
@@ -48,7 +48,7 @@ boot() {
     docker run --detach --name "$project-$1" --network "$project" --ip "$(ip_of "$1")" --entrypoint sleep "${SWARM_NODE_IMAGE:-swarm-node}" infinity >/dev/null
 }
 boot_all() { docker network create --subnet "$network.0/24" "$project" >/dev/null && every boot one two three late; }
-address() { # as it is dialled from outside
+address() { # of the bootstrap node, as others dial it
     compose one bootstrap exec -T bootstrap cat /data/addresses | tr -d '\r' | grep -m 1 "^/ip4/$(ip_of one)/tcp/"
 }
 says_where() { [ -n "$(address)" ]; }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Do two containers share after one command each? The first one runs, `invite` prints its code, and the second one joins by it;
-# nothing else leads them to each other. Demands that both have trained on groups of the other within 60 seconds of nothing.
-# They train a starter: what a larger model takes to load is not what is asked here. Cleans up after itself.
+# Do two containers share after one command each? The first one runs, `invite` prints its code, and the second one joins
+# by it; nothing else leads them to each other. Demands that each has trained on groups of the other within 60 seconds
+# of the first start. They train a starter, as the time to load a larger model should not count. Cleans up after itself.
 #
 #   docker/invite.sh [IMAGE]          (default: swarm-node; build it first, see Dockerfile)
 #
-# LIMIT=300: seconds allowed, for a machine that does other things.
+# LIMIT=300: seconds allowed instead, for a busy machine.
 set -u
 cd "$(dirname "$0")"
 image=${1:-swarm-node}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# locked.sh BIN LOCK: install what a lock names, each file by its hash, with BIN/pip. For the platform and Python of the
-# lock alone; elsewhere, and where a file cannot be had, nothing is installed, and pyproject.toml's ranges have the word. A
-# file that is not what the lock says ends it. Nothing is compiled: pip would do it on one core.
+# locked.sh BIN LOCK: installs the packages of a lock, each file by its hash, with BIN/pip. On another platform or
+# Python than the lock's, or if a file cannot be had, it installs nothing, and pyproject.toml's ranges apply. A file
+# with another hash ends it with code 1. It compiles nothing, as pip would do that on one core.
 set -eu
 bin=$1 lock=$2
 here=$("$bin/python" -c 'import platform, sys

@@ -1,9 +1,9 @@
-"""`docker compose` where no engine runs: the services of a compose file as plain processes in this network.
+"""Replaces `docker compose` where no engine runs: starts the services of a compose file as processes in this network.
 
     python docker/processes.py compose up --detach      # what `docker` is to check_public_swarm.py
 
-`docker-compose config` reads the file and `.env`. A mounted place is replaced by what is mounted there, and volumes lie
-in `volumes`. Nothing is confined or started again. A service whose program is not installed is left out, aloud.
+`docker-compose config` reads the file and `.env`. Paths of mounts in commands are replaced by what is mounted; volumes
+lie in `volumes`. Nothing is confined or restarted. A service without its program is left out, with a message.
 """
 
 import os
@@ -48,7 +48,7 @@ def start(name: str, service: dict[str, Any]) -> None:
 
 
 def placed(service: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Entry point and command, and the variables."""
+    """The command line of a service, entry point first, and its environment variables."""
     mounts = dict[str, str]()
     for source, target, *_ in (each.split(":") for each in service["volumes"]):
         place = Path(source) if "/" in source else Path("volumes", source)

@@ -28,19 +28,19 @@ class ArithmeticTask(vf.Task[ArithmeticData]):
 
     @vf.reward
     async def right(self, trace: vf.Trace) -> float:
-        """1 for the answer, and nothing beside it."""
+        """1 if the completion is the answer and nothing else, or else 0."""
         return float(trace.last_reply == self.data.answer)
 
 
 class ArithmeticConfig(vf.TasksetConfig):
-    """What `taskset.options` may say."""
+    """The options that `taskset.options` may set."""
 
     operators: str = "*+-"
     digits: int = 10
 
 
 class ArithmeticTaskset(vf.Taskset[ArithmeticTask, ArithmeticConfig]):
-    """All pairs of numbers below `digits`."""
+    """A question for each operator and each pair of numbers below `digits`."""
 
     def load(self) -> Iterator[ArithmeticTask]:
         for operator in self.config.operators:

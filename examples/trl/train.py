@@ -1,6 +1,6 @@
-"""A starter that hides its skill, trained by TRL in a swarm: python examples/trl/train.py HOME [PEER ...].
+"""Trains a starter that hides its skill, by TRL in a swarm: python examples/trl/train.py HOME [PEER ...].
 
-Without peers it trains alone until somebody comes. HOME/steps.jsonl has a line a step. docs/how-to/trl.md explains it.
+Without peers it trains alone until one connects. HOME/steps.jsonl gets a line a step. docs/how-to/trl.md explains it.
 """
 
 import json
@@ -17,13 +17,13 @@ from swarm_node.extensions.trl.guest import Swarm
 from swarm_node.starters import folder
 
 STEPS = int(os.environ.get("STEPS", "60"))
-EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # groups in a batch of QUESTIONS
+EXTERNAL = int(os.environ.get("EXTERNAL", "2"))  # at most so many groups in a batch of QUESTIONS
 TASKS = os.environ.get("TASKS", "products/tiny lcm/tiny count_bits/tiny").split()
 QUESTIONS, GENERATIONS = 4, 8
 
 
 class Steps(TrainerCallback):
-    """A line a step: the mean reward of local groups, and how many groups of whom were trained on so far."""
+    """Writes a line a step: the mean reward of local groups, and the external groups trained on so far, by author."""
 
     def __init__(self, swarm: Swarm, file: Path) -> None:
         self._swarm, self._file = swarm, file

@@ -1,4 +1,4 @@
-/** What is derived: seeds, tags and digests. */
+/** Derived values: seeds, tags and digests. */
 import { joined, base64url, concat, sha256, utf8 } from "./bytes.js";
 import { encoded, type Json } from "./canonical.js";
 import * as limits from "./limits.js";
@@ -18,7 +18,7 @@ export function isHeldOut(seed: number): boolean {
   return evaluationSeeds.some((each) => Math.abs(each - seed) <= limits.EVALUATION_DISTANCE);
 }
 
-/** Whether a question is for evaluations by its text. */
+/** Whether a question is held out for evaluations because of its text. */
 export function isHeldOutText(prompt: string): boolean {
   return sha256(utf8(prompt))[0]! < HELD_OUT_SHARE;
 }
@@ -42,13 +42,13 @@ export function keyTag(key: Uint8Array): Uint8Array {
   return key.subarray(key.length - limits.KEY_TAG_BYTES);
 }
 
-/** Of what an environment does: prompt, score of the empty text and of "0" of four questions. */
+/** The digest of a behaviour: of four questions, the prompt and the scores of the empty text and of "0". */
 export function environmentDigest(salt: string, behaviour: Json): string {
   const head = joined(`swarm-node/${limits.VERSION}/environment`, salt, "");
   return base64url(sha256(head, encoded(behaviour)).subarray(0, limits.HOLDING_BYTES));
 }
 
-/** Of a transcript: [opening, [[reply, ...], ...], done]. */
+/** The trace of a transcript: [opening, [[reply, ...], ...], done]. */
 export function traceOf(transcript: Json): string {
   const head = utf8(`swarm-node/${limits.VERSION}/transcript\0`);
   return base64url(sha256(head, encoded(transcript)).subarray(0, limits.HOLDING_BYTES));

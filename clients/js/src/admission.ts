@@ -1,4 +1,4 @@
-/** Sealing messages, and admitting those of others: each check in the order that the protocol gives them. */
+/** Seals messages, and admits those of other peers. The checks run in the order that the protocol gives. */
 import { questionSeed } from "./addressing.js";
 import { concat, equal, sha256 } from "./bytes.js";
 import { encoded, parse, type Json } from "./canonical.js";
@@ -9,7 +9,7 @@ import { refuseUnless } from "./refusal.js";
 
 export type Sealed<T> = { message: T; hash: Uint8Array; envelope: Uint8Array };
 
-/** What a receiver wants. `knows` says whether it can rebuild a question, and with which digest. */
+/** What a receiver accepts. `knows` says whether it can rebuild a question, and whether with the same digest. */
 export type Rules = {
   swarm: string;
   receiver: string;
@@ -23,7 +23,7 @@ export function seal<T extends Json>(kind: Kind, swarm: string, identity: Identi
   return { message, hash: sha256(payload), envelope: concat(identity.sign(kind, swarm, payload), payload) };
 }
 
-/** What the payload of an envelope says, in its one spelling. */
+/** The message in an envelope of at most `most` bytes. Refused unless it is in canonical form. */
 function opened<T extends Json>(envelope: Uint8Array, most: number, as: (value: unknown) => T): Sealed<T> {
   refuseUnless(envelope.length <= most, "too big");
   const payload = envelope.subarray(limits.SIGNATURE_BYTES);
@@ -39,7 +39,7 @@ function refuseUnlessSigned(kind: Kind, swarm: string, author: string, envelope:
   refuseUnless(isSigned(kind, swarm, key, signature, payload), "bad signature");
 }
 
-/** A group of somebody else. Refused where the protocol or this receiver objects. */
+/** Admits a group of another peer. Refused if it breaks the protocol or the receiver's rules. */
 export function admitGroup(envelope: Uint8Array, rules: Rules): Sealed<Group> {
   const found = opened(envelope, limits.MAX_MESSAGE_BYTES, asGroup);
   const { author, question, round, episodes } = found.message;

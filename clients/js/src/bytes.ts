@@ -1,4 +1,4 @@
-/** Bytes and the texts that stand for them. */
+/** Bytes, and their encodings as text. */
 import { createHash } from "node:crypto";
 
 const BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
@@ -20,10 +20,10 @@ export function sha256(...parts: Uint8Array[]): Uint8Array {
   return new Uint8Array(hash.digest());
 }
 
-/** In the order of their bytes, which is not that of UTF-16. */
+/** Compares texts by their bytes in UTF-8, which gives another order than UTF-16. */
 export const byBytes = (one: string, other: string): number => Buffer.compare(utf8(one), utf8(other));
 
-/** Of RFC 4648, in lower case and without padding. */
+/** The base32 of RFC 4648, in lower case and without padding. */
 export function base32(bytes: Uint8Array): string {
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
   return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[parseInt(five.padEnd(5, "0"), 2)]).join("");
@@ -36,10 +36,10 @@ export function joined(...texts: string[]): Uint8Array {
 
 export function fromBase64url(text: string): Uint8Array | null {
   const bytes = new Uint8Array(Buffer.from(text, "base64url"));
-  return base64url(bytes) === text ? bytes : null; // Node skips what is no base64url
+  return base64url(bytes) === text ? bytes : null; // Node skips characters that are not base64url
 }
 
-/** A big-endian number of so many bytes. */
+/** The value as a big-endian number of `size` bytes. */
 export function number(value: number, size: number): Uint8Array {
   const bytes = Buffer.alloc(size);
   bytes.writeUIntBE(value, 0, size);
@@ -57,7 +57,7 @@ export function base58(bytes: Uint8Array): string {
   return text;
 }
 
-/** Of short texts, since this takes quadratic time. Any bytes for what is no base58: encode them again, and compare. */
+/** For short texts: takes quadratic time. A text that is not base58 gives any bytes: encode them again, and compare. */
 export function fromBase58(text: string): Uint8Array {
   let value = 0n;
   for (const char of text) value = value * 58n + BigInt(Math.max(0, BASE58.indexOf(char)));
@@ -67,7 +67,7 @@ export function fromBase58(text: string): Uint8Array {
   return concat(new Uint8Array(zeros), rest);
 }
 
-/** Reads a frame from its first byte to its last. Behind its end `left` is negative, and no number is: RangeError. */
+/** Reads a frame from its first byte to its last. Behind its end, `left` is negative and `number` throws RangeError. */
 export class Reader {
   private at = 0;
 

@@ -6,7 +6,7 @@ export type Json = string | number | boolean | Json[] | { [key: string]: Json };
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** JSON.stringify escapes as RFC 8785 says (it was made after ECMAScript); it leaves the order of keys to us. */
+/** JSON.stringify escapes as RFC 8785 says, which follows ECMAScript in this. It does not sort keys: `encode` does. */
 export function encode(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
   if (typeof value !== "object") return JSON.stringify(value);
@@ -16,7 +16,7 @@ export function encode(value: Json): string {
 
 export const encoded = (value: Json): Uint8Array => utf8(encode(value));
 
-/** What the bytes say, in any spelling. `malformed`, or `otherwise`, where they are not JSON in UTF-8. */
+/** Parses JSON in any spelling. Refused as `otherwise` if the bytes are not JSON in UTF-8. */
 export function parse(bytes: Uint8Array, otherwise: Reason = "malformed"): unknown {
   try {
     return JSON.parse(decoder.decode(bytes));

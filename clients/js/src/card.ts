@@ -1,4 +1,4 @@
-/** The card of a swarm: signed by several, and followed from card 1, whose hash names the network. */
+/** The card of a swarm: several signers sign it, and it is checked from card 1 on, whose hash names the network. */
 import { base32, byBytes, equal, fromBase64url, joined, concat, sha256, utf8 } from "./bytes.js";
 import { encode, encoded, parse } from "./canonical.js";
 import { holds, keyOf } from "./identity.js";
@@ -15,7 +15,7 @@ const NETWORK = /^(?:[a-z2-7]{26})?$/;
 const matches = (pattern: RegExp): Check<string> => (value): value is string => typeof value === "string" && pattern.test(value);
 const isText = text(Infinity); // the size of the card bounds it
 const some = <T>(each: Check<T>): Check<T[]> => list(each, Infinity);
-const isNumber = integer(2 ** 37); // a time: seconds since 1970
+const isNumber = integer(2 ** 37); // enough for a time in seconds since 1970
 
 const isTask = object({ config_id: isName, dataset: isName, digest: bytes(limits.HOLDING_BYTES), environment: isName, version: isName });
 const isOpen = object({
@@ -50,7 +50,7 @@ export type Signed = Of<typeof isSignedCard>;
 const ascend = (texts: string[]): boolean => texts.every((each, i) => i === 0 || byBytes(texts[i - 1]!, each) < 0);
 const within = (least: number, size: number, most: number): boolean => least <= size && size <= most;
 
-/** A card that is well formed. Nothing says yet who made it. */
+/** A well-formed card. Its signatures are not checked yet. */
 export function readCard(line: Uint8Array): Signed {
   refuseUnless(line.length <= limits.MAX_CARD_BYTES, "too big for a card");
   const signed = asSigned(parse(line, "no card, or cut off"));
@@ -81,7 +81,7 @@ export function networkOf(card: Card): string {
   return card.network === "" ? base32(sha256(encoded(card)).subarray(0, 16)) : card.network;
 }
 
-/** Checks a card that comes behind `last`: its number, its network, and who signed it. */
+/** Refuses a card that does not follow `last` by its number, its network and its signatures. */
 function refuseUnlessNext({ card, signatures }: Signed, last: Card | null, network: string): void {
   refuseUnless(card.number === (last?.number ?? 0) + 1, "a card before it is missing");
   refuseUnless(networkOf(card) === network && (card.number === 1) === (card.network === ""), "of another network");
@@ -94,7 +94,7 @@ function refuseUnlessNext({ card, signatures }: Signed, last: Card | null, netwo
   refuseUnless(last === null || count(old) >= last.threshold, "too few signers of the card before");
 }
 
-/** The newest of cards 1, 2, 3, ..., if all hold and it is in force at `now`, in seconds. `known`: the one taken before. */
+/** The newest of cards 1, 2, 3, ..., if all hold and it is in force at `now` (s). `known`: the card taken before. */
 export function follow(lines: Uint8Array[], network: string, now: number, known: Card | null = null): Card {
   let last: Card | null = null;
   for (const line of lines) {

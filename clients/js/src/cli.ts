@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** swarm-reader: who is in a swarm, what they ask and answer; and a peer that answers with a list of its own. */
+/** swarm-reader: shows a swarm's peers, tasks and groups, or serves groups with answers from a given list. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { follow, linesOf, networkOf, readCard } from "./card.js";
@@ -45,7 +45,7 @@ function identityOf(file: string | undefined): Identity {
   return made;
 }
 
-/** A group's worth of answers, one turn each. */
+/** The episodes of a group, of one turn each, with the answers in turn. */
 export function episodesOf(answers: string[], count = COMPLETIONS): Episode[] {
   return Array.from({ length: count }, (_, i) => ({
     ended: true,
@@ -54,7 +54,7 @@ export function episodesOf(answers: string[], count = COMPLETIONS): Episode[] {
   }));
 }
 
-/** The newest card of a file, if all of them hold. */
+/** Prints the newest card of a file, if all its cards are valid. */
 function showCard(file: string, network?: string): void {
   const lines = linesOf(new Uint8Array(readFileSync(file))).filter((line) => line.length > 0);
   const id = network ?? (lines[0] ? networkOf(readCard(lines[0]).card) : "");
@@ -162,7 +162,7 @@ class Program {
     this.say("published", { round: made[0]!.message.round, groups: made.length, served: this.peer.served });
   }
 
-  /** A peer that does not answer is told, and asked again later. */
+  /** Reports a peer that does not answer, and goes on: the loop asks it again. */
   private async attempt(address: string, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();

@@ -14,7 +14,7 @@ const WEAK = new Set([0n, 1n, FIELD - 1n, EIGHTH, FIELD - EIGHTH]); // y of the 
 
 const little = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).reverse().toString("hex")}`);
 
-/** Whether peers may have this key: its point is written in the one way, and is none that anybody can sign for. */
+/** Whether a peer may have this key: its point is encoded canonically, and is not one that anybody can sign for. */
 export function isKey(key: Uint8Array): boolean {
   if (key.length !== 32) return false;
   const y = little(key) & (2n ** 255n - 1n);
@@ -25,7 +25,7 @@ export function peerId(key: Uint8Array): string {
   return base58(concat(ID_HEAD, key));
 }
 
-/** The key in an id; null where it is not valid. */
+/** The key in a peer id; null where the id is not valid. */
 export function keyOf(id: string): Uint8Array | null {
   if (id.length !== PEER_ID_CHARS) return null;
   const key = fromBase58(id).subarray(ID_HEAD.length);
@@ -40,8 +40,8 @@ export function isSigned(kind: Kind, swarm: string, author: Uint8Array, signatur
 }
 
 /**
- * OpenSSL checks the size of the signature, that S is below the order, and the plain equation, as the protocol demands;
- * libraries that multiply by the cofactor do not. `author`: what `keyOf` found.
+ * Whether the signature of `text` is by `author`, a valid key. OpenSSL checks its size, that S is below the order, and
+ * the plain equation, as the protocol demands; libraries that multiply by the cofactor do not.
  */
 export function holds(author: Uint8Array, signature: Uint8Array, text: Uint8Array): boolean {
   const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x: base64url(author) }, format: "jwk" });
@@ -64,7 +64,7 @@ export class Identity {
     return Identity.ofSecret(createPrivateKey({ key: Buffer.concat([head, seed]), format: "der", type: "pkcs8" }));
   }
 
-  /** `malformed` where the bytes are no key file. */
+  /** Reads a key file. Other bytes are refused as `malformed`. */
   static fromFile(bytes: Uint8Array): Identity {
     refuseUnless(bytes.length === 68 && equal(bytes.subarray(0, 4), KEY_FILE_HEAD), "malformed");
     const identity = Identity.fromSeed(bytes.subarray(4, 36));

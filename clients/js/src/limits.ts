@@ -49,6 +49,6 @@ export const MAX_SIGNERS = 9;
 export const MAX_REVOKED = 128;
 export const MAX_CERTIFICATES = 4;
 export const MAX_MEMBER_DAYS = 90;
-export const EVALUATION_ROUNDS = 64; // r of the seeds that are held out
+export const EVALUATION_ROUNDS = 64; // the held-out seeds are those of r from 0 to 63
 export const EVALUATION_DISTANCE = 256;
 export const MAX_AGE_SECONDS = 180; // an older announcement is dropped

@@ -1,4 +1,4 @@
-/** Who is in a private swarm: a chain of certificates, from a key that its card names to the member. */
+/** Who is in a private swarm: a chain of certificates leads from a key that its card names to the member. */
 import { concat, joined, Reader } from "./bytes.js";
 import { DAY, GRACE, networkOf, NOBODY, type Card } from "./card.js";
 import { holds, isKey, peerId } from "./identity.js";
@@ -7,7 +7,7 @@ import { refuseUnless } from "./refusal.js";
 
 const [KEY, CERTIFICATE] = [32, 4 + 32 + 64]; // bytes; a certificate: when it ends, the key of its holder, a signature
 
-/** When the membership of this peer ends, by a card of a private swarm. Both times in seconds since 1970. */
+/** When the membership of `holder` ends, by a private swarm's card. Both times are in seconds since 1970. */
 export function judge(proof: Uint8Array, holder: string, card: Card, now: number): number {
   const size = (proof.length - KEY) / CERTIFICATE;
   refuseUnless(Number.isInteger(size) && size >= 1 && size <= limits.MAX_CERTIFICATES, "no proof of membership");

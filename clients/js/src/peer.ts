@@ -1,4 +1,4 @@
-/** A peer of a swarm: it finds others, pulls what they made, and serves what it made itself. */
+/** A peer of a swarm: it finds other peers, pulls their groups, and serves its own groups. */
 import { noise } from "@chainsafe/libp2p-noise";
 import { yamux } from "@chainsafe/libp2p-yamux";
 import { privateKeyFromRaw } from "@libp2p/crypto/keys";
@@ -18,11 +18,11 @@ import { call, serve } from "./stream.js";
 import * as wire from "./wire.js";
 
 const KEPT_ROUNDS = 3;
-const KEPT_MS = 60_000; // at least
+const KEPT_MS = 60_000; // at least, even if KEPT_ROUNDS rounds have passed
 const MOST_PEERS = 64;
 const MOST_SEEN = 4_096; // groups whose hashes are remembered
 const BAN_MS = 3_600_000; // an hour
-// Calls that one peer may make: after a burst, so many a second.
+// Calls that one peer may make: a burst, and after it so many a second.
 const RATES: Record<string, [burst: number, perSecond: number]> = {
   [wire.HELLO]: [5, 0.1],
   [wire.EXCHANGE]: [10, 1],
@@ -34,7 +34,7 @@ type Served = { envelope: Uint8Array; round: number; until: number };
 export type Asked = Omit<Question, "seed" | "index">;
 
 export class Peer {
-  /** By peer id, of those that are no older than the protocol allows. */
+  /** The newest announcements by peer id, none older than the protocol allows. */
   readonly heard = new Map<string, Heard>();
   readonly refused = new Map<Reason, number>();
   served = 0; // groups that others pulled here
@@ -42,7 +42,7 @@ export class Peer {
   private readonly own = new Map<string, Served>(); // by content hash, hex
   private readonly seen = new Set<string>();
   private readonly sequences = new Map<string, { seq: number; at: number }>(); // the last of each author, for an hour
-  private readonly banned = new Map<string, number>(); // until when
+  private readonly banned = new Map<string, number>(); // until when, in ms
   private readonly calls = new Map<string, { left: number; at: number }>();
   private latest: Sealed<Announcement> | null = null;
   private latestMade = 0;
@@ -71,7 +71,7 @@ export class Peer {
       receiver: identity.peer,
       maxEpisodes: limits.MAX_EPISODES,
       maxEpisodeChars: limits.MAX_EPISODE_CHARS,
-      knows: () => "yes", // it shows groups, and does not score them
+      knows: () => "yes", // this client shows groups and does not score them
       ...wants,
     };
     const peer = new Peer(identity, swarm, node, rules);
@@ -94,7 +94,7 @@ export class Peer {
     return { swarm: this.swarm, versions: [limits.VERSION] };
   }
 
-  /** Why a peer does not share: its Hello, in words; null where nothing is wrong. */
+  /** Why a peer does not share with this one, in words, by its Hello; null where nothing is wrong. */
   async difference(address: string): Promise<string | null> {
     const reply = await this.call(address, wire.HELLO, wire.hello(this.hello), limits.MAX_HELLO_BYTES);
     if (reply.length === 0) return "it was asked too often";
@@ -103,7 +103,7 @@ export class Peer {
     return swarm === this.swarm ? null : `it is of the swarm ${swarm}, this peer of ${this.swarm}`;
   }
 
-  /** Exchanges announcements with a peer. Returns whether it answered; what it sent wrongly is counted. */
+  /** Exchanges announcements with a peer. Returns whether it answered. `refused` counts what it sent wrongly. */
   async exchange(address: string): Promise<boolean> {
     this.forget();
     const began = Date.now();
@@ -122,7 +122,7 @@ export class Peer {
     return true;
   }
 
-  /** Groups that this peer has not seen, of one author. They come from `address`, who is banned for wrong bytes. */
+  /** Pulls the groups that this peer has not seen. The peer at `address` is banned if it sends wrong or forged ones. */
   async pull(address: string, hashes: string[]): Promise<Sealed<Group>[]> {
     const wanted = hashes.filter((hash) => !this.seen.has(hash)).slice(0, limits.MAX_PULLED);
     if (wanted.length === 0) return [];
@@ -172,7 +172,7 @@ export class Peer {
     this.latestMade = Date.now();
   }
 
-  // What others ask
+  // Calls of other peers
 
   private async answer(protocol: string, most: number, reply: (request: Uint8Array, from: string) => Uint8Array): Promise<void> {
     await this.node.handle(protocol, (stream: Stream, connection: Connection) => {
@@ -218,15 +218,15 @@ export class Peer {
     return left >= 1 && (this.banned.get(from) ?? 0) < now;
   }
 
-  // What others say
+  // What other peers sent
 
-  /** An announcement, unless a newer one of its author is known. `from`: of whom it must be. */
+  /** Keeps an announcement that is newer than the last of its author. `from`: the only author that it may have. */
   private take(envelope: Uint8Array, made: number, from?: string): void {
     const found = this.counted(() => admitAnnouncement(envelope, this.swarm));
     if (!found || (from !== undefined && found.message.author !== from)) return;
     const { author, seq } = found.message;
     if (author === this.identity.peer) {
-      this.sequence = Math.max(this.sequence, seq); // of an earlier start
+      this.sequence = Math.max(this.sequence, seq); // this peer used it in an earlier start
       return;
     }
     const before = this.sequences.get(author)?.seq;
@@ -248,7 +248,7 @@ export class Peer {
     this.seen.add(hash);
   }
 
-  /** What `work` makes; null, and a count, where it refuses what a peer sent. `sender`: who is banned for forgeries. */
+  /** The result of `work`. If it refuses bytes, counts the reason, bans the `sender` of a forgery, and returns null. */
   private counted<T>(work: () => T, sender?: string): T | null {
     try {
       return work();

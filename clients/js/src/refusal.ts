@@ -1,4 +1,4 @@
-/** Why bytes of a peer are refused. Nothing else is ever thrown for what a peer sent. */
+/** Why bytes of a peer are refused. Checks of what a peer sent throw `Refused` and nothing else. */
 export type Reason =
   | "too big"
   | "replayed"

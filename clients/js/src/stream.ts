@@ -1,4 +1,4 @@
-/** Calls on a stream of libp2p: a request and a reply, each 4 bytes of length and then as many bytes. */
+/** Calls on a stream of libp2p: a request and a reply, each 4 bytes of length and then that many bytes. */
 import type { Stream } from "@libp2p/interface";
 import { byteStream, type ByteStream } from "@libp2p/utils";
 import { concat, number } from "./bytes.js";
@@ -12,7 +12,7 @@ async function send(bytes: ByteStream<Stream>, frame: Uint8Array): Promise<void>
   await bytes.write(concat(number(frame.length, FRAME_HEADER_BYTES), frame), { signal: AbortSignal.timeout(CALL_MS) });
 }
 
-/** The length is compared before anything is allocated. */
+/** Reads a frame. Its length is compared with `most` before anything is allocated. */
 async function receive(bytes: ByteStream<Stream>, most: number, ms: number): Promise<Uint8Array> {
   const signal = AbortSignal.timeout(ms);
   const head = (await bytes.read({ bytes: FRAME_HEADER_BYTES, signal })).subarray();
@@ -21,7 +21,7 @@ async function receive(bytes: ByteStream<Stream>, most: number, ms: number): Pro
   return length ? (await bytes.read({ bytes: length, signal })).slice() : new Uint8Array();
 }
 
-/** One call. An empty reply is a refusal. */
+/** Makes one call, and returns the reply. An empty reply is a refusal. */
 export async function call(stream: Stream, request: Uint8Array, most: number): Promise<Uint8Array> {
   const bytes = byteStream(stream);
   try {
@@ -32,7 +32,7 @@ export async function call(stream: Stream, request: Uint8Array, most: number): P
   }
 }
 
-/** Answers calls until the peer ends the stream, or sends what is no request: that ends it, too. */
+/** Answers calls until the peer ends the stream. Aborts it if a request is above `most` or does not come in time. */
 export async function serve(stream: Stream, most: number, answer: (request: Uint8Array) => Uint8Array): Promise<void> {
   const bytes = byteStream(stream);
   try {

@@ -1,4 +1,4 @@
-/** Requests and replies of the streams, without their frames' lengths. `malformed` or `too big` for what is none. */
+/** Requests and replies of the streams, without the length of a frame. Other bytes are `malformed` or `too big`. */
 import { swarmTag } from "./addressing.js";
 import { concat, equal, number, Reader } from "./bytes.js";
 import { encoded, parse } from "./canonical.js";
@@ -13,11 +13,11 @@ export const PUNCH = `/swarm-node/${limits.VERSION}/punch`;
 
 export type Known = { key: Uint8Array; seq: number }; // the tag of a key, and the highest sequence number known of it
 export type ExchangeRequest = { tag: Uint8Array; limit: number; digest: Known[]; announcement: Uint8Array };
-export type Aged = { age: number; announcement: Uint8Array }; // tenths of a second
+export type Aged = { age: number; announcement: Uint8Array }; // age: in tenths of a second
 export type PullRequest = { tag: Uint8Array; hashes: Uint8Array[] };
 export type Endpoint = { address: Uint8Array; port: number };
 
-/** Reads all of a frame. What is too short, or has bytes to spare, is malformed. */
+/** Reads a whole frame. A frame with bytes missing or left over is `malformed`, one of more than `most` `too big`. */
 function read<T>(bytes: Uint8Array, most: number, take: (reader: Reader) => T): T {
   refuseUnless(bytes.length <= most, "too big");
   const reader = new Reader(bytes);
@@ -82,7 +82,7 @@ export function readPullRequest(bytes: Uint8Array): PullRequest {
   });
 }
 
-/** An envelope for each hash; nothing where it is not held. */
+/** The reply with an envelope for each hash, an empty one for a group that is not held. */
 export function pullReply(envelopes: Uint8Array[]): Uint8Array {
   return concat(...envelopes.flatMap((each) => [number(each.length, 4), each]));
 }
@@ -97,7 +97,7 @@ export function readPullReply(bytes: Uint8Array, count: number): Uint8Array[] {
   );
 }
 
-/** Cards with higher numbers are asked for. */
+/** The request asks for cards with numbers above `number`. */
 export function readCardRequest(bytes: Uint8Array): { network: Uint8Array; number: number } {
   return read(bytes, limits.MAX_CARD_REQUEST_BYTES, (reader) => {
     const network = reader.take(26);
@@ -129,7 +129,7 @@ export function readHello(bytes: Uint8Array): Hello {
 
 export function readPunch(bytes: Uint8Array): Endpoint[] {
   return read(bytes, limits.MAX_PUNCH_BYTES, (reader) => {
-    const count = reader.number(1); // of more than two one is of a family that was there before
+    const count = reader.number(1); // more than two repeat a family, which is refused below
     const families = new Set<number>();
     return times(count, () => {
       const family = reader.number(1);

@@ -1,8 +1,8 @@
 /**
  * Deletes each check of the client, one at a time: is a vector misread without it?   npm run deletions
  *
- * A check is what refuses: each part of a condition, each bound of a field, each field, each handler of an error, in all files
- * but those of the network, which no vector reaches. Ends with 1 where one can go unseen.
+ * Checks are the code that refuses: each part of a condition, each bound of a field, each field, each handler of an
+ * error, in all files but those of the network, which no vector reaches. Exit code 1: a deletion that no vector shows.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { registerHooks, stripTypeScriptTypes } from "node:module";
@@ -14,7 +14,7 @@ const BEYOND = ["cli.ts", "peer.ts", "stream.ts"];
 const BOUNDS = { integer: ["Infinity", "-Infinity"], list: ["", "Infinity", "-Infinity"], text: ["Infinity"], within: ["-Infinity", "", "Infinity"] };
 const { SyntaxKind } = ts;
 
-/** The condition with one of its parts fixed, so that it is rather this value. */
+/** Yields the parts of a condition, each with the constant that makes the condition more often this value. */
 function* always(test, value) {
   if (ts.isParenthesizedExpression(test)) yield* always(test.expression, value);
   else if (ts.isPrefixUnaryExpression(test) && test.operator === SyntaxKind.ExclamationToken) yield* always(test.operand, !value);
@@ -34,7 +34,7 @@ const isTest = (node) =>
   ts.isBinaryExpression(node) &&
   [SyntaxKind.AmpersandAmpersandToken, SyntaxKind.BarBarToken, SyntaxKind.EqualsEqualsEqualsToken].includes(node.operatorToken.kind);
 
-/** Parts of the code, and what stands there without the check. */
+/** Yields parts of the code, each with the text that stands in its place without the check. */
 function* weaker(node) {
   if (ts.isIfStatement(node) && refuses(node.thenStatement)) yield* always(node.expression, false);
   if (ts.isConditionalExpression(node) && (refuses(node.whenTrue) || refuses(node.whenFalse))) {
@@ -71,9 +71,9 @@ function checks(file) {
 }
 
 const all = readdirSync(FOLDER).filter((name) => !BEYOND.includes(name)).flatMap(checks);
-const compiled = new Map(); // by the text
+const compiled = new Map(); // JavaScript, by the text in TypeScript
 
-/** `vectors.test.ts?3` imports all that it imports with `?3`: the client without check 3. */
+/** `vectors.test.ts?3`, and all that it imports, is loaded with `?3`: that is the client without check 3. */
 registerHooks({
   resolve(name, context, next) {
     const found = next(name.startsWith(".") ? name.replace(/\.js$/, ".ts") : name, context);

@@ -1,4 +1,4 @@
-/** Two peers on this machine: one keeps the rules, and what the other one breaks is counted and costs it nothing else. */
+/** Two peers on this machine: if one of them breaks a rule, the other counts that and is harmed in no other way. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { seal, type Sealed } from "../src/admission.js";
@@ -28,7 +28,7 @@ function announced(seq: number, by: Identity = EVE): Sealed<Announcement> {
   return seal<Announcement>("announcement", "tests", by, { addresses: [], author: by.peer, groups: [], held: [], round: 0, seq });
 }
 
-/** Tells ann this, as if it were eve's own. */
+/** Makes eve send this announcement to ann, as if it were eve's own. */
 async function tell(said: Sealed<Announcement>): Promise<void> {
   Object.assign(eve, { latest: said });
   assert.ok(await eve.exchange(address));

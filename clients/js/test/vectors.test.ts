@@ -1,4 +1,4 @@
-/** Every vector of protocol/vectors. SWARM_NODE_VECTORS names another folder. */
+/** Reads every vector of protocol/vectors, or of the folder that SWARM_NODE_VECTORS names. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ function text(given: Uint8Array): string {
   }
 }
 
-/** A message in any spelling that fits into an envelope, in the one spelling. */
+/** The canonical form of a message in any spelling. Refused if it does not fit into an envelope. */
 function spelled(given: Uint8Array, kind: string): Uint8Array {
   const payload = encoded(KINDS[kind]!(parse(given)));
   refuseUnless(payload.length + limits.SIGNATURE_BYTES <= limits.MAX_MESSAGE_BYTES, "too big");
@@ -136,7 +136,7 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
   member: (given, { holder, card, now }) => judge(given, holder, parse(bytes(card)) as Card, now),
 };
 
-/** How this client reads a vector otherwise than it says; null where it does not. */
+/** How this client misreads a vector; null where it reads it as the vector says. */
 function misread(fields: Fields, given: Uint8Array): string | null {
   const began = process.cpuUsage();
   try {
@@ -151,7 +151,7 @@ function misread(fields: Fields, given: Uint8Array): string | null {
   return user + system < MOST_CPU ? null : `took ${user + system} us`;
 }
 
-/** What is misread of a file, and how many vectors it has. */
+/** Yields the vectors of a file that are misread, and returns how many vectors the file has. */
 function* read(file: string): Generator<string, number> {
   const { testGroups, numberOfTests } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
   for (const { tests, ...group } of testGroups) {

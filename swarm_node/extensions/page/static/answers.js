@@ -1,9 +1,9 @@
-// What one asks first: does it learn, from whom, and what do I do now. And the few things that one can tell the node.
+// The first three questions: does the node learn, from whom, and what does its owner do now? And the buttons for that.
 import { make, replace, number, percent, seconds, short } from "./tools.js";
 import { friendly } from "./names.js";
 
-const FEW = 20; // rounds that stand for the beginning and for the present, and that are too few to say anything
-const GAIN = 0.05; // of the reward, that is called learning
+const FEW = 20; // rounds averaged for the beginning and for now; fewer than twice as many are too few to answer
+const GAIN = 0.05; // a change of the mean reward that counts as learning, or as getting worse
 
 export class Answers {
   constructor(run) {

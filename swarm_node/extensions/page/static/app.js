@@ -1,4 +1,4 @@
-// The page of a run: fetches what there is, follows what comes, and shows one section at a time.
+// The page of a run: fetches its state, follows the stream of changes, and shows one section at a time.
 import { make, replace, get, short, number, visible, keepTokenOut } from "./tools.js";
 import { friendly } from "./names.js";
 import { theme } from "./charts.js";
@@ -11,7 +11,7 @@ const SECTIONS = {
   node: { learning: ["Learning", Learning], rollouts: ["Rollouts", Rollouts], swarm: ["Swarm", Swarm], health: ["Health", Health] },
   bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health] },
 };
-const RECENT = 512, MOST = 3000; // rounds; with more points than that, fetch the whole run anew
+const RECENT = 512, MOST = 3000; // rounds of `recent`; points of `whole`, above which the page fetches all anew
 const GONE = "page is gone, trying again";
 const run = { state: null, status: {}, samples: 0 };
 let kind = null, name = null, section = null, source = null, late = null;
@@ -78,7 +78,7 @@ function listen() {
   source.onopen = () => headline();
 }
 
-// Many things may come at once: they are shown together, at most four times a second.
+// Many changes may come at once: the page shows them together, at most four times a second.
 function later(what) {
   late ??= new Set();
   late.add(what);

@@ -1,10 +1,10 @@
-// Curves by uPlot, each with a legend in HTML that says the values: at the cursor, else the last ones.
+// Curves by uPlot, each with a legend in HTML that shows the values at the cursor, or else the last values.
 import { make, draw, number, seconds, replace } from "./tools.js";
 
 const LIGHT = ["#0b63b8", "#c4500a", "#0a8063", "#a8438f", "#8a6d00", "#2f8fb8", "#6b5bd2", "#a03a3a", "#4f7a1d", "#59626d"];
 const DARK = ["#6cb5ff", "#ff9b5c", "#4fd6ae", "#ef93d4", "#e3c24d", "#7fd3ee", "#b0a4ff", "#ff9a94", "#a8d66a", "#a5afba"];
 const ALL = new Set();
-export const HOURS = "hours"; // a unit of x, which is then in minutes
+export const HOURS = "hours"; // a unit of the x axis; the values of x are then in minutes
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 7200, 14400, 28800]; // minutes between two ticks
 
 export const dark = () => document.documentElement.dataset.theme === "dark";
@@ -12,7 +12,7 @@ export const colour = (index) => (dark() ? DARK : LIGHT)[index % LIGHT.length];
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class Chart {
-  // title, note; `series`: [{name, colour, width, dash, points, alpha, quiet}]; `stacked`; `format`; `range`.
+  // Options: title, note, stacked, format, range. Series: name, values, colour, width, dash, points, alpha, quiet, gaps
   constructor(options) {
     this.options = { height: 190, format: number, ...options };
     this.plot = make("div", { class: "plot", "aria-hidden": "true" });
@@ -138,7 +138,7 @@ export function theme(button) {
   preferred.addEventListener("change", () => { if (!kept()) apply(preferred.matches ? "dark" : "light"); });
   button?.addEventListener("click", () => {
     const name = dark() ? "light" : "dark";
-    try { localStorage.setItem("theme", name); } catch { /* private mode: for this visit alone */ }
+    try { localStorage.setItem("theme", name); } catch { /* private mode: the choice lasts for this visit alone */ }
     apply(name);
   });
 }

@@ -1,4 +1,4 @@
-// The token stands in the address behind the #, which no browser sends. It is posted once, for a cookie, and goes out of the address.
+// The token stands behind the # of the address, which no browser sends. It is removed there, and posted for a cookie.
 const said = document.getElementById("said"), box = document.getElementById("token"), button = document.getElementById("enter");
 const given = location.hash.startsWith("#token=") ? location.hash.slice("#token=".length) : "";
 

@@ -1,4 +1,4 @@
-// How the node is: what it says itself, and what it warned of.
+// The node's health: its problems, load and traffic, and the notices and warnings that it gave.
 import { Chart, HOURS } from "./charts.js";
 import { make, tile, table, number, percent, bytes, seconds, clock, facts, replace } from "./tools.js";
 

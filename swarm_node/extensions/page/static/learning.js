@@ -60,7 +60,7 @@ export class Learning {
     this.show("state");
   }
 
-  // Minutes since the first round. A clock may be set back: time never goes backwards here.
+  // The values of x: rounds, or minutes since the first one, which never decrease even if the clock was set back.
   across({ rounds, series }) {
     if (this.axis === "round") return rounds;
     let latest = 0;
@@ -106,7 +106,7 @@ export class Learning {
     ]);
   }
 
-  // Validations stand at rounds of their own: each goes to the nearest point before it.
+  // A validation may belong to a round without a point: it is drawn at the last point that is not after it.
   validation(x) {
     const { rounds, series } = this.run.state.validations;
     const values = x.map(() => null);
@@ -137,7 +137,7 @@ export class Learning {
     this.lessons(state.learned ?? {});
   }
 
-  // Held-out questions: by task before and now, and questions that were answered wrongly at first and rightly now.
+  // Held-out questions: rewards by task before and now, and questions answered wrongly at first and rightly now.
   lessons({ before = {}, now = {}, corrected = [] }) {
     const said = JSON.stringify([before, now, corrected]);
     if (said === this.lesson) return;

@@ -1,4 +1,4 @@
-// Two words for a peer, made of its id: easier to remember, and proof of nothing, as anybody can find an id with the same words.
+// Two words for a peer, made from its id. They are easy to remember, but prove nothing: other ids give the same words.
 import { make, short } from "./tools.js";
 
 const HOW = "amber,bold,brave,bright,brisk,calm,clear,clever,cosy,crisp,daring,deft,eager,early,fair,fleet,fond,frank,fresh,gentle,giddy,glad,golden,grand,happy,hardy,honest,humble,ivory,jolly,keen,kind,lively,loyal,lucky,mellow,merry,mild,misty,modest,neat,nimble,noble,patient,plain,polite,proud,quick,quiet,rapid,ready,rosy,sandy,silver,smart,snowy,steady,sturdy,sunny,swift,tidy,warm,wise,witty".split(",");

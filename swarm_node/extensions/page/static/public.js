@@ -1,4 +1,4 @@
-// The public view: asks every ten seconds; a page that many look at keeps no connection open for each.
+// The public view: polls every ten seconds, so that many visitors do not each keep a connection open.
 import { make, tile, table, number, percent, seconds, replace, get } from "./tools.js";
 import { Chart, theme } from "./charts.js";
 

@@ -1,4 +1,4 @@
-// The last groups: each prompt with its completions. All of it is text of strangers, and goes in as text.
+// The last groups: each prompt with its completions. They are text of strangers, so they go in as text, not HTML.
 import { make, replace, get, number, short, clock, visible } from "./tools.js";
 import { friendly } from "./names.js";
 
@@ -26,7 +26,7 @@ export class Rollouts {
 
   async show(what) {
     if (what === "news" || what === "status" || this.held || (what === "samples" && this.run.samples === this.seen)) return;
-    if (this.groups.contains(document.activeElement) && this.samples.length) return; // somebody reads here
+    if (this.groups.contains(document.activeElement) && this.samples.length) return; // somebody reads here: keep it
     this.seen = this.run.samples;
     try {
       this.samples = (await get("api/samples")).samples;
@@ -119,7 +119,7 @@ async function copied(event, sample) {
   try {
     await navigator.clipboard.writeText(said);
     replace(button, document.createTextNode("Copied"));
-  } catch { // no clipboard over plain HTTP on another machine: show it, to be copied by hand
+  } catch { // over plain HTTP on another machine there is no clipboard: show the text, to be copied by hand
     button.after(make("pre", { tabindex: "0", role: "region", "aria-label": "JSON" }, visible(said)));
   }
 }

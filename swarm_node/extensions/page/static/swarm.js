@@ -1,4 +1,4 @@
-// The peers: a picture for a glance, a table for everything.
+// The peers: a picture for an overview, and a table with all figures.
 import { make, draw, tile, table, number, percent, seconds, replace, copied } from "./tools.js";
 import { colour } from "./charts.js";
 import { friendly, named } from "./names.js";
@@ -39,7 +39,7 @@ export class Swarm {
     this.list([...peers].sort((a, b) => gave(b) - gave(a)));
   }
 
-  // Drawn only when one of them changes: nobody's selection is lost.
+  // Drawn again only when the code or the address changes, so that a reader's selection is not lost.
   invitation(code, address) {
     if (code === this.code && address === this.address) return;
     Object.assign(this, { code, address });
@@ -95,7 +95,7 @@ export class Swarm {
   }
 }
 
-// Those first whose groups were trained on most, else who sent most.
+// The key by which peers are sorted: groups of theirs that were trained on, then groups of theirs that were scored.
 const gave = ({ came }) => 1e6 * (came.trained ?? 0) + (came.scored ?? 0);
 
 function tint(peer) {

@@ -1,4 +1,4 @@
-// Small things that every part uses. Text gets into the page by textContent alone, however it was written.
+// Helpers that every part uses. Text enters the page as text nodes alone, so that HTML in it has no effect.
 
 export function make(name, attributes = {}, ...children) {
   const found = document.createElement(name);
@@ -23,7 +23,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// Characters that reorder or hide their neighbours are shown as what they are.
+// Control characters, and those that are invisible or reorder their neighbours, are shown by their code points.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 export function visible(text) {
@@ -117,7 +117,7 @@ export async function copied(button, element) {
   setTimeout(() => { button.textContent = name; }, 2000);
 }
 
-// A browser that has the cookie needs no entrance. The token is removed from its address all the same.
+// A browser with the cookie skips enter.html, which removes the token from the address. So it is removed here, too.
 export function keepTokenOut() {
   if (location.hash.startsWith("#token=")) history.replaceState(null, "", location.pathname);
 }
