@@ -148,10 +148,10 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
-            text = f"{count} groups of {printable(task)} are of another environment of that name and version"
+            text = f"{count} groups of {printable(task)} are of another environment with this name and version"
             yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     for task in (answer.get("training") or {}).get("odd", ()):
-        text = f"episodes of {printable(task)} go otherwise here than for several peers"
+        text = f"episodes of {printable(task)} go differently here than for several peers"
         yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
@@ -227,7 +227,7 @@ def command(argv: list[str]) -> None:
     findings, lines = [], []
     for finding in diagnose(config):
         findings.append(finding)
-        lines.append(f"{finding.level:5}  {finding.subject}: {finding.text}")
+        lines.append(f"{finding.level:5}  {finding.subject}{': ' * bool(finding.text)}{finding.text}")
         print(lines[-1], flush=True)
     code, text = verdict(findings)
     print(text)
