@@ -1,6 +1,6 @@
 """Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
 
-Names follow TRL where TRL has the thing. `command_line.py` resolves them: defaults < home < file < environment < flags.
+Options that TRL has too have its names. `command_line.py` resolves them: defaults < home < file < environment < flags.
 
 A package registers the class of a section of its own in the group `swarm_node.settings`, under the name of its table in
 TOML. The core reads no field of such a section: it passes the configuration to what the extension registers, which asks
@@ -68,8 +68,8 @@ def asked_for(config: BaseModel, kind: str) -> list[str]:
 
 
 def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
-    """What extensions make of a configuration before anything runs; they `say` what they changed, a line each. `keep`:
-    they may write into the home. UserError where it contradicts what it refers to."""
+    """The configuration as extensions adjust it before anything runs; they `say` each change in a line. `keep`: they may
+    write into the home. UserError where the configuration contradicts what it names, such as a card."""
     for name in plugins.registered("adjustments"):
         config = plugins.load("adjustments", name)(config, say, keep)
     return config

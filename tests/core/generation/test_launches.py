@@ -53,7 +53,7 @@ def between(policy: Policy, decoder: type) -> tuple[float, float, float, float]:
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_a_token_of_our_decoder_waits_for_nothing_inside_a_block(lora, autocast) -> None:
     outside, inside, waits, waits_inside = between(endless(lora, autocast=autocast), LlamaDecoder)
-    assert outside <= 4  # 40 were allowed
+    assert outside <= 4
     assert inside <= 2 * 30 + 30  # 30 for each of two layers, and 30 for drawing
     assert waits <= 3 / blocks.BLOCK and waits_inside == 0
 

@@ -73,7 +73,7 @@ def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path)
 
 
 def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> None:
-    """It may train again, and still not share."""
+    """After the rest the node trains again, but still does not share."""
     reasons, rested = iter(["on battery", "on battery", "", ""]), list[bool]()
     network = SimpleNamespace(
         addresses=(), traffic=0, connected=0, waiting=0, why_alone=lambda: "", lines=list, rest=rested.append
