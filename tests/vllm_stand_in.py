@@ -42,7 +42,7 @@ class Engine:
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         model = self.models[body["model"]]
         assert max(body["stop_token_ids"], default=0) < model.config.vocab_size  # vLLM refuses others
-        assert [body[name] for name in ("return_token_ids", "logprobs", "top_p", "top_k")] == [True, 0, 1.0, -1]  # -1: all tokens
+        assert [body[name] for name in ("return_token_ids", "logprobs", "top_p", "top_k")] == [True, 0, 1.0, -1]
         generator = torch.Generator().manual_seed(body["seed"])
         with self.lock:
             return {"choices": [self._choice(model, body, generator) for _ in range(body["n"])]}

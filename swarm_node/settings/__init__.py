@@ -68,8 +68,8 @@ def asked_for(config: BaseModel, kind: str) -> list[str]:
 
 
 def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
-    """The configuration as extensions adjust it before anything runs; they `say` each change in a line. `keep`: they may
-    write into the home. UserError where the configuration contradicts what it names, such as a card."""
+    """The configuration as extensions adjust it before anything runs; they `say` each change in a line. `keep`: they
+    may write into the home. UserError where the configuration contradicts what it names, such as a card."""
     for name in plugins.registered("adjustments"):
         config = plugins.load("adjustments", name)(config, say, keep)
     return config

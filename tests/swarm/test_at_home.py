@@ -12,7 +12,7 @@ from tests.commands import ENDS_SECONDS, ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 SETTLING = 10.0  # seconds after a node's first round
-# The least share of later rounds with external groups. docs/results/at_home.md: 96 to 100 % where little else runs,
+# The least share of later rounds with external groups. docs/results/at_home.md: 81 % or more on two busy cores. It was
 # 52 % on a crowded machine, and 12 % before groups served several quick rounds.
 SHARED = 0.3
 

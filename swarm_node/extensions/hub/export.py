@@ -133,7 +133,7 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
     if not model["lora_rank"]:
         raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
-    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}  # older versions wrote others
+    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}  # old options go
     config = ModelConfig.model_validate({**known, "device": "cpu"})
     policy = load_policy(config, checkpoint)
     policy.model = policy.model.merge_and_unload()
