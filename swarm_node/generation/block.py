@@ -192,7 +192,8 @@ class Distinct:
         fed = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.long)
         fed[list(placed.values())] = torch.tensor([token for _, token in placed])
         self._slot_of = [placed.get(one, 0) for one in reached]  # ended slots are never read
-        return self._decoder.step(fed, running)[self._slot_of]
+        logits = self._decoder.step(fed, running)
+        return logits if self._slot_of == list(range(len(logits))) else logits[self._slot_of]
 
     def _rearranged(self, distinct: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Gives each of these pairs (a slot of the decoder, the token that follows it) a slot of its own."""

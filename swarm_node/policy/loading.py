@@ -22,7 +22,7 @@ from transformers.utils import logging
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.files import write_bytes
 from swarm_node.policy import named, soundness
-from swarm_node.policy.device import attempt, keep_nothing_back
+from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
@@ -55,7 +55,7 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     config = config.model_copy(update={"name": named.source(config.name)})
     device = choose_device(config.device)
     if config.lora_rank:  # its copy of the base is freed, and each round merges adapters into a new one
-        keep_nothing_back()
+        keep_freed(plenty=False)
     source = _locate(config.name) if config.lora_rank or resume is None else resume
     getLogger("bitsandbytes").setLevel(ERROR)  # it would warn every user that it lacks a quick 4-bit product
     filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)  # peft reads it, and no user can change that

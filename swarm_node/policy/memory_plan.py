@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
-from swarm_node.policy.device import keep_nothing_back
+from swarm_node.policy.device import keep_freed
 from swarm_node.policy.named import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
@@ -31,8 +31,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: i
         return config, None
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
-    if policy.checkpointing:
-        keep_nothing_back()
+    keep_freed(plenty=not policy.checkpointing and made.total <= made.room / 2)
     return plans.applied(config, made), made
 
 
