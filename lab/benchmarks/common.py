@@ -19,6 +19,7 @@ from transformers.utils import logging
 from lab.benchmarks import command
 from lab.benchmarks.shapes import shapes
 from protocol.messages import PeerId, Question, RolloutGroup
+from swarm_node.policy.device import keep_freed
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 
 GROUP_SIZE = 8
@@ -160,8 +161,9 @@ def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, 
 
 
 def settle() -> None:
-    """Limits torch to one thread, and silences all of transformers' messages but errors."""
+    """Limits torch to one thread, silences transformers but for errors, and keeps freed memory, as a node does."""
     torch.set_num_threads(1)
+    keep_freed(plenty=True)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 

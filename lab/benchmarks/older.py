@@ -45,9 +45,8 @@ def started(python: Path | str, folder: Path, texts: list[str], arguments: list[
 
 def measured(older: Path, python: Path | str, load: common.Workload, dtype: str, rank: int) -> dict[str, common.Spread]:
     """Both sides' CPU seconds of each part, after one turn that warms up."""
-    arguments, texts = [load.sizes[0], dtype, str(rank), str(load.new_tokens)], common.prompts(load.prompt_lengths)
-    places = {"older": (python, older), "ours": (sys.executable, command.ROOT)}
-    turns = {name: started(*place, texts, arguments) for name, place in places.items()}
+    given = common.prompts(load.prompt_lengths), [load.sizes[0], dtype, str(rank), str(load.new_tokens)]
+    turns = {"older": started(python, older, *given), "ours": started(sys.executable, command.ROOT, *given)}
     for turn in turns.values():
         turn()
     found: dict[str, list[float]] = {}
