@@ -20,8 +20,7 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
     """The kinds that a configuration names, then those that ship. UserError if one cannot be loaded."""
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
-    used = [shipped.pop(name, None) or PluggedKind(_place(name)) for name in use]
-    return (*used, *shipped.values())
+    return (*[shipped.pop(name, None) or PluggedKind(_place(name)) for name in use], *shipped.values())
 
 
 def _place(name: str) -> str:

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SMALL = 4096  # tokens of a vocabulary for which a CPU takes the exact way, which has fewer operations
 CHUNK = 128  # tokens whose probabilities are added up first; divides the vocabularies of Qwen, Llama and SmolLM
 
 
@@ -18,7 +17,7 @@ def uniforms(stream: str, steps: int, rows: int) -> Tensor:
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
     """Tokens [rows] from [rows, vocabulary]: in two levels where float64 over the vocabulary is slow."""
-    exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= SMALL
+    exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= 32 * CHUNK  # it has fewer operations
     return (inverse_cdf if exact else in_two_levels)(log_probs, uniform)
 
 

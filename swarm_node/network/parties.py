@@ -201,7 +201,6 @@ def fair_sample(items: Sequence[T], count: int, network: Callable[[T], str], rng
 
     def key(item: T) -> float:
         size = crowd[network(item)]
-        weight = min(size, NETWORK_SHARE) / size
-        return -math.log(1.0 - rng.random()) / weight
+        return -math.log(1.0 - rng.random()) / (min(size, NETWORK_SHARE) / size)
 
     return sorted(items, key=key)[:count]

@@ -176,8 +176,7 @@ class Keeper:
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())
-        adam = ADAM_BYTES
-        return sum(each.numel() * (each.element_size() + adam * each.requires_grad) for each in weights)
+        return sum(each.numel() * (each.element_size() + ADAM_BYTES * each.requires_grad) for each in weights)
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
         trainer, whole = _trainer(self._node), {**self._whose, **extra}

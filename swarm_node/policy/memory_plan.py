@@ -25,13 +25,14 @@ UNLIMITED = LimitsConfig()
 
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> tuple[C, Plan | None]:
     """The configuration with the options that fit memory, and the plan behind them; no plan if too little is known of
-    the device or the model. Tells the policy whether its blocks are computed again, and how much it decodes."""
+    the device or the model. Tells the policy how to save memory, where that is needed."""
     made = plan_here(config, policy, limits, turns)
+    policy.frugal = policy.device.type == "cpu" and config.model.lora_rank > 0 and not (made and made.plenty)
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
-    keep_freed(plenty=not policy.checkpointing and made.total <= made.room / 2)
+    keep_freed(plenty=not (policy.checkpointing or policy.frugal) and made.total <= made.room / 2)
     return plans.applied(config, made), made
 
 

@@ -97,6 +97,11 @@ class Plan:
         return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
 
     @property
+    def plenty(self) -> bool:
+        """Whether so much memory stays free that speed is worth more."""
+        return self.total <= self.room / 3
+
+    @property
     def fits(self) -> bool:
         return self.total <= USABLE * self.room
 
@@ -129,12 +134,15 @@ def amount(size: float) -> str:
 
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
-    """The plan with the fastest choice that fits; with the last choice if none fits."""
-    frugal = how.device == "cpu" and config.model.lora_rank > 0
-    for choice in _choices(shape, how, config, frugal):
+    """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a CPU leave two thirds
+    of the memory free, or half of it for a micro-batch of one group, whose prompt is then computed once."""
+    frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
+    whole = PROMPT + group * (length(shape, config) - PROMPT)
+    for choice in _choices(how, config, whole if frugal else 0):
         made = with_choice(shape, how, config, choice, room)
         made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
-        if made.fits and not (frugal and choice.budget > MICRO_BATCH["adapters"] and made.total > room / 2):
+        enough = made.plenty or (made.total <= room / 2 and choice.budget <= whole)
+        if made.fits and (enough or not frugal or choice.budget <= MICRO_BATCH["adapters"]):
             break
     return made
 
@@ -194,19 +202,18 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
     return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
-def _choices(shape: Shape, how: Arithmetic, config: LearningConfig, frugal: bool) -> Iterator[Choice]:
-    """Choices, fastest first. `frugal`: from a whole group's budget, which computes its prompt once, to the least."""
-    training, most, least = config.training, MICRO_BATCH["cpu" if how.device == "cpu" else "gpu"], LEAST_BUDGET
-    if frugal:
-        whole = PROMPT + config.generation.num_generations * (length(shape, config) - PROMPT)
-        most, least = min(whole, most), MICRO_BATCH["adapters"]
-    halves = [most >> k for k in range(16) if most >> k > least]
+def _choices(how: Arithmetic, config: LearningConfig, whole: int) -> Iterator[Choice]:
+    """Choices, fastest first. `whole`: tokens of a group of adapters on a CPU, else 0."""
+    training, most = config.training, MICRO_BATCH["cpu" if how.device == "cpu" else "gpu"]
+    least = MICRO_BATCH["adapters"] if whole else LEAST_BUDGET
+    tops = most, min(whole or most, most)
+    halves = sorted({top >> k for top in tops for k in range(16) if top >> k > least}, reverse=True)
     budgets = [given] if (given := training.token_budget) else [*halves, least]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:
         for again in (False, True):
             # Computing again costs a third. Two passes of half the size cost less than that, many small ones more.
-            for budget in budgets if again or frugal else budgets[:2]:
+            for budget in budgets if again or whole else budgets[:2]:
                 yield Choice(optimizer, again, budget)
 
 

@@ -65,6 +65,7 @@ class Policy:
     precision: Precision = PLAIN  # of the linear layers of `model`
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again in the backward pass instead of kept
+    frugal: bool = False  # memory is short: adapters are trained a few tokens at a time, and freed memory is given back
     concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
     base: mmap.mmap | None = None  # where a frozen base is mapped from a file
     frame: Frame = Frame()
@@ -90,9 +91,8 @@ class Policy:
         try:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
-            raise UserError(
-                f"the chat template takes no system turn, or not model.template_arguments: {error}"
-            ) from error
+            why = "the chat template takes no system turn, or not model.template_arguments"
+            raise UserError(f"{why}: {error}") from error
         self.frame = frame
         self.__dict__.pop("_around", None)
 

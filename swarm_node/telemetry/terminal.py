@@ -121,8 +121,7 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
 
 def wall_seconds(report: RoundReport) -> float:
     """Seconds that the round took; never 0."""
-    spent = sum(report.seconds.values()) if report.overlap is None else report.overlap.wall
-    return max(spent, 1e-9)
+    return max(sum(report.seconds.values()) if report.overlap is None else report.overlap.wall, 1e-9)
 
 
 def _overlap(staleness: Figure, overlap: Overlap) -> str:

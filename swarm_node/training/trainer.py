@@ -86,10 +86,10 @@ class GrpoTrainer:
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
-        self._trim = trim if policy.device.type == "cpu" and hasattr(policy.model, "disable_adapter") else nullcontext
+        self._trim = trim if policy.frugal else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
         self._token_budget = config.token_budget or MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
-        self._filled = MICRO_BATCH["adapters"] if self._trim is trim else self._token_budget  # a longer row is alone
+        self._filled = MICRO_BATCH["adapters"] if policy.frugal else self._token_budget  # a longer row is alone
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
@@ -105,7 +105,7 @@ class GrpoTrainer:
         except NothingFits:
             totals.skip("out of device memory")
         self.updating = False
-        self._trim()  # adapters are trained where memory is short
+        self._trim()
         self.policy.version += 1  # also without a step: a version is a batch consumed
         if not totals.steps:
             return StepReport(halvings=totals.halvings, skipped=totals.skipped)

@@ -28,9 +28,7 @@ LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
 IDLE_SECONDS = 30.0  # an inbound stream on which nothing was asked for so long ends
 STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: an idle stream costs little
-REFUSAL_SECONDS = (
-    1.0  # before a refusal is sent: hanging up would cost us a handshake when the peer calls again, waiting costs it
-)
+REFUSAL_SECONDS = 1.0  # before a refusal is sent: a disconnected peer would call again, with a costly handshake
 WINDOW_SECONDS = 10.0
 NEW_STREAMS = 256  # of one party in that time; honest peers use the streams they have again
 SLOTS_PER_PEER = 4  # a peer on a local network holds at most 1/4 of the slots; on the internet see parties.py

@@ -75,8 +75,7 @@ def _is_wrapped(text: str) -> bool:
     if not inside or WRAPS.get(first) != text[-1]:
         return False
     if first in "([":
-        depth = [(sign == first) - (sign == WRAPS[first]) for sign in inside]
-        return min(accumulate(depth)) >= 0
+        return min(accumulate((sign == first) - (sign == WRAPS[first]) for sign in inside)) >= 0
     return first in "*$" or first not in inside
 
 
