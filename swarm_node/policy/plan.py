@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from swarm_node.policy.log_probs import CHUNK_BYTES, FROZEN_BYTES, is_large
 from swarm_node.settings import MICRO_BATCH, LearningConfig
 
-MIB, GIB = 2**20, 2**30
+MIB, GIB, LITTLE = 2**20, 2**30, 3 * 2**30  # bytes; little for a node beside other programs at home
 LEAST_BUDGET = 512  # tokens of a micro-batch
 C = TypeVar("C", bound=LearningConfig)
 PROMPT, HEARD = 256, 64  # tokens assumed for a prompt, and for what an environment says to a turn
@@ -98,8 +98,8 @@ class Plan:
 
     @property
     def plenty(self) -> bool:
-        """Whether so much memory stays free that speed is worth more."""
-        return self.total <= self.room / 3
+        """Whether it takes little memory, of the device and at all, so that speed is worth more."""
+        return self.total <= min(self.room / 5, LITTLE)
 
     @property
     def fits(self) -> bool:
@@ -134,8 +134,8 @@ def amount(size: float) -> str:
 
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
-    """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a CPU leave two thirds
-    of the memory free, or half of it for a micro-batch of one group, whose prompt is then computed once."""
+    """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a CPU take
+    little memory, or half of it for a micro-batch of one group, whose prompt is then computed once."""
     frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
     whole = PROMPT + group * (length(shape, config) - PROMPT)
     for choice in _choices(how, config, whole if frugal else 0):

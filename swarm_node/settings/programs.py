@@ -68,7 +68,7 @@ class TrainingConfig(Section):
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU and 4096 on a CPU; for adapters on a CPU as many as leave most memory free, at least 256."""
+    0 takes 16384 on a GPU and 4096 on a CPU; for adapters on a CPU what little memory allows, at least 256."""
 
 
 class DefenceConfig(Section):
