@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from swarm_node.policy.log_probs import CHUNK_BYTES, FROZEN_BYTES, is_large
 from swarm_node.settings import MICRO_BATCH, LearningConfig
 
-MIB, GIB, LITTLE = 2**20, 2**30, 3 * 2**30  # bytes; little for a node beside other programs at home
+MIB, GIB, LITTLE = 2**20, 2**30, 3 * 2**30  # bytes
 LEAST_BUDGET = 512  # tokens of a micro-batch
 C = TypeVar("C", bound=LearningConfig)
 PROMPT, HEARD = 256, 64  # tokens assumed for a prompt, and for what an environment says to a turn
@@ -96,10 +96,9 @@ class Plan:
         """Bytes at the peak of a round."""
         return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
 
-    @property
-    def plenty(self) -> bool:
-        """Whether it takes little memory, of the device and at all, so that speed is worth more."""
-        return self.total <= min(self.room / 5, LITTLE)
+    def is_little(self, share: float) -> bool:
+        """Whether it takes at most this share of the device, and no more than a node should beside other programs."""
+        return self.total <= min(self.room * share, max(LITTLE, self.room / 8))
 
     @property
     def fits(self) -> bool:
@@ -135,14 +134,14 @@ def amount(size: float) -> str:
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
     """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a CPU take
-    little memory, or half of it for a micro-batch of one group, whose prompt is then computed once."""
+    little memory, but more for a micro-batch of one group, whose prompt is then computed once."""
     frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
     whole = PROMPT + group * (length(shape, config) - PROMPT)
     for choice in _choices(how, config, whole if frugal else 0):
         made = with_choice(shape, how, config, choice, room)
         made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
-        enough = made.plenty or (made.total <= room / 2 and choice.budget <= whole)
-        if made.fits and (enough or not frugal or choice.budget <= MICRO_BATCH["adapters"]):
+        little = made.is_little(1 / 2 if choice.budget <= whole else 1 / 5)
+        if made.fits and (little or not frugal or choice.budget <= MICRO_BATCH["adapters"]):
             break
     return made
 
