@@ -58,13 +58,14 @@ def test_the_tables_of_equal_price_are_those_of_their_runs(model, heading):
 def test_the_table_of_ways_to_share_is_that_of_its_runs():
     content = json.loads((RESULTS / "sharing" / "never_hurts.json").read_text())
     content["hostile"] = json.loads((RESULTS / "sharing" / "never_hurts_hostile.json").read_text())
-    content["real"] = json.loads((RESULTS / "sharing" / "never_hurts_smollm2-135m.json").read_text())["confirmation"]
+    real = json.loads((RESULTS / "sharing" / "never_hurts_smollm2-135m.json").read_text())
+    content |= {"real": real["confirmation"], "there": real["longer"]}
     rows, best = [("uniform 4/4", "confirmation", "uniform"), ("8/8 ", "confirmation", "8/8")], "defended 8/4"
     rows += [("**def", "confirmation", best), ("the same : alone", "longer", best), ("the same : uni", "hostile", best)]
-    rows.append(("the same on SmolLM2", "real", best))
+    rows += [("the same on SmolLM2", "real", best), ("there : alone", "there", best)]
     for row, part, name in rows:
         (line,) = re.findall(rf"^\| {re.escape(row)}.*$", PAGE, re.MULTILINE)
         for figure in ("final_local", "final_other"):
             (each,) = [each for each in content[part][figure] if each["name"] == name]
             told = "{:.2f}x ({:.2f}-{:.2f})".format(each["ratio"], *each["ratio_interval"])
-            assert told in line and (part != "real" or told in README.replace("*", "")), (row, figure)
+            assert told in line and (part != "there" or told in README.replace("*", "")), (row, figure)
