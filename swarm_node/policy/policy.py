@@ -91,8 +91,9 @@ class Policy:
         try:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
-            why = "the chat template takes no system turn, or not model.template_arguments"
-            raise UserError(f"{why}: {error}") from error
+            raise UserError(
+                f"the chat template takes no system turn, or not model.template_arguments: {error}"
+            ) from error
         self.frame = frame
         self.__dict__.pop("_around", None)
 

@@ -272,8 +272,9 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(padded) -> None:
 
 
 @pytest.mark.slow
-def test_adapters_on_a_cpu_compute_a_long_prompt_once_and_short_groups_a_few_at_a_time() -> None:
+def test_a_frugal_policy_computes_a_long_prompt_once_and_short_groups_a_few_at_a_time() -> None:
     policy, sizes = with_lora(tiny_policy(max_position_embeddings=512)), list[int]()
+    policy.frugal = True
     trainer = trainer_of(policy, token_budget=1024)
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
     lengths = {"p": 90, "q": 30, "r": 30, "s": 30}
