@@ -63,8 +63,8 @@ def keep_freed(plenty: bool) -> None:
     """From now on, freed tensors on a CPU stay with this process for later ones, if there is `plenty` of memory; else
     large ones go back to the system. By glibc's own rule each token and micro-batch takes new pages, which costs 6 to
     15 % of a round; where memory is short, that rule keeps 1.4 GB after a round of a model of 0.5 B."""
-    for limit in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-        _ask_libc("mallopt", limit, 2**30 if plenty else 2**20)
+    for limit, most in ((M_TRIM_THRESHOLD, -1), (M_MMAP_THRESHOLD, 2**30)):  # -1: never
+        _ask_libc("mallopt", limit, most if plenty else 2**20)
 
 
 def trim() -> None:
