@@ -27,7 +27,7 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: i
     """The configuration with the options that fit memory, and the plan behind them; no plan if too little is known of
     the device or the model. Tells the policy how to save memory, where that is needed."""
     made = plan_here(config, policy, limits, turns)
-    policy.frugal = policy.device.type == "cpu" and config.model.lora_rank > 0 and not (made and made.is_little(1 / 5))
+    policy.frugal = policy.device.type == "cpu" and config.model.lora_rank > 0 and not (made and made.is_little())
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing

@@ -96,7 +96,7 @@ class Plan:
         """Bytes at the peak of a round."""
         return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
 
-    def is_little(self, share: float) -> bool:
+    def is_little(self, share: float = 1 / 5) -> bool:
         """Whether it takes at most this share of the device, and no more than a node should beside other programs."""
         return self.total <= min(self.room * share, max(LITTLE, self.room / 8))
 
@@ -140,7 +140,7 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
     for choice in _choices(how, config, whole if frugal else 0):
         made = with_choice(shape, how, config, choice, room)
         made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
-        little = made.is_little(1 / 2 if choice.budget <= whole else 1 / 5)
+        little = made.is_little() or (choice.budget <= whole and made.is_little(1 / 2))
         if made.fits and (little or not frugal or choice.budget <= MICRO_BATCH["adapters"]):
             break
     return made
@@ -197,7 +197,7 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
     cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
     if shape.turns > 1:  # also a copy to decode from, and a layer's queries, output, keys and values on their way
         cache = 2 * cache + 6 * completions * tokens * (shape.queries + shape.keys) * how.product
-    logits = 32 * min(completions * shape.vocabulary, 2**31)  # float32 twice, and three times float64 to draw from
+    logits = 32 * min(completions * shape.vocabulary, 2**31)  # at most: float32 twice, three times float64 to draw from
     return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
