@@ -34,10 +34,6 @@ def add_quick(made: argparse.ArgumentParser) -> None:
     made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
 
 
-def add_repetitions(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
-
-
 def add_runs(made: argparse.ArgumentParser) -> None:
     default = Path("runs/studies") / made.get_default("benchmark")
     words = f"what is done is kept here, and not done again ({default})"

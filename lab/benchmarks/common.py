@@ -133,17 +133,19 @@ def scored(text: str, made: Any) -> ScoredGroup:
     return ScoredGroup(group, text, tuple(rewards([each.text for each in made.completions])), made.tokens)
 
 
-def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, **more: Any) -> Any:
-    """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing. `more`: further fields of
-    its GRPOConfig."""
+def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, rows: int = 0, **more: Any) -> Any:
+    """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing. `rows`: completions of a
+    micro-batch, 0 for all; `more`: further fields of its GRPOConfig."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
+    rows = rows or len(load.prompt_lengths) * GROUP_SIZE
     quiet = {"report_to": [], "save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
     arguments = GRPOConfig(
         output_dir=folder,
         max_steps=load.repetitions + 1,
-        per_device_train_batch_size=len(load.prompt_lengths) * GROUP_SIZE,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=len(load.prompt_lengths) * GROUP_SIZE // rows,
         num_generations=GROUP_SIZE,
         max_completion_length=load.new_tokens,
         learning_rate=RATE,
@@ -256,7 +258,7 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
     """The argument parser of a benchmark that measures sides in turn. `sizes`: the model sizes to choose from."""
     made = command.parser(module, doc)
     command.add_quick(made)
-    command.add_repetitions(made)
+    made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
     made.add_argument("--prompt", type=int, help="tokens of every prompt, of which three quarters are shared")
     made.add_argument("--new", type=int, help="tokens of every completion")
     if sizes:

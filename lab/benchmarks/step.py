@@ -30,7 +30,7 @@ from swarm_node.training.trainer import GrpoTrainer
 Work = Callable[[], object]
 
 AS_OURS: Mapping[str, Any] = {
-    "gradient_accumulation_steps": 1, "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
+    "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
     "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False, "shuffle_dataset": False,
 }  # fmt: skip
 SIDES: Mapping[str, tuple[bool, torch.dtype | None]] = {  # whether rows are padded, and the type of products

@@ -122,7 +122,8 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
             ran = _pytest(tree, python, *stages[0], broken, limit - (monotonic() - began))
         finally:
             file.write_text(whole, "utf-8")
-        by = next((test for test in ran.failed if "::" in test and _passes(tree, python, test, limit)), "")
+        failed = (test for test in ran.failed if "::" in test)
+        by = next((test for test in failed if _pytest(tree, python, ["-n0"], [test], set(), limit).passed), "")
         broken.update(ran.failed)
         if not by and not ran.ended:
             break
@@ -163,10 +164,6 @@ class Ran:
     ended: bool  # by itself, in time
     passed: bool
     failed: list[str]  # tests, and files that could not be imported
-
-
-def _passes(tree: Path, python: str, test: str, limit: float) -> bool:
-    return _pytest(tree, python, ["-n0"], [test], set(), limit).passed
 
 
 def _pytest(

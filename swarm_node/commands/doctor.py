@@ -89,7 +89,7 @@ def _sandbox() -> Finding:
 
 def _confinement() -> Finding:
     """What the network process, which talks to strangers, could reach if it were taken over."""
-    found, engines = confinement.layers_here(), confinement.reachable_engines()
+    found, engines = confinement.layers_here(), [path for path in confinement.ENGINES if os.access(path, os.W_OK)]
     text = f"the network process is held by {', '.join(found.held)}"
     if found.missing:
         text += f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on x86-64 or arm64"

@@ -181,11 +181,6 @@ def layers_here() -> Layers:
     return Layers(**{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()})
 
 
-def reachable_engines() -> list[str]:
-    """Sockets of container engines that this user may connect to: a user who may is as good as root."""
-    return [path for path in ENGINES if os.access(path, os.W_OK)]
-
-
 def _libraries() -> list[Path]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = [Path(sysconfig.get_path(name)) for name in names] + [Path(sys.base_prefix) / "lib"]

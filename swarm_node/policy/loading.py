@@ -106,6 +106,9 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = named.commit_of(source, revision) if isinstance(source, str) else ""
+    has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)  # not in every build
+    if config.dtype == "bfloat16" and device.type == "cpu" and not has_bfloat16():
+        named.say("this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast")
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":

@@ -82,7 +82,8 @@ class _Projected(torch.autograd.Function):
             for part in _parts(len(taken_T), rows):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
-                entropies_T[part] = _entropies(log_p_TV, p_TV := log_p_TV.exp())
+                p_TV, least = log_p_TV.exp(), torch.finfo(torch.float32).min  # of a p of 0 the logarithm is infinite
+                entropies_T[part] = log_p_TV.clamp_min_(least).mul_(p_TV).sum(-1).neg_()
                 if of_hidden_TD is not None:  # without each token's factor: so `backward` needs no logits
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
@@ -132,12 +133,6 @@ class _Head:
 
 def _parts(tokens: int, rows: int) -> list[slice]:
     return [slice(first, first + rows) for first in range(0, tokens, rows)]
-
-
-def _entropies(log_p_TV: Tensor, p_TV: Tensor) -> Tensor:
-    """The entropy of each row, [T]; overwrites `log_p_TV`. A probability that underflows to 0 may have a log-prob of
-    minus infinity."""
-    return log_p_TV.clamp_min_(torch.finfo(torch.float32).min).mul_(p_TV).sum(-1).neg_()
 
 
 def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:

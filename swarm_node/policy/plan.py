@@ -137,7 +137,7 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
     little memory, but more for a micro-batch of one group, whose prompt is then computed once."""
     frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
     whole = PROMPT + group * (length(shape, config) - PROMPT)
-    for choice in _choices(how, config, whole if frugal else 0):
+    for choice in _choices(how, config, whole, frugal):
         made = with_choice(shape, how, config, choice, room)
         made = made if made.fits else _fewer_at_a_time(made, shape, how, config)
         little = made.is_little() or (choice.budget <= whole and made.is_little(1 / 2))
@@ -201,18 +201,20 @@ def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, toke
     return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
-def _choices(how: Arithmetic, config: LearningConfig, whole: int) -> Iterator[Choice]:
-    """Choices, fastest first. `whole`: tokens of a group of adapters on a CPU, else 0."""
-    training, most = config.training, MICRO_BATCH["cpu" if how.device == "cpu" else "gpu"]
-    least = MICRO_BATCH["adapters"] if whole else LEAST_BUDGET
-    tops = most, min(whole or most, most)
+def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) -> Iterator[Choice]:
+    """Choices, fastest first. `whole`: tokens of a group; `frugal`: adapters on a CPU."""
+    training, most = config.training, MICRO_BATCH["gpu"]
+    if how.device == "cpu":
+        most = max(MICRO_BATCH["cpu"], min(whole, MICRO_BATCH["group"]))
+    least = MICRO_BATCH["adapters"] if frugal else LEAST_BUDGET
+    tops = most, min(whole, most) if frugal else most
     halves = sorted({top >> k for top in tops for k in range(16) if top >> k > least}, reverse=True)
     budgets = [given] if (given := training.token_budget) else [*halves, least]
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:
         for again in (False, True):
             # Computing again costs a third. Two passes of half the size cost less than that, many small ones more.
-            for budget in budgets if again or whole else budgets[:2]:
+            for budget in budgets if again or frugal else budgets[:2]:
                 yield Choice(optimizer, again, budget)
 
 

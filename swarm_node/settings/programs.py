@@ -11,7 +11,9 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: the node validates after this round, and removes the file
-MICRO_BATCH = {"gpu": 16384, "cpu": 4096, "adapters": 256}  # tokens; adapters: on a CPU, where memory is short
+# Tokens. On a CPU larger ones take more memory and no less time, but a group of up to 4096 is not cut, for its prompt
+# would be computed again. adapters: on a CPU, where memory is short
+MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 
@@ -68,7 +70,8 @@ class TrainingConfig(Section):
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
     token_budget: Count = 0
     """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU and 4096 on a CPU; for adapters on a CPU what little memory allows, at least 256."""
+    0 takes 16384 on a GPU; on a CPU 2048, or up to 4096 for one group; for adapters there what little memory allows,
+    at least 256."""
 
 
 class DefenceConfig(Section):

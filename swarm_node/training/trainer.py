@@ -88,8 +88,9 @@ class GrpoTrainer:
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._trim = trim if policy.frugal else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
-        self._token_budget = config.token_budget or MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
-        self._filled = MICRO_BATCH["adapters"] if policy.frugal else self._token_budget  # a longer row is alone
+        usual = MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
+        self._token_budget = config.token_budget or max(usual, MICRO_BATCH["group"])  # longer groups are cut
+        self._filled = MICRO_BATCH["adapters"] if policy.frugal else config.token_budget or usual
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""

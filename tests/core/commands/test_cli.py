@@ -118,8 +118,7 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
     for row in [*report["tasks"], report["all"]]:
         assert 0.0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1.0
     assert report["all"]["questions"] == 40
-    shown = ended("model", "eval", "dense", "--tasks", "gcd/tiny", "--questions", "5")
-    assert "gcd/tiny" in shown.stdout
+    assert "gcd/tiny" in ended("model", "eval", "dense", "--tasks", "gcd/tiny", "--questions", "5").stdout
 
 
 def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(monkeypatch, capsys):

@@ -132,8 +132,7 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
             return [tuple(1.0 for _ in texts) for _, texts in completions]
 
     writer, reader = writer_and_reader(external=3)
-    writer = replace(writer, environment=Generous())
-    assert writer.run_round(Round(0)).reward == 1.0
+    assert replace(writer, environment=Generous()).run_round(Round(0)).reward == 1.0
     for group in reader.select(reader.produce(Round(0))).external:
         assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts_of(group)]
 
@@ -271,8 +270,7 @@ class Hanging(Digits):
 def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), Hanging(), external=1)
-    groups = writer.produce(Round(0)).groups
-    assert sum(scored.informative for scored in groups) > 2
+    assert sum(scored.informative for scored in writer.produce(Round(0)).groups) > 2
     batch = reader.select(reader.produce(Round(0)))
     assert (batch.external, dict(batch.skipped), len(reader.pool)) == ([], {"scoring timeout": 1}, 0)
     writer.produce(Round(1))

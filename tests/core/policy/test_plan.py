@@ -40,11 +40,13 @@ def test_shipped_configurations_fit_the_card_that_their_comment_names(path) -> N
 
 
 def test_what_has_room_is_left_as_it_is() -> None:
-    policy = tiny_policy()
+    policy = tiny_policy(max_position_embeddings=512)
     config, made = fitted(LearningConfig(), policy)
     assert made is not None and made.fits
-    assert config.training == TrainingConfig(optimizer="adamw", token_budget=4096)
+    assert config.training == TrainingConfig(optimizer="adamw", token_budget=2048)
     assert config.generation == LearningConfig().generation
+    longer = LearningConfig(generation=GenerationConfig(max_completion_length=256))
+    assert fitted(longer, policy)[0].training.token_budget == 256 + 8 * 256  # a whole group
     assert not build_trainer(config, policy).policy.checkpointing
 
 

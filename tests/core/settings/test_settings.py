@@ -31,8 +31,7 @@ TWO = ("gcd/tiny", "lcm/tiny")
 def test_a_list_in_a_file_or_a_variable_is_by_comma_or_space_alike(tmp_path, text):
     for given in (text, text.strip('"'), text.strip('"').replace(",", ", ")):
         assert resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": given}).environment.tasks == TWO
-    config = resolve(NodeConfig, written(tmp_path, f"[environment]\ntasks = {text}\n"), {})
-    assert config.environment.tasks == TWO
+    assert resolve(NodeConfig, written(tmp_path, f"[environment]\ntasks = {text}\n"), {}).environment.tasks == TWO
 
 
 @pytest.mark.parametrize("words", [("gcd/tiny,lcm/tiny",), TWO, ("gcd/tiny,", "lcm/tiny")])

@@ -13,7 +13,7 @@ from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import dynamic_batches, tokenise
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
-from swarm_node.settings import GenerationConfig, TrainingConfig
+from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import (
@@ -272,10 +272,12 @@ def test_no_forward_of_an_update_is_larger_than_the_budget(padded) -> None:
 
 
 @pytest.mark.slow
-def test_a_frugal_policy_computes_a_long_prompt_once_and_short_groups_a_few_at_a_time() -> None:
+@pytest.mark.parametrize("frugal", [False, True])
+def test_on_a_cpu_a_long_prompt_is_computed_once_and_short_groups_a_few_at_a_time(frugal, monkeypatch) -> None:
     policy, sizes = with_lora(tiny_policy(max_position_embeddings=512)), list[int]()
-    policy.frugal = True
-    trainer = trainer_of(policy, token_budget=1024)
+    monkeypatch.setitem(MICRO_BATCH, "cpu", 256)
+    policy.frugal = frugal
+    trainer = trainer_of(policy, token_budget=1024 if frugal else 0)
     policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
     lengths = {"p": 90, "q": 30, "r": 30, "s": 30}
     groups = [text_group([0.0, 1.0], ["1" * n, "a" * n], c * 2 * n) for c, n in lengths.items()]
@@ -325,8 +327,7 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
         [replace(group, tokens=shifted)]
     )
     own, others = sum(len(t.ids) for t in group.tokens if t), len("7!x") + len("ab") + 2
-    expected = (own * math.exp(0.1) + others) / (own + others)
-    assert report.ratio_mean == pytest.approx(expected, abs=1e-4)
+    assert report.ratio_mean == pytest.approx((own * math.exp(0.1) + others) / (own + others), abs=1e-4)
 
 
 # --- completions of older weights ---------------------------------------------------------------------------------
