@@ -116,9 +116,11 @@ def test_a_device_that_is_not_there_is_named() -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_on_the_cpu_weights_are_float32_unless_asked_otherwise(folder) -> None:
+def test_on_the_cpu_weights_are_float32_unless_asked_otherwise(folder, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     assert load(folder).model.dtype == torch.float32
     assert load(folder, dtype="bfloat16").model.dtype == torch.bfloat16 and load(folder).autocast_dtype is None
+    assert capsys.readouterr().err.count("--model.dtype float32 is several times as fast") == 1
 
 
 def test_a_chat_template_is_used_where_there_is_one() -> None:

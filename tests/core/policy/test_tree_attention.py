@@ -60,8 +60,7 @@ def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
     policy.model = _with_lora(policy.model, 2, None)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.1, num_iterations=2), GenerationConfig())
     assert trainer.packing is Packing.BLOCKS
-    report = trainer.update([text_group([0.0, 1.0, 1.0], ["12", "3456", "7"])])
-    assert report.optimizer_steps == 2
+    assert trainer.update([text_group([0.0, 1.0, 1.0], ["12", "3456", "7"])]).optimizer_steps == 2
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in policy.model.parameters())
 
 
