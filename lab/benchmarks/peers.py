@@ -141,7 +141,7 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
 
     TRL takes 14 % less for 16 completions of 61 tokens at a time than for 32, and as much for 4 of 320 as for 2."""
     found: dict[str, common.Spread] = {}
-    rows = max(each for each in (1, 2, 4, 8, 16) if each * (load.prompt_lengths[0] + load.new_tokens) <= 2048)
+    rows = max((n for n in (2, 4, 8, 16) if n * (load.prompt_lengths[0] + load.new_tokens) <= 2048), default=1)
     for name, how in (("best settings", {**step.AS_OURS, "rows": rows}), ("defaults", {"use_cpu": True, "rows": 8})):
         ours = {f"ours beside its {name}": step.our_step(size, load, TYPES[dtype])}
         found |= step.measure_with_trl(size, load, f"TRL, {name}", ours, dtype == "bfloat16", how)

@@ -82,7 +82,7 @@ class _Projected(torch.autograd.Function):
             for part in _parts(len(taken_T), rows):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
-                p_TV, least = log_p_TV.exp(), torch.finfo(torch.float32).min  # of a p of 0 the logarithm is infinite
+                p_TV, least = log_p_TV.exp(), torch.finfo(torch.float32).min  # where p is 0, log_p may be -inf
                 entropies_T[part] = log_p_TV.clamp_min_(least).mul_(p_TV).sum(-1).neg_()
                 if of_hidden_TD is not None:  # without each token's factor: so `backward` needs no logits
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)

@@ -11,8 +11,8 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: the node validates after this round, and removes the file
-# Tokens. On a CPU larger ones take more memory and no less time, but a group of up to 4096 is not cut, for its prompt
-# would be computed again. adapters: on a CPU, where memory is short
+# Tokens. On a CPU larger micro-batches take more memory and hardly less time, but a group of up to 4096 is not cut:
+# each piece would compute its prompt again. adapters: on a CPU, where memory is short
 MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
