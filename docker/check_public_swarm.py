@@ -1,7 +1,9 @@
-"""Follows docs/how-to/found_a_swarm.md word for word, each of its computers in a network namespace of its own.
+"""Follows docs/how-to/found_a_swarm.md word for word, each of its computers in a network namespace
+of its own.
 
-The title of a block says on which computer it is typed. The script fills in what only the reader can know: addresses,
-the network id, a code. `docker compose` starts processes (processes.py). Members are behind NATs. Run it as root:
+The title of a block says on which computer it is typed. The script fills in what only the reader
+can know: addresses, the network id, a code. `docker compose` starts processes (processes.py).
+Members are behind NATs. Run it as root:
 
     PYTHONPATH=. python docker/check_public_swarm.py
 """
@@ -31,7 +33,8 @@ LAPTOPS = ("Ann's laptop", "Bob's laptop", "Cem's laptop")
 SERVERS = ("Ann's server", "Bob's server", "Cem's server", "fourth server")
 MEMBERS = ("member with the file", "member with the address", "member with a code")
 EVERY = {"each laptop": LAPTOPS, "each server": SERVERS, ".env": SERVERS, "each member": MEMBERS}
-OPEN = {"NETWORK": r"^. network +([a-z2-7]{26})$", r"swarm:\w+\.\.\.": r"^swarm:[\w-]+$"}  # placeholder: output with it
+# Placeholder: output with it
+OPEN = {"NETWORK": r"^. network +([a-z2-7]{26})$", r"swarm:\w+\.\.\.": r"^swarm:[\w-]+$"}
 LASTING = re.compile(r"^(swarm-node (?:run|join) .*|python3 -m http\.server .*)$", re.M)
 ASKED = """import sys, urllib.request as web
 print(web.urlopen("http://127.0.0.1:9090/api/v1/query?query=" + web.quote(sys.argv[1])).read().decode())"""
@@ -47,7 +50,8 @@ class Founding:
         docker = command.installed(work).with_name("docker")
         docker.write_text(f'#!/bin/sh\nexec {sys.executable} {command.ROOT}/docker/processes.py "$@"\n')
         docker.chmod(0o700)
-        docker.with_name("alertmanager").symlink_to(f"/usr/bin/{BINARIES[-1]}")  # as Debian calls it
+        # As Debian calls it
+        docker.with_name("alertmanager").symlink_to(f"/usr/bin/{BINARIES[-1]}")
         self._work, self._known, self.commands, self.left_out = work, dict[str, str](), 0, set[str]()
         names = (*LAPTOPS, *SERVERS, *MEMBERS)
         self.hosts = {
@@ -72,7 +76,9 @@ class Founding:
         return Path("/etc/netns", self.hosts[name].name)
 
     def follow(self) -> None:
-        """Follows the page from the first block to the last. KeyError for commands whose title names no computer."""
+        """Follows the page from the first block to the last. KeyError for commands whose title
+        names no computer.
+        """
         for language, title, text in BLOCK.findall((HOW_TO / "found_a_swarm.md").read_text(encoding="utf-8")):
             for name in EVERY.get(title, (title,)):
                 if language != "bash":
@@ -106,7 +112,9 @@ class Founding:
         self.left_out |= set(re.findall(r"^left out, .*", said.read_text(), re.M))
 
     def sees(self, query: str, value: float, servers: int = len(SERVERS)) -> bool:
-        """Whether the Prometheus of each of the first `servers` servers answers the query with this one value."""
+        """Whether the Prometheus of each of the first `servers` servers answers the query with this
+        one value.
+        """
         asking = [
             self.hosts[name].popen([sys.executable, "-c", ASKED, query], stdout=subprocess.PIPE)
             for name in SERVERS[:servers]
@@ -115,7 +123,9 @@ class Founding:
         return all([float(each["value"][1]) for each in one] == [value] for one in found)
 
     def cpu_seconds(self) -> float:
-        """The CPU time of all processes that were started: of those that ended, and of those in the namespaces."""
+        """The CPU time of all processes that were started: of those that ended, and of those in the
+        namespaces.
+        """
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         total = ended.ru_utime + ended.ru_stime
         for host in self.hosts.values():

@@ -1,4 +1,5 @@
-"""Writes a lock and its bill of materials from what pip resolves. The image installs the first one below, CI the other.
+"""Writes a lock and its bill of materials from what pip resolves. The image installs the first one
+below, CI the other.
 
     pip install --dry-run --ignore-installed --quiet --report report.json '.[gym,libp2p]'
     python docker/lock.py report.json docker/locks/cpu-linux-x86_64-py311
@@ -6,8 +7,8 @@
     pip install --dry-run --ignore-installed --quiet --report report.json '.[dev]'
     python docker/lock.py report.json docker/locks/dev-linux-x86_64-py311
 
-Both are for the platform and Python that pip ran on, and name each file with its SHA-256: NAME.txt, the lock, is for
-`pip install --require-hashes`, NAME.cdx.json is CycloneDX.
+Both are for the platform and Python that pip ran on, and name each file with its SHA-256: NAME.txt,
+the lock, is for `pip install --require-hashes`, NAME.cdx.json is CycloneDX.
 """
 
 import json

@@ -1,9 +1,11 @@
-"""Replaces `docker compose` where no engine runs: starts the services of a compose file as processes in this network.
+"""Replaces `docker compose` where no engine runs: starts the services of a compose file as
+processes in this network.
 
     python docker/processes.py compose up --detach      # what `docker` is to check_public_swarm.py
 
-`docker-compose config` reads the file and `.env`. Paths of mounts in commands are replaced by what is mounted; volumes
-lie in `volumes`. Nothing is confined or restarted. A service without its program is left out, with a message.
+`docker-compose config` reads the file and `.env`. Paths of mounts in commands are replaced by what
+is mounted; volumes lie in `volumes`. Nothing is confined or restarted. A service without its
+program is left out, with a message.
 """
 
 import os

@@ -1,9 +1,11 @@
-"""The documentation as a site: `make docs`. Every page of the repository, in the order of purpose, into `.site/html`.
+"""The documentation as a site: `make docs`. Every page of the repository, in the order of purpose,
+into `.site/html`.
 
-Pages link to each other by their paths in the repository, so they are put together in `.site/pages` as they lie there,
-and Zensical makes a site of that folder. What it makes asks nothing of any other machine: no font, no script. No link
-leads nowhere; those to other sites are listed in `.site/external.txt`, and nobody follows them. A page of results says
-what changed since its commit. `python -m http.server -d .site/html` shows it; without a server, all but the search.
+Pages link to each other by their paths in the repository, so they are put together in `.site/pages`
+as they lie there, and Zensical makes a site of that folder. What it makes asks nothing of any other
+machine: no font, no script. No link leads nowhere; those to other sites are listed in
+`.site/external.txt`, and nobody follows them. A page of results says what changed since its commit.
+`python -m http.server -d .site/html` shows it; without a server, all but the search.
 """
 
 import re
@@ -71,7 +73,9 @@ def gather(to: Path) -> None:
 
 
 def mark(results: Path) -> None:
-    """Writes below the title of each page of results what changed since its commit. Without git or grimp, nothing."""
+    """Writes below the title of each page of results what changed since its commit. Without git or
+    grimp, nothing.
+    """
     command = [sys.executable, str(ROOT / "release" / "results.py")]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout
     for name, _, said in (line.partition(": ") for line in told.splitlines() if "MISSING" not in line):

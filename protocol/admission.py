@@ -1,8 +1,10 @@
-"""The gate: it takes bytes from anybody and returns a rollout group that this node may hold, or one reason why not.
+"""The gate: it takes bytes from anybody and returns a rollout group that this node may hold, or one
+reason why not.
 
-Checked: form, signature, address, sizes. Not checked here: whether a completion is right (scoring), how often a peer
-sends (rate limits), whether the same bytes came before (the network remembers that), whether a text is safe to show
-(the code that shows it escapes it). Never raises, whatever the bytes.
+Checked: form, signature, address, sizes. Not checked here: whether a completion is right (scoring),
+how often a peer sends (rate limits), whether the same bytes came before (the network remembers
+that), whether a text is safe to show (the code that shows it escapes it). Never raises, whatever
+the bytes.
 """
 
 import re
@@ -21,9 +23,12 @@ class AdmissionRules:
 
     swarm: str
     local_id: PeerId
-    knows: Callable[[Question], bool]  # whether this node's environment can rebuild the question; must not raise
-    differs: Callable[[Question], bool] = lambda question: False  # whether another digest is known here
-    turns: Callable[[Question], int] = lambda question: 1  # most turns played here; 1: plain completions only
+    # Whether this node's environment can rebuild the question; must not raise
+    knows: Callable[[Question], bool]
+    # Whether another digest is known here
+    differs: Callable[[Question], bool] = lambda question: False
+    # Most turns played here; 1: plain completions only
+    turns: Callable[[Question], int] = lambda question: 1
     max_episodes: int = limits.MAX_EPISODES  # per group
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
     version: Version = CURRENT
@@ -35,13 +40,16 @@ class AdmissionRules:
 
 
 def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
-    """The group in a sealed message, if admitted. Cheap checks first, nothing semantic before the signature."""
+    """The group in a sealed message, if admitted. Cheap checks first, nothing semantic before the
+    signature.
+    """
     group = authenticate(data, rules.swarm, rules.version)
     return group if isinstance(group, Rejected) else review(group, rules)
 
 
 def authenticate(data: bytes, swarm: str, version: Version = CURRENT) -> RolloutGroup | Rejected:
-    """First half of `admit`, the costly one: the group in these bytes, signed by the author it names.
+    """First half of `admit`, the costly one: the group in these bytes, signed by the author it
+    names.
 
     A pure function of its arguments, the same for every receiver.
     """
@@ -68,5 +76,7 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
 
 
 def _replayable(group: RolloutGroup, turns: int) -> bool:
-    """Whether each episode is a plain completion, or has no more turns than the receiver plays (`turns`, above 1)."""
+    """Whether each episode is a plain completion, or has no more turns than the receiver plays
+    (`turns`, above 1).
+    """
     return all(each.single or 1 < turns >= len(each.turns) for each in group.episodes)

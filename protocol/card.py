@@ -1,8 +1,10 @@
-"""The card of a swarm: a signed text with its tasks, limits and addresses, and with the keys that may change it.
+"""The card of a swarm: a signed text with its tasks, limits and addresses, and with the keys that
+may change it.
 
-Cards are numbered from 1 without gaps. Card 1 names its network by its own hash. Each later card is signed by the
-threshold of the card before *and* by its own, as roots of TUF are ("Key management and migration"). So a node that
-knows the network id can check a chain from any source. Never raises, whatever the bytes; the caller passes the time.
+Cards are numbered from 1 without gaps. Card 1 names its network by its own hash. Each later card is
+signed by the threshold of the card before *and* by its own, as roots of TUF are ("Key management
+and migration"). So a node that knows the network id can check a chain from any source. Never
+raises, whatever the bytes; the caller passes the time.
 """
 
 from base64 import b32encode
@@ -20,14 +22,17 @@ from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
 from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
 
-MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024  # a card a week: 19 years
+# A card a week: 19 years
+MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024
 MAX_SIGNERS, MAX_ADDRESSES, MAX_TASKS, MAX_NOTES_CHARS, MAX_REVOKED = 9, 16, 64, 1000, 128
 DAY = 86_400  # seconds; a card is valid for at least one day
-MAX_LIFE, GRACE = 400 * DAY, DAY  # before and after a card's time: clocks may be wrong, and signers late
+# Before and after a card's time: clocks may be wrong, and signers late
+MAX_LIFE, GRACE = 400 * DAY, DAY
 
 _ADDRESS = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]{1,120}/p2p/[1-9A-HJ-NP-Za-km-z]{52}$"
 _place = attrgetter("environment", "version", "dataset", "config_id")
-Number = Annotated[int, Field(ge=0, le=2**37)]  # as seconds since 1970, a date that can still be shown
+# As seconds since 1970, a date that can still be shown
+Number = Annotated[int, Field(ge=0, le=2**37)]
 
 
 class Refusal(StrEnum):
@@ -72,7 +77,8 @@ class Card(Message):
 
     format: Annotated[int, Field(ge=1, le=1)]
     name: Name
-    network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]  # empty in card 1, whose hash it is: `network_of`
+    # Empty in card 1, whose hash it is: `network_of`
+    network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
     issued: Number  # seconds since 1970
     expires: Number
@@ -87,7 +93,9 @@ class Card(Message):
 
 
 class Signed(Message):
-    """What travels: a card, and for each key the signature (64 bytes, base64url) over its canonical form."""
+    """What travels: a card, and for each key the signature (64 bytes, base64url) over its canonical
+    form.
+    """
 
     card: Card
     signatures: dict[PeerId, Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{85}[AQgw]$")]]
@@ -147,7 +155,9 @@ def sign(signed: Signed, identity: Identity) -> Signed:
 
 
 def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
-    """The rules of a node under this card: it admits only the card's tasks, and only within the card's limits."""
+    """The rules of a node under this card: it admits only the card's tasks, and only within the
+    card's limits.
+    """
     digests = {_place(task): task.digest for task in card.tasks}
     return replace(
         rules,
@@ -159,7 +169,9 @@ def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
 
 
 def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
-    """The newest card, if the `further` ones follow `last` one by one; `last` if there are none. May have expired."""
+    """The newest card, if the `further` ones follow `last` one by one; `last` if there are none.
+    May have expired.
+    """
     for data in further:
         found = _successor(data, last, last.number + 1, network_of(last))
         if isinstance(found, Refusal):
@@ -169,8 +181,10 @@ def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
 
 
 def follow(chain: Sequence[bytes], network: str, now: int | None, newest: Card | None = None) -> Card | Refusal:
-    """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one taken before. An
-    empty network means that of card 1. `now`: seconds since 1970; None if the card need not be in force."""
+    """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one
+    taken before. An empty network means that of card 1. `now`: seconds since 1970; None if the card
+    need not be in force.
+    """
     last: Card | None = None
     for number, data in enumerate(chain, 1):
         found = _successor(data, last, number, network)

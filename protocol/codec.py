@@ -1,7 +1,9 @@
-"""Messages to bytes and back. One message has exactly one encoding, hence one content hash, and one signature.
+"""Messages to bytes and back. One message has exactly one encoding, hence one content hash, and one
+signature.
 
-Canonical form is RFC 8785 narrowed to what messages hold: objects, arrays, strings, integers, booleans. No framing and
-no compression here: a length prefix belongs to the stream that carries the bytes.
+Canonical form is RFC 8785 narrowed to what messages hold: objects, arrays, strings, integers,
+booleans. No framing and no compression here: a length prefix belongs to the stream that carries the
+bytes.
 """
 
 import hashlib
@@ -48,25 +50,31 @@ def _canonical(message: Message) -> bytes:
 
 
 def content_hash(payload: bytes) -> bytes:
-    """The name of a payload, 32 bytes. The signature is not hashed: an author can make many for one payload."""
+    """The name of a payload, 32 bytes. The signature is not hashed: an author can make many for one
+    payload.
+    """
     return hashlib.sha256(payload).digest()
 
 
 def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT) -> str:
-    """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of `addressing.FINGERPRINT`:
-    the prompt and the scores of the empty text and of "0", with six decimals. With several turns, score and trace after
-    each turn of a probe replace both scores. A question that cannot be had or scored has an empty entry."""
+    """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of
+    `addressing.FINGERPRINT`: the prompt and the scores of the empty text and of "0", with six
+    decimals. With several turns, score and trace after each turn of a probe replace both scores. A
+    question that cannot be had or scored has an empty entry.
+    """
     return _fingerprint(version.text("environment", salt, _spelt(behaviour)))
 
 
 def trace(opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT) -> str:
-    """Tells episodes that went differently apart: a digest of the environment's opening, its replies after each turn,
-    and whether it then ended the episode."""
+    """Tells episodes that went differently apart: a digest of the environment's opening, its
+    replies after each turn, and whether it then ended the episode.
+    """
     return _fingerprint(version.text("transcript", _spelt([opening, observations, done])))
 
 
 def _spelt(value: object) -> str:
-    return _JSON.encode(value).encode("utf-8", "backslashreplace").decode()  # a plug-in may reply with lone surrogates
+    # A plug-in may reply with lone surrogates
+    return _JSON.encode(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _fingerprint(text: bytes) -> str:
@@ -74,7 +82,9 @@ def _fingerprint(text: bytes) -> str:
 
 
 def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:
-    """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too big to travel."""
+    """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too
+    big to travel.
+    """
     payload = encode(message)
     return identity.sign(version.domain(version.kinds[type(message)], swarm), payload) + payload
 
@@ -94,7 +104,9 @@ def peek(data: bytes, kind: type[M], version: Version = CURRENT) -> M | Rejected
 def objection(
     data: bytes, message: RolloutGroup | Announcement, swarm: str, version: Version = CURRENT
 ) -> Reason | None:
-    """Checks the signature: None if its author signed `message` (what `peek` returned) for this swarm."""
+    """Checks the signature: None if its author signed `message` (what `peek` returned) for this
+    swarm.
+    """
     signature, payload = split(data)
     try:
         genuine = verify(message.author, version.domain(version.kinds[type(message)], swarm), payload, signature)

@@ -1,7 +1,7 @@
 """Who a peer is: an Ed25519 key pair, the peer id spelled from its public half, sign and verify.
 
-Keys are bytes here; swarm_node/commands/home.py keeps them in files. Key bytes and peer ids have the formats of
-libp2p, so one key is one peer, whatever library carries its messages.
+Keys are bytes here; swarm_node/commands/home.py keeps them in files. Key bytes and peer ids have
+the formats of libp2p, so one key is one peer, whatever library carries its messages.
 """
 
 from functools import lru_cache
@@ -15,8 +15,10 @@ from protocol.messages import PeerId
 
 SEED_BYTES = 32
 PUBLIC_KEY_BYTES = 32
-KEY_HEADER = bytes.fromhex("08011240")  # protobuf PrivateKey: type 1 is Ed25519, 64 bytes of data follow
-ID_HEADER = bytes.fromhex("002408011220")  # identity multihash of 36 bytes: protobuf PublicKey, type 1, 32 bytes follow
+# Protobuf PrivateKey: type 1 is Ed25519, 64 bytes of data follow
+KEY_HEADER = bytes.fromhex("08011240")
+# Identity multihash of 36 bytes: protobuf PublicKey, type 1, 32 bytes follow
+ID_HEADER = bytes.fromhex("002408011220")
 KEY_BYTES = len(KEY_HEADER) + SEED_BYTES + PUBLIC_KEY_BYTES
 
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -44,13 +46,18 @@ class Identity:
 
     @classmethod
     def from_seed_bytes(cls, seed: bytes) -> Self:
-        """The identity of a 32-byte seed: for simulations, where the same seed must give the same swarm."""
+        """The identity of a 32-byte seed: for simulations, where the same seed must give the same
+        swarm.
+        """
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
     def from_key_bytes(cls, data: bytes) -> Self:
-        """The inverse of `key_bytes`. ValueError for anything else, also for halves that do not belong together."""
-        identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])  # ValueError unless 32 bytes
+        """The inverse of `key_bytes`. ValueError for anything else, also for halves that do not
+        belong together.
+        """
+        # ValueError unless 32 bytes
+        identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
         if identity.key_bytes() != data:
             raise ValueError("not an Ed25519 private key in libp2p form, or its halves do not belong together")
         return identity
@@ -60,7 +67,9 @@ class Identity:
         return KEY_HEADER + self._key.private_bytes_raw() + self._key.public_key().public_bytes_raw()
 
     def sign(self, domain: bytes, message: bytes) -> bytes:
-        """64 bytes over domain and message. The domain binds the signature to a kind of message and a swarm."""
+        """64 bytes over domain and message. The domain binds the signature to a kind of message and
+        a swarm.
+        """
         return self._key.sign(domain + message)
 
     def __repr__(self) -> str:
@@ -68,7 +77,9 @@ class Identity:
 
 
 def verify(author: PeerId, domain: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `author` signed this message for this domain. ValueError if `author` is not a peer id."""
+    """Whether `author` signed this message for this domain. ValueError if `author` is not a peer
+    id.
+    """
     key = Ed25519PublicKey.from_public_bytes(public_key(author))
     try:
         key.verify(signature, domain + message)
@@ -91,7 +102,9 @@ def peer_id(public: bytes) -> PeerId:
 
 @lru_cache(maxsize=1024)  # the same authors recur; a miss costs 10 us
 def public_key(peer: PeerId) -> bytes:
-    """The 32 bytes that a peer id spells. ValueError unless `peer_id` returns the same text, and for a weak key."""
+    """The 32 bytes that a peer id spells. ValueError unless `peer_id` returns the same text, and
+    for a weak key.
+    """
     if len(peer) != limits.PEER_ID_CHARS:
         raise ValueError(f"peer id of {len(peer)} characters, not {limits.PEER_ID_CHARS}")
     number = 0
@@ -108,10 +121,11 @@ def public_key(peer: PeerId) -> bytes:
 
 
 def _is_weak(public: bytes) -> bool:
-    """Whether the point has a second spelling, or small order: OpenSSL then accepts signatures made without a key.
+    """Whether the point has a second spelling, or small order: OpenSSL then accepts signatures made
+    without a key.
 
-    With y the coordinate: order 1 and 2 are y = 1 and -1, order 4 is y = 0; a point of order 8 doubles to y = 0, which
-    means y^2 = -x^2, put into the curve d y^4 + 2 y^2 - 1 = 0.
+    With y the coordinate: order 1 and 2 are y = 1 and -1, order 4 is y = 0; a point of order 8
+    doubles to y = 0, which means y^2 = -x^2, put into the curve d y^4 + 2 y^2 - 1 = 0.
     """
     y = int.from_bytes(public, "little") % 2**255  # the top bit is the sign of x
     return y >= _P or y in (0, 1, _P - 1) or (_D * pow(y, 4, _P) + 2 * y * y - 1) % _P == 0

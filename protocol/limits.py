@@ -21,7 +21,8 @@ MAX_ADDRESS_CHARS = 128
 MAX_ANNOUNCED_GROUPS = 16  # local groups of the announced round
 MAX_ANNOUNCED_HOLDINGS = 16  # external groups
 HASH_BYTES = 32  # SHA-256
-HOLDING_BYTES = 8  # first bytes of a hash: a hint where to ask, not a proof; also of digests and traces
+# First bytes of a hash: a hint where to ask, not a proof; also of digests and traces
+HOLDING_BYTES = 8
 MAX_SEQUENCE = 2**31 - 1
 MAX_SEQUENCE_JUMP = 4096  # above the last sequence number received from that author
 

@@ -1,8 +1,10 @@
-"""Who is in a private swarm: a chain of certificates leads from a key that the swarm's card names to the member.
+"""Who is in a private swarm: a chain of certificates leads from a key that the swarm's card names
+to the member.
 
-A certificate lets the holder of a key in until a given time. The card's key signs the first one, each holder the next.
-A code has a key of its own and a chain to it, so a node with the code signs the last certificate itself while the
-inviter is offline. Judging never raises, whatever the bytes; the caller passes the time.
+A certificate lets the holder of a key in until a given time. The card's key signs the first one,
+each holder the next. A code has a key of its own and a chain to it, so a node with the code signs
+the last certificate itself while the inviter is offline. Judging never raises, whatever the bytes;
+the caller passes the time.
 """
 
 import struct
@@ -13,7 +15,8 @@ from protocol.identity import PUBLIC_KEY_BYTES, Identity, peer_id, public_key, v
 from protocol.messages import PeerId
 
 MAX_LIFE, _DOMAIN = 90 * DAY, b"swarm-node/member\0%b\0"
-_CERTIFICATE = struct.Struct(">I32s64s")  # seconds since 1970 when it ends, key of its holder, signature
+# Seconds since 1970 when it ends, key of its holder, signature
+_CERTIFICATE = struct.Struct(">I32s64s")
 
 
 class Refusal(StrEnum):
@@ -29,17 +32,22 @@ class Refusal(StrEnum):
     FORGED = "forged certificate"
 
 
-BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)  # the others can come from clocks or cards that differ
+# The others can come from clocks or cards that differ
+BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)
 
 
 def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: str) -> bytes:
-    """The chain `proof` with one more certificate; an empty `proof` begins a chain. `ends`: seconds since 1970."""
+    """The chain `proof` with one more certificate; an empty `proof` begins a chain. `ends`: seconds
+    since 1970.
+    """
     signed = ends.to_bytes(4) + public_key(holder)
     return (proof or public_key(issuer.peer_id)) + signed + issuer.sign(_DOMAIN % network.encode(), signed)
 
 
 def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal:
-    """When this peer's membership ends by a private swarm's card, or why not. Both times in seconds since 1970."""
+    """When this peer's membership ends by a private swarm's card, or why not. Both times in seconds
+    since 1970.
+    """
     size, odd = divmod(len(proof) - PUBLIC_KEY_BYTES, _CERTIFICATE.size)
     if odd or not 1 <= size <= MAX_CHAIN:
         return Refusal.MALFORMED

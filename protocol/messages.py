@@ -1,5 +1,5 @@
-"""The messages between peers: addresses and text. Rewards, reference answers and tensors never travel. A refused
-message gives a `Reason`: a value to count, never an exception.
+"""The messages between peers: addresses and text. Rewards, reference answers and tensors never
+travel. A refused message gives a `Reason`: a value to count, never an exception.
 
 Every value is frozen, strict and bounded, so a message that validates is safe to keep in memory.
 """
@@ -14,10 +14,13 @@ from protocol import limits
 
 
 class Reason(StrEnum):
-    """Why a message is refused, in the order of the checks. Only those after BAD_SIGNATURE show who is to blame."""
+    """Why a message is refused, in the order of the checks. Only those after BAD_SIGNATURE show who
+    is to blame.
+    """
 
     TOO_BIG = "too big"
-    REPLAYED = "replayed"  # the same payload was admitted before; the network finds this, admission has no memory
+    # The same payload was admitted before; the network finds this, admission has no memory
+    REPLAYED = "replayed"
     MALFORMED = "malformed"
     NOT_CANONICAL = "not canonical"
     BAD_AUTHOR = "bad author"
@@ -26,9 +29,11 @@ class Reason(StrEnum):
     WRONG_SEED = "wrong seed"
     TOO_MANY_EPISODES = "too many episodes"
     EPISODE_TOO_LONG = "episode too long"
-    SEVERAL_TURNS = "several turns"  # or calls, and this node does not play as many turns of that question
+    # Or calls, and this node does not play as many turns of that question
+    SEVERAL_TURNS = "several turns"
     UNKNOWN_QUESTION = "unknown question"
-    OTHER_ENVIRONMENT = "other environment"  # this node's environment of that name and version does something else
+    # This node's environment of that name and version does something else
+    OTHER_ENVIRONMENT = "other environment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +43,19 @@ class Rejected:
     reason: Reason
 
 
-PeerId = NewType("PeerId", str)  # base58btc of the identity multihash of the peer's Ed25519 public key: "12D3KooW..."
-Round = NewType("Round", int)  # the author's own round counter; rounds of two peers are not comparable
+# base58btc of the identity multihash of the peer's Ed25519 public key: "12D3KooW..."
+PeerId = NewType("PeerId", str)
+# The author's own round counter; rounds of two peers are not comparable
+Round = NewType("Round", int)
 
 NAME_PATTERN = r"^[A-Za-z0-9._+-]+$"
 Name = Annotated[str, Field(max_length=limits.MAX_NAME_CHARS, pattern=NAME_PATTERN)]
 
 # base64url without padding; the last character carries four bits, so each value has one spelling
-GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]  # SHA-256 of a payload
-Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]  # the first 8 bytes of a hash
+# SHA-256 of a payload
+GroupHash = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
+# The first 8 bytes of a hash
+Holding = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{10}[AEIMQUYcgkosw048]$")]
 ADDRESS_PATTERN = r"^/(ip4|ip6|dns|dns4|dns6)/[A-Za-z0-9/._:-]+$"
 Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDRESS_PATTERN)]
 
@@ -59,21 +68,26 @@ class Message(BaseModel):
 
 
 class Question(Message):
-    """The address of a question. Any peer can rebuild the prompt and the reference answer from it."""
+    """The address of a question. Any peer can rebuild the prompt and the reference answer from
+    it.
+    """
 
     environment: Name  # e.g. "reasoning_gym"
     version: Name  # of the generator, e.g. "0.1.25": items may differ between versions
     dataset: Name  # e.g. "chain_sum"
     digest: Holding  # of what the environment does: see codec.environment_digest
     config_id: Name  # e.g. "easy": a name both sides know, never parameters
-    seed: Annotated[int, Field(ge=0, le=limits.MAX_SEED)]  # of (author, round): see addressing.question_seed
-    index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]  # position in the author's round
+    # Of (author, round): see addressing.question_seed
+    seed: Annotated[int, Field(ge=0, le=limits.MAX_SEED)]
+    # Position in the author's round
+    index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]
 
 
 class Call(Message):
     """What the policy asked of a tool."""
 
-    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]  # opaque: the protocol does not parse it
+    # Opaque: the protocol does not parse it
+    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]
     name: Name
 
 
@@ -81,21 +95,28 @@ class Turn(Message):
     """What the policy generated at one go."""
 
     calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
-    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]  # outside calls; the bound refuses lone surrogates
+    # Outside calls; the bound refuses lone surrogates
+    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]
 
 
 class Episode(Message):
-    """What the policy generated for a question, turn by turn. A plain completion is an episode of one turn."""
+    """What the policy generated for a question, turn by turn. A plain completion is an episode of
+    one turn.
+    """
 
     ended: bool  # whether the policy ended the last turn (EOS); else the turn was cut off
-    trace: Holding | Literal[""]  # of the environment's replies: see codec.trace; empty for a plain completion
+    # Of the environment's replies: see codec.trace; empty for a plain completion
+    trace: Holding | Literal[""]
     turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raises ValueError for too many characters, a plain completion with a trace, other episodes without one."""
+        """Raises ValueError for too many characters, a plain completion with a trace, other
+        episodes without one.
+        """
         if (single := self.single) == bool(self.trace):
             raise ValueError("a trace is of several turns or of calls, which have one")
-        if not single and self.chars > limits.MAX_EPISODE_CHARS:  # one text alone is bounded by its field
+        # One text alone is bounded by its field
+        if not single and self.chars > limits.MAX_EPISODE_CHARS:
             raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
 
     @classmethod
@@ -122,7 +143,8 @@ class Episode(Message):
 class RolloutGroup(Message):
     """All episodes that one peer sampled for one question: the unit that travels."""
 
-    author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]  # bounded here, proven by admission
+    # Bounded here, proven by admission
+    author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]
     question: Question
     episodes: Annotated[
@@ -135,16 +157,22 @@ class RolloutGroup(Message):
 class Announcement(Message):
     """Where a peer is, which groups it generated last, and which external groups it holds."""
 
-    addresses: Annotated[tuple[Address, ...], Field(max_length=limits.MAX_ADDRESSES)]  # without its own /p2p/ID
+    # Without its own /p2p/ID
+    addresses: Annotated[tuple[Address, ...], Field(max_length=limits.MAX_ADDRESSES)]
     author: Annotated[PeerId, Field(max_length=limits.MAX_NAME_CHARS)]
-    groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]  # local, of this round
-    held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]  # external
+    # Local, of this round
+    groups: Annotated[tuple[GroupHash, ...], Field(max_length=limits.MAX_ANNOUNCED_GROUPS)]
+    # External
+    held: Annotated[tuple[Holding, ...], Field(max_length=limits.MAX_ANNOUNCED_HOLDINGS)]
     round: Annotated[int, Field(ge=0, le=limits.MAX_ROUND)]  # the author's last finished round
-    seq: Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]  # grows with every announcement of this author
+    # Grows with every announcement of this author
+    seq: Annotated[int, Field(ge=0, le=limits.MAX_SEQUENCE)]
 
 
 class Hello(Message):
-    """The one message that every version understands: which versions a node speaks, and in which swarm."""
+    """The one message that every version understands: which versions a node speaks, and in which
+    swarm.
+    """
 
     swarm: Name
     versions: Annotated[

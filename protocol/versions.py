@@ -1,4 +1,6 @@
-"""A version of the protocol as a value: what is signed, hashed or served for one version is valid in no other."""
+"""A version of the protocol as a value: what is signed, hashed or served for one version is valid
+in no other.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +18,15 @@ class Version:
     kinds: Mapping[type[Message], str]  # name of each kind in the signed bytes
 
     def text(self, *parts: str) -> bytes:
-        """The beginning of a signed or hashed text: `swarm-node/NUMBER/`, then the parts with NUL between them."""
+        """The beginning of a signed or hashed text: `swarm-node/NUMBER/`, then the parts with NUL
+        between them.
+        """
         return f"swarm-node/{self.number}/".encode() + "\0".join(parts).encode()
 
     def domain(self, kind: str, swarm: str) -> bytes:
-        """Prefix of signed bytes. A signature for one kind of message in one swarm is valid nowhere else."""
+        """Prefix of signed bytes. A signature for one kind of message in one swarm is valid nowhere
+        else.
+        """
         return self.text(kind, swarm, "")
 
     def stream(self, name: str) -> str:

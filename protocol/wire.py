@@ -1,6 +1,7 @@
 """The stream protocols. Each has a request and a reply, as bytes. See README.md for the layouts.
 
-Parsing never raises, whatever the bytes, and allocates no more than a small multiple of them. An empty reply refuses.
+Parsing never raises, whatever the bytes, and allocates no more than a small multiple of them. An
+empty reply refuses.
 """
 
 import hashlib
@@ -125,7 +126,9 @@ def decode_pull(data: bytes) -> tuple[bytes, list[bytes]] | Rejected:
 
 
 def encode_groups(envelopes: Sequence[bytes]) -> bytes:
-    """The reply to a pull: an envelope for each requested hash, in that order, empty if it is not held."""
+    """The reply to a pull: an envelope for each requested hash, in that order, empty if it is not
+    held.
+    """
     return b"".join(_LENGTH.pack(len(envelope)) + envelope for envelope in envelopes)
 
 
@@ -140,7 +143,9 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
 def _parts(
     data: bytes, position: int, count: int, header: struct.Struct, most: int
 ) -> list[tuple[tuple[int, ...], bytes]] | Rejected:
-    """`count` headers from `position` to the end, each with the bytes behind it. Its last number is their length."""
+    """`count` headers from `position` to the end, each with the bytes behind it. Its last number is
+    their length.
+    """
     parts = []
     for _ in range(count):
         if len(data) < position + header.size:
@@ -154,7 +159,9 @@ def _parts(
 
 
 def encode_hello(swarm: str, *versions: Version) -> bytes:
-    """The bytes of a request, and of a reply. `versions`: those spoken, the current one if none is named."""
+    """The bytes of a request, and of a reply. `versions`: those spoken, the current one if none is
+    named.
+    """
     return codec.encode(Hello(swarm=swarm, versions=tuple(version.number for version in versions or (CURRENT,))))
 
 
@@ -177,7 +184,9 @@ def decode_card_request(data: bytes) -> tuple[str, int] | Rejected:
 
 
 def encode_cards(cards: Sequence[bytes]) -> bytes:
-    """The reply: as many of these cards as fit, the oldest first. Never empty: an empty reply is a refusal."""
+    """The reply: as many of these cards as fit, the oldest first. Never empty: an empty reply is a
+    refusal.
+    """
     parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]]
     fitting = sum(end < limits.MAX_CARD_REPLY_BYTES for end in accumulate(map(len, parts)))
     return bytes([fitting]) + b"".join(parts[:fitting])
@@ -206,7 +215,9 @@ def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
 
 
 def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
-    """The endpoints of a message. Whether this node may send to them is not checked yet (transport/punching.py)."""
+    """The endpoints of a message. Whether this node may send to them is not checked yet
+    (transport/punching.py).
+    """
     if len(data) > limits.MAX_PUNCH_BYTES:
         return Rejected(Reason.TOO_BIG)
     if not data:

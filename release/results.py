@@ -1,9 +1,12 @@
-"""Each page of docs/results with its commits, and how much of the code behind its commands has changed since.
+"""Each page of docs/results with its commits, and how much of the code behind its commands has
+changed since.
 
-    .venv/bin/python release/results.py    # ends with 1 where a page has no command, or no commit with its date
+    # ends with 1 where a page has no command, or no commit with its date
+    .venv/bin/python release/results.py
 
-The code behind `python -m lab.NAME` is that module and everything of ours that it imports; all that ships, where it
-starts processes. A command "at commit" is kept no longer: what it measured can only be repeated there.
+The code behind `python -m lab.NAME` is that module and everything of ours that it imports; all that
+ships, where it starts processes. A command "at commit" is kept no longer: what it measured can only
+be repeated there.
 """
 
 import re
@@ -48,7 +51,9 @@ def file_of(module: str) -> str:
 
 @cache
 def changed(commit: str) -> dict[str, int]:
-    """Lines that were added to each file, or taken away, since then. A file that moved is a new one."""
+    """Lines that were added to each file, or taken away, since then. A file that moved is a new
+    one.
+    """
     rows = [line.split("\t") for line in git("diff", "--numstat", "--no-renames", commit, "HEAD").splitlines()]
     return {name: int(more) + int(less) for more, less, name in rows if more != "-"}
 

@@ -1,6 +1,7 @@
 """A node of a decentralised swarm of small language models that learn by sharing their rollouts.
 
-For scripts and notebooks: `join` a swarm; extensions add names such as `run` and `simulate`. docs/how-to/python.md.
+For scripts and notebooks: `join` a swarm; extensions add names such as `run` and `simulate`.
+docs/how-to/python.md.
 """
 
 from importlib import import_module
@@ -18,12 +19,14 @@ _PLACES = {"NodeConfig": "settings", "UserError": "common.errors"}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: `import swarm_node` alone costs nothing. Configurations get the sections of
-    extensions. A name that the core lacks comes from an extension, which registers it as an entry point of the group
-    `swarm_node.api`."""
+    """Imports a name when it is first used: `import swarm_node` alone costs nothing. Configurations
+    get the sections of extensions. A name that the core lacks comes from an extension, which
+    registers it as an entry point of the group `swarm_node.api`.
+    """
     if name in __all__:
         return _whole(name, getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name))
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:  # Python asks for a submodule on import
+    # Python asks for a submodule on import
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
         from swarm_node.common import plugins
 
         if name in plugins.registered("api"):

@@ -1,7 +1,7 @@
 """What a script or a notebook does in place of a command: join a swarm, publish, collect, score.
 
-`swarm_node` exports these names, and those that extensions register as entry points of the group `swarm_node.api`.
-docs/how-to/python.md shows them at work.
+`swarm_node` exports these names, and those that extensions register as entry points of the group
+`swarm_node.api`. docs/how-to/python.md shows them at work.
 """
 
 import time
@@ -24,7 +24,8 @@ from swarm_node.settings.command_line import from_python
 
 
 class Swarm:
-    """A place in a swarm, without a model: the script that holds it generates and trains. Close it after use.
+    """A place in a swarm, without a model: the script that holds it generates and trains. Close it
+    after use.
 
     >>> with join(NodeConfig(home="me", swarm="ours")) as swarm:
     ...     questions = swarm.questions(4)
@@ -52,7 +53,9 @@ class Swarm:
             self._stack = stack.pop_all()
 
     def questions(self, count: int) -> list[Question]:
-        """Begins a new round of this peer, and returns the addresses of its `count` questions: at most 256."""
+        """Begins a new round of this peer, and returns the addresses of its `count` questions: at
+        most 256.
+        """
         now = self._rounds.begin()
         questions = self._environment.sample(self.peer_id, now, count)
         self._of.update(dict.fromkeys(questions, now))
@@ -67,9 +70,11 @@ class Swarm:
         return self._environment.score([(question, completions)])[0]
 
     def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[ScoredGroup]:
-        """Score completions of local questions of one round, offer the informative groups to peers, and return these
-        groups. A text counts as ended by the model itself; give an Episode where it was cut off. Each call also asks
-        peers for the external groups of one more round. UserError for other questions."""
+        """Score completions of local questions of one round, offer the informative groups to peers,
+        and return these groups. A text counts as ended by the model itself; give an Episode where
+        it was cut off. Each call also asks peers for the external groups of one more round.
+        UserError for other questions.
+        """
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
             raise UserError("publish takes questions of one round of this peer: those that `questions` gave")
@@ -80,7 +85,8 @@ class Swarm:
             group = RolloutGroup(author=self.peer_id, round=now, question=question, episodes=made)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
-        self._network.publish([scored.group for scored in groups], now)  # even if empty: it asks for external groups
+        # Even if empty: it asks for external groups
+        self._network.publish([scored.group for scored in groups], now)
         return groups
 
     def collect(self) -> list[ScoredGroup]:
@@ -118,8 +124,9 @@ class Swarm:
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:
-    """A place in a swarm, by a configuration, its file or the name of a shipped one; `options` set single options.
-    UserError, in one line, for a mistake in any of them."""
+    """A place in a swarm, by a configuration, its file or the name of a shipped one; `options` set
+    single options. UserError, in one line, for a mistake in any of them.
+    """
     return Swarm(configured(config, options))
 
 

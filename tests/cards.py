@@ -26,7 +26,9 @@ def signed(number: int, network: str, first: int, by: Sequence[Identity], **said
 
 
 def chain(count: int, **said: Any) -> list[bytes]:
-    """Cards of one network. Each replaces the oldest of three keys; the two older keys of a card sign it."""
+    """Cards of one network. Each replaces the oldest of three keys; the two older keys of a card
+    sign it.
+    """
     cards: list[bytes] = []
     network = ""
     for number in range(1, count + 1):

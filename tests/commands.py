@@ -28,7 +28,9 @@ def resolve(kind: Any, file: Path | None, environment: Mapping[str, str]) -> Any
 
 
 def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Runs the command to its end, whatever its exit code. torch is loaded already, unless `preexec_fn` limits it."""
+    """Runs the command to its end, whatever its exit code. torch is loaded already, unless
+    `preexec_fn` limits it.
+    """
     line = command(*arguments)
     if "preexec_fn" not in options:
         line[:1] = preloaded.python()
@@ -51,8 +53,10 @@ def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]"
 def started(
     *arguments: object, program: Sequence[str] = (), loaded: bool = False, **options: Any
 ) -> "subprocess.Popen[str]":
-    """Starts the command and leaves it running. Its output and errors come through one pipe by default. `program`: what
-    to start in place of this interpreter. `loaded`: torch is loaded already, and the process is a launcher."""
+    """Starts the command and leaves it running. Its output and errors come through one pipe by
+    default. `program`: what to start in place of this interpreter. `loaded`: torch is loaded
+    already, and the process is a launcher.
+    """
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     line = [*program, *map(str, arguments)] if program else command(*arguments)
     if loaded:

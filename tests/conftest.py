@@ -1,4 +1,6 @@
-"""Before anything else is imported: no network, one thread, and `from tests.models import ...` works."""
+"""Before anything else is imported: no network, one thread, and `from tests.models import ...`
+works.
+"""
 
 import gc
 import os
@@ -13,8 +15,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ.setdefault("SWARM_NODE_MODEL__NAME", "rare")  # a quick starter, where a test names no model
-os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")  # nodes of tests are not visible outside this machine
+# A quick starter, where a test names no model
+os.environ.setdefault("SWARM_NODE_MODEL__NAME", "rare")
+# Nodes of tests are not visible outside this machine
+os.environ.setdefault("SWARM_NODE_NETWORK__HOST", "127.0.0.1")
 os.environ.setdefault("SWARM_NODE_NETWORK__MDNS", "false")  # nor to those of other tests
 
 ROOT = str(Path(__file__).resolve().parent.parent)
@@ -34,12 +38,15 @@ LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_own_task.py", "lab/benchmarks/test_benchmarks.py",
 )  # fmt: skip
 
-settings.register_profile("suite", deadline=None, max_examples=50)  # a deadline would test how busy the machine is
+# A deadline would test how busy the machine is
+settings.register_profile("suite", deadline=None, max_examples=50)
 settings.load_profile("suite")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files begin first: short ones then fill what is left, and no worker waits long for the last."""
+    """The longest files begin first: short ones then fill what is left, and no worker waits long
+    for the last.
+    """
     rank = {Path(ROOT, "tests", name): number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
@@ -50,6 +57,8 @@ def one_thread() -> Iterator[None]:
     import torch  # the tests of the protocol start without it otherwise
 
     torch.set_num_threads(1)
-    gc.freeze()  # a collection, which code asks for when memory is short, need not look at every imported module again
+    # A collection, which code asks for when memory is short, need not look at every imported module
+    # again
+    gc.freeze()
     yield
     gc.unfreeze()

@@ -1,4 +1,6 @@
-"""A swarm of exchanges in memory: identities, groups, and nodes that publish a round every few seconds."""
+"""A swarm of exchanges in memory: identities, groups, and nodes that publish a round every few
+seconds.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache, partial

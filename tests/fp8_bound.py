@@ -6,7 +6,8 @@ from torch import Tensor
 from swarm_node.extensions.fp8.quantise import BLOCK, quantise
 
 HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
-SMALLEST = 2.0**-10  # largest absolute error where a number is too small for that, in units of its scale
+# Largest absolute error where a number is too small for that, in units of its scale
+SMALLEST = 2.0**-10
 
 
 def rounding(x: Tensor, side: int) -> Tensor:
@@ -18,7 +19,9 @@ def rounding(x: Tensor, side: int) -> Tensor:
 
 
 def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, side: int) -> None:
-    """`ours` differs from left @ right^T in float64 by no more than rounding both operands can cause."""
+    """`ours` differs from left @ right^T in float64 by no more than rounding both operands can
+    cause.
+    """
     a, b = left.double().abs(), right.double().abs()
     bound = (a + rounding(left, 1)) @ (b + rounding(right, side)).T - a @ b.T
     error = (ours.double() - left.double() @ right.double().T).abs()
@@ -28,7 +31,9 @@ def assert_within_bound(ours: Tensor, left: Tensor, right: Tensor, side: int) ->
 
 
 def assert_three_products_within_bound(layer, tokens: int) -> None:
-    """The products of an Fp8Linear with a bias: forward, gradient of its input, gradient of its weight."""
+    """The products of an Fp8Linear with a bias: forward, gradient of its input, gradient of its
+    weight.
+    """
     x = torch.randn(tokens, layer.in_features) * torch.rand(tokens, 1) * 9
     dy = torch.randn(tokens, layer.out_features)
     x.requires_grad_()
@@ -42,7 +47,9 @@ def assert_three_products_within_bound(layer, tokens: int) -> None:
 
 
 def assert_kept_in_fp8(layer) -> None:
-    """For backward, a layer keeps about one byte for each number of tokens that fill whole blocks."""
+    """For backward, a layer keeps about one byte for each number of tokens that fill whole
+    blocks.
+    """
     kept: list[Tensor] = []
     x = torch.randn(384, layer.in_features, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t), t)[1], lambda t: t):

@@ -1,4 +1,6 @@
-"""The generator process of an asynchronous node in the tests: the real one, on a tiny model and the digits."""
+"""The generator process of an asynchronous node in the tests: the real one, on a tiny model and the
+digits.
+"""
 
 import sys
 from pathlib import Path

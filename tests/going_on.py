@@ -1,4 +1,5 @@
-"""`pytest --go-on`: a run that was interrupted goes on, without the tests that passed at the same commit.
+"""`pytest --go-on`: a run that was interrupted goes on, without the tests that passed at the same
+commit.
 
 The cache of pytest keeps what passed. A checkout with changes runs everything, and notes nothing.
 """
@@ -24,7 +25,8 @@ class GoingOn:
     def __init__(self, config: pytest.Config, commit: str) -> None:
         self._config = config
         self._commit = commit
-        self._writes = not hasattr(config, "workerinput")  # reports of xdist's workers all come to the controller
+        # Reports of xdist's workers all come to the controller
+        self._writes = not hasattr(config, "workerinput")
         self._passed: list[str] = config.cache.get(KEY, {}).get(commit, [])
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

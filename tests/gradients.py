@@ -1,4 +1,6 @@
-"""Gradients of a policy over two small groups, and the ways to compute them that are to give the same."""
+"""Gradients of a policy over two small groups, and the ways to compute them that are to give the
+same.
+"""
 
 import threading
 

@@ -1,4 +1,6 @@
-"""A Hugging Face hub on loopback: repositories in memory, and the requests of `upload_folder` and `from_pretrained`."""
+"""A Hugging Face hub on loopback: repositories in memory, and the requests of `upload_folder` and
+`from_pretrained`.
+"""
 
 import base64
 import hashlib

@@ -1,7 +1,8 @@
-"""Counts what a model asks of a card: operator calls that compute something, and times that the host waits.
+"""Counts what a model asks of a card: operator calls that compute something, and times that the
+host waits.
 
-Calls inside a block that can run as one graph have a count of their own. Counts do not depend on how busy the machine
-is, nor on the size of the model, except for its number of layers.
+Calls inside a block that can run as one graph have a count of their own. Counts do not depend on
+how busy the machine is, nor on the size of the model, except for its number of layers.
 """
 
 from collections import Counter
@@ -15,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 WAITS = {"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2"}
 NO_KERNEL = {"_unsafe_view", "_reshape_alias", "detach", "empty", "empty_like", "new_empty", "empty_strided"}
 CASTS = {"to", "_to_copy"}
-MASKS = {"index", "index_put", "index_put_"}  # with a boolean mask the host waits to know how many numbers it picks
+# With a boolean mask the host waits to know how many numbers it picks
+MASKS = {"index", "index_put", "index_put_"}
 
 
 class Launches(TorchDispatchMode):

@@ -1,8 +1,8 @@
 """Wrong invocations of `swarm-node`, and what is wrong with the answers to them.
 
-Those of the core are listed in tests/data/mistakes/core.txt, those of extensions beside it. A line is `EXIT CODE | what
-is typed, as sh reads it | words of the answer`. Lines below `---` cannot be tried within the process of the tests.
-The files that they name lie in the same folder.
+Those of the core are listed in tests/data/mistakes/core.txt, those of extensions beside it. A line
+is `EXIT CODE | what is typed, as sh reads it | words of the answer`. Lines below `---` cannot be
+tried within the process of the tests. The files that they name lie in the same folder.
 """
 
 import io
@@ -97,11 +97,14 @@ def started(mistake: Mistake) -> Answer:
 
 
 def faults(mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder: Path) -> list[str]:
-    """Tries each mistake in a new copy of the files. Returns those with a wrong answer, and the answer."""
+    """Tries each mistake in a new copy of the files. Returns those with a wrong answer, and the
+    answer.
+    """
     found = []
     for number, mistake in enumerate(mistakes):
         where = shutil.copytree(FOLDER, folder / str(number))
-        with chdir(where), patch.dict(os.environ, {"SWARM_NODE_HOME": "its_home"}):  # not the user's own
+        # Not the user's own
+        with chdir(where), patch.dict(os.environ, {"SWARM_NODE_HOME": "its_home"}):
             answer = attempt(mistake)
         if why := fault(mistake, answer):
             found.append(f"{mistake}: {why}: {(answer.err or answer.out)[-600:]}")

@@ -1,4 +1,6 @@
-"""Tiny models, tokenizers, groups and one small environment, made here: nothing is downloaded and nothing is a mock."""
+"""Tiny models, tokenizers, groups and one small environment, made here: nothing is downloaded and
+nothing is a mock.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -118,7 +120,9 @@ def tiny_policy(
     autocast: torch.dtype | None = None,
     **overrides: Any,
 ) -> Policy:
-    """A policy of a tiny model. With a random model every id of `eos` ends a completion about equally often."""
+    """A policy of a tiny model. With a random model every id of `eos` ends a completion about
+    equally often.
+    """
     model = tiny_model(family, seed, **overrides)
     model.generation_config.eos_token_id = list(eos)
     return Policy(model, characters(chat), torch.device("cpu"), autocast, family)
@@ -133,7 +137,8 @@ def with_lora(policy: Policy) -> Policy:
     return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device, policy.autocast_dtype)
 
 
-MANY_EOS = (EOS, *range(5, 17))  # signs before the digits: about one token in eight ends a completion
+# Signs before the digits: about one token in eight ends a completion
+MANY_EOS = (EOS, *range(5, 17))
 
 
 DIGITS = {"environment": "digits", "version": "1", "dataset": "sums", "config_id": "easy"}
@@ -173,7 +178,9 @@ def token_group(
 
 
 def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
-    """Log-probs [tokens] by one forward pass of the library over one unpadded sequence: the reference for all else."""
+    """Log-probs [tokens] by one forward pass of the library over one unpadded sequence: the
+    reference for all else.
+    """
     logits = model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
     chosen = torch.tensor(list(completion))[:, None]
     return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
@@ -186,7 +193,9 @@ def weights_of(of: Any) -> list[torch.Tensor]:
 
 
 def gradients_of(trainer: GrpoTrainer) -> list[torch.Tensor]:
-    """A list to which each step will add the gradient of each parameter, as the optimiser gets it."""
+    """A list to which each step will add the gradient of each parameter, as the optimiser gets
+    it.
+    """
     found: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(
         lambda *_: found.extend(p.grad.clone() for p in trainer.policy.model.parameters() if p.grad is not None)
@@ -242,7 +251,9 @@ class Digits:
 
 
 class Guessing(Digits):
-    """Several turns: a turn is right if it has a digit from `right` on; the reply to a smaller digit is `<higher>`."""
+    """Several turns: a turn is right if it has a digit from `right` on; the reply to a smaller
+    digit is `<higher>`.
+    """
 
     most, right = 4, 7
 
@@ -320,7 +331,9 @@ def select(
     seed: int = 0,
     own: Sequence[ScoredGroup] = (),
 ) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
-    """The external groups that a round with this sampler takes, and those candidates that leave the node's pool."""
+    """The external groups that a round with this sampler takes, and those candidates that leave the
+    node's pool.
+    """
     me, unused = IDENTITIES[0].peer_id, cast(Any, None)
     config = RoundConfig(local_groups=0, external_groups=count)
     pool = RolloutPool(me, max_per_peer=len(candidates) + 1)
@@ -333,7 +346,9 @@ def select(
 
 
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:
-    """Runs rounds of all nodes: all generate, then all collect and train. Returns reports by round and node."""
+    """Runs rounds of all nodes: all generate, then all collect and train. Returns reports by round
+    and node.
+    """
     reports = []
     for now in range(start, start + rounds):
         asked = [node.produce(Round(now)) for node in nodes]

@@ -1,9 +1,11 @@
-"""Starts Python programs in processes that have torch loaded already: a start costs 0.1 s of CPU time, not 5.
+"""Starts Python programs in processes that have torch loaded already: a start costs 0.1 s of CPU
+time, not 5.
 
-Most of what a command costs in a test is the import of torch and transformers. So each worker of pytest keeps one
-process that has imported them and forks for each command. What a test starts is a small launcher, which hands over its
-arguments, folder, environment and streams, forwards signals, and ends as the command ends; when it is killed, so is the
-command. The program itself runs as `python -m` would run it. A test of how a program starts uses the plain interpreter.
+Most of what a command costs in a test is the import of torch and transformers. So each worker of
+pytest keeps one process that has imported them and forks for each command. What a test starts is a
+small launcher, which hands over its arguments, folder, environment and streams, forwards signals,
+and ends as the command ends; when it is killed, so is the command. The program itself runs as
+`python -m` would run it. A test of how a program starts uses the plain interpreter.
 """
 
 import array
@@ -24,7 +26,8 @@ from typing import Any, NoReturn
 
 GIVEN = dict(os.environ)  # before libraries add to it
 READ_AT_IMPORT = ("HF_", "TRANSFORMERS_", "TORCH", "CUDA", "PYTHON", "TRITON")
-SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"  # set in a worker by the first test that compiles: starts ignore it
+# Set in a worker by the first test that compiles: starts ignore it
+SET_BY_TORCH = "TORCHINDUCTOR_CACHE_DIR"
 HASH_SEED = "0"  # as in workers of simulations, whose results must be equal from run to run
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LAUNCHER = f"""
@@ -84,7 +87,9 @@ def _server() -> Path:
 
 
 def serve(listener: socket.socket, shell: str) -> None:
-    """Forks for each connection, until pytest has gone. `shell`: what children take for the interpreter."""
+    """Forks for each connection, until pytest has gone. `shell`: what children take for the
+    interpreter.
+    """
     import torch
 
     import swarm_node.node.build  # noqa: F401  with all libraries that a node loads
@@ -120,7 +125,8 @@ def handle(connection: socket.socket, shell: str) -> None:
     child = os.fork()
     if child == 0:
         connection.close()
-        arguments[len(arguments) - len(streams[3:]) :] = map(str, streams[3:])  # the socket to its parent
+        # The socket to its parent
+        arguments[len(arguments) - len(streams[3:]) :] = map(str, streams[3:])
         replace_streams(list(streams[:3]))
         os.chdir(folder)
         run(arguments, environment, shell)
@@ -147,8 +153,9 @@ def replace_streams(streams: list[int]) -> None:
 
 
 def run(arguments: list[str], environment: dict[str, str], shell: str) -> NoReturn:
-    """Runs `python [-P] -m MODULE ARGUMENTS` in this process; in a new one if the environment differs in what libraries
-    read when they are imported."""
+    """Runs `python [-P] -m MODULE ARGUMENTS` in this process; in a new one if the environment
+    differs in what libraries read when they are imported.
+    """
     if _read_at_import(environment) != _read_at_import(GIVEN):
         os.execve(sys.executable, [sys.executable, *arguments], environment)
     os.environ.clear()

@@ -1,11 +1,13 @@
-"""A device that computes nothing and says where tensors of host and device are mixed, as a card does.
+"""A device that computes nothing and says where tensors of host and device are mixed, as a card
+does.
 
-`python -m tests.pretend` runs generation, training and a resume on it, and prints what became of each as JSON. Tensors
-on it are torch's FakeTensors: they have shape, type and device. Numbers that the host reads from them are made up, and
-the reads are counted.
+`python -m tests.pretend` runs generation, training and a resume on it, and prints what became of
+each as JSON. Tensors on it are torch's FakeTensors: they have shape, type and device. Numbers that
+the host reads from them are made up, and the reads are counted.
 
-The function of torch that makes a device with a name is private: only `make_device` uses it. torch 2.9 to 2.13 have it.
-Without it, `torch.utils.rename_privateuse1_backend` and a module of that name do the same by hand.
+The function of torch that makes a device with a name is private: only `make_device` uses it. torch
+2.9 to 2.13 have it. Without it, `torch.utils.rename_privateuse1_backend` and a module of that name
+do the same by hand.
 """
 
 import contextlib
@@ -56,7 +58,9 @@ class Pretend(TorchDispatchMode):
         return self.fake.from_tensor(x) if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) else x
 
     def _asked(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an operator. An operator that reads numbers gets made-up ones, and counts as a wait."""
+        """The result of an operator. An operator that reads numbers gets made-up ones, and counts
+        as a wait.
+        """
         name = func.__name__.split(".")[0]
         if name == "_local_scalar_dense":
             self.waits[name] += 1
@@ -97,7 +101,8 @@ def pretending() -> Iterator[tuple[torch.device, Pretend]]:
 
     made = torch.tensor
 
-    def tensor(data: Any, *, device: Any = None, **options: Any) -> Any:  # torch's own looks at no mode
+    # Torch's own looks at no mode
+    def tensor(data: Any, *, device: Any = None, **options: Any) -> Any:
         values = made(data, **options)
         return values if device is None else values.to(device)
 
@@ -107,7 +112,9 @@ def pretending() -> Iterator[tuple[torch.device, Pretend]]:
 
 
 def host_of(mode: Pretend) -> Callable[[Any], Any]:
-    """Stands in for `device.on_host` with made-up values: at first all slots run, later the first half of them."""
+    """Stands in for `device.on_host` with made-up values: at first all slots run, later the first
+    half of them.
+    """
 
     def on_host(tensor: Any) -> Any:
         if not isinstance(tensor, FakeTensor):

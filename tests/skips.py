@@ -1,4 +1,5 @@
-"""`pytest --no-skips-but gpu`: every skipped test is named, and a skip without the marker `gpu` fails the run.
+"""`pytest --no-skips-but gpu`: every skipped test is named, and a skip without the marker `gpu`
+fails the run.
 
 A machine that is meant to run everything must not pass because half of it did not run.
 """
@@ -12,7 +13,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     allowed = config.getoption("--no-skips-but")
-    if allowed and not hasattr(config, "workerinput"):  # reports of xdist's workers all come to the controller
+    # Reports of xdist's workers all come to the controller
+    if allowed and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(allowed))
 
 
@@ -41,7 +43,8 @@ class Skips:
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            marked = self._allowed in getattr(report, "keywords", ())  # a file that was skipped as a whole has none
+            # A file that was skipped as a whole has none
+            marked = self._allowed in getattr(report, "keywords", ())
             self._seen[report.nodeid] = (marked, reason.removeprefix("Skipped: "))
 
     def _unwanted(self) -> int:

@@ -1,7 +1,8 @@
-"""A server process that speaks the part of vLLM's API that VllmGenerator uses, with a real model and no vLLM.
+"""A server process that speaks the part of vLLM's API that VllmGenerator uses, with a real model
+and no vLLM.
 
-python tests/vllm_stand_in.py --model FOLDER [--port N]: serves the model in FOLDER on loopback, and prints its port.
-It ignores options of vLLM that it does not know.
+python tests/vllm_stand_in.py --model FOLDER [--port N]: serves the model in FOLDER on loopback, and
+prints its port. It ignores options of vLLM that it does not know.
 """
 
 import argparse
@@ -41,7 +42,8 @@ class Engine:
     @torch.no_grad()
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         model = self.models[body["model"]]
-        assert max(body["stop_token_ids"], default=0) < model.config.vocab_size  # vLLM refuses others
+        # vLLM refuses others
+        assert max(body["stop_token_ids"], default=0) < model.config.vocab_size
         assert [body[name] for name in ("return_token_ids", "logprobs", "top_p", "top_k")] == [True, 0, 1.0, -1]
         generator = torch.Generator().manual_seed(body["seed"])
         with self.lock:
@@ -96,7 +98,8 @@ def main() -> None:
             self.end_headers()
             self.wfile.write(reply)
 
-    if (options.model / "config.json").exists():  # as vLLM does; without one, the first weights come later
+    # As vLLM does; without one, the first weights come later
+    if (options.model / "config.json").exists():
         engine.rpc({"method": "reload_weights"})
     server = ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
     print(server.server_port, flush=True)  # noqa: T201

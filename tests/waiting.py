@@ -1,6 +1,8 @@
-"""Waiting for what a real process, thread or peer does in its own time. Nothing else in the suite should sleep.
+"""Waiting for what a real process, thread or peer does in its own time. Nothing else in the suite
+should sleep.
 
-Limits are long, since a machine may be slow and busy. They cost time only where a test waits for what never happens.
+Limits are long, since a machine may be slow and busy. They cost time only where a test waits for
+what never happens.
 """
 
 import asyncio
@@ -24,7 +26,9 @@ def until(found: Callable[[], object], seconds: float = PATIENCE, what: str = "i
 async def until_awaited(
     found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE
 ) -> None:
-    """As `until`, on an event loop, which goes on meanwhile. What `found` returns may be awaitable."""
+    """As `until`, on an event loop, which goes on meanwhile. What `found` returns may be
+    awaitable.
+    """
     began = time.monotonic()
     while True:
         answer = found()

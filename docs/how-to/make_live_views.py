@@ -1,4 +1,5 @@
-"""Makes the pictures of docs/how-to/live_view.md: real nodes on terminals of tmux, as they stand after some rounds.
+"""Makes the pictures of docs/how-to/live_view.md: real nodes on terminals of tmux, as they stand
+after some rounds.
 
 .venv/bin/python docs/how-to/make_live_views.py     # four minutes on two cores; needs tmux
 """

@@ -1,7 +1,8 @@
 """The pages here that are made from the code: `python docs/reference/make.py` writes them.
 
-Options are the fields of the configurations with their docstrings; events and reports are the fields of the dataclasses
-with the comments behind them. tests/house/test_reference.py compares what is committed with what this makes.
+Options are the fields of the configurations with their docstrings; events and reports are the
+fields of the dataclasses with the comments behind them. tests/house/test_reference.py compares what
+is committed with what this makes.
 """
 
 import ast
@@ -44,7 +45,8 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 OPTIONS = """# Every option
 
-Here you can look up every option of a node or an experiment. `make reference` makes this page from the code.
+Here you can look up every option of a node or an experiment. `make reference` makes this page from
+the code.
 
 An option has one name and four places. `training.learning_rate` is
 
@@ -53,39 +55,45 @@ An option has one name and four places. `training.learning_rate` is
 - a flag: `--training.learning-rate 1e-4`;
 - or its default. Flags go before variables, variables before the file, the file before the default.
 
-`model eval`, `bootstrap`, `status` and `peers` take flags and variables, no
-file. `home id` takes what `run` takes, and uses `home` alone. A list takes several values behind one flag:
-`--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value: `--network.mdns`, and
-`--network.no-mdns` for false. A path that begins with `~` is below your home folder.
+`model eval`, `bootstrap`, `status` and `peers` take flags and variables, no file. `home id` takes
+what `run` takes, and uses `home` alone. A list takes several values behind one flag:
+`--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value:
+`--network.mdns`, and `--network.no-mdns` for false. A path that begins with `~` is below your home
+folder.
 
-In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and `peers`.
+In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and
+`peers`.
 
-Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is `--json-output`; for
-`simulate`, `--attack` is `--attack.kind`, and `--defence` is `--defence.layers`.
+Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is
+`--json-output`; for `simulate`, `--attack` is `--attack.kind`, and `--defence` is
+`--defence.layers`.
 """
 
 EVENTS = """# events.jsonl: every event
 
-Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make reference` makes
-this page from the code.
+Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make
+reference` makes this page from the code.
 
-The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON object. The file
-only grows, so you can read it while it is written. A kill or a full disk may leave a broken line: skip it. Two keys are
-in every object: `time`, in seconds since 1970, and `event`, the name of the event. The other keys depend on the event.
-A number that is not finite is `null`. Later versions may add keys and events: skip what you do not know.
+The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON
+object. The file only grows, so you can read it while it is written. A kill or a full disk may leave
+a broken line: skip it. Two keys are in every object: `time`, in seconds since 1970, and `event`,
+the name of the event. The other keys depend on the event. A number that is not finite is `null`.
+Later versions may add keys and events: skip what you do not know.
 
-A node writes RunStarted, RoundDone, CheckpointSaved, Validated, Notice, Warned and RunFinished. A simulation writes
-RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and RunFinished.
+A node writes RunStarted, RoundDone, CheckpointSaved, Validated, Notice, Warned and RunFinished. A
+simulation writes RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and
+RunFinished.
 """
 
 REPORT = """# report.json: the result of a simulation
 
-Here you can look up what report.json holds, to compare experiments with a program of your own. `make
-reference` makes this page from the code.
+Here you can look up what report.json holds, to compare experiments with a program of your own.
+`make reference` makes this page from the code.
 
-`swarm-node simulate` writes it into the folder that `--out` names, when all arms and seeds are done. Two
-runs with the same configuration on the same machine differ in `cost` alone. A list "per seed" has the order of `seeds`;
-"per seed, per round" is a list of lists. The *last rounds* are the last ten.
+`swarm-node simulate` writes it into the folder that `--out` names, when all arms and seeds are
+done. Two runs with the same configuration on the same machine differ in `cost` alone. A list "per
+seed" has the order of `seeds`; "per seed, per round" is a list of lists. The *last rounds* are the
+last ten.
 """
 
 
@@ -214,22 +222,34 @@ def described(kind: type, level: str) -> str:
 
 
 def comments(kind: type) -> dict[str, str]:
-    """What the source says of each field: of a metric its unit and meaning, else the comment on its line."""
+    """What the source says of each field: of a metric its unit and meaning, else the comment on its line, or the one
+    above it.
+    """
     source = inspect.cleandoc("\n" + inspect.getsource(kind))
+    lines = source.splitlines()
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    said = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    behind = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
     (tree,) = ast.parse(source).body
     assert isinstance(tree, ast.ClassDef)
-    lines = {
-        node.target.id: node.end_lineno
+    said = {
+        node.target.id: behind.get(node.end_lineno or 0) or above(lines, node.lineno)
         for node in tree.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    texts = {name: re.sub(r"\bNone\b", "null", said.get(line or 0, "")) for name, line in lines.items()}
+    texts = {name: re.sub(r"\bNone\b", "null", text[:1].upper() + text[1:]) for name, text in said.items()}
     for name in texts.keys() & METRICS.keys() if kind in (RoundReport, StepReport) else ():
         about = METRICS[name]
         texts[name] = about.meaning + (f" ({about.unit})" if about.unit and about.unit not in about.meaning else "")
     return texts
+
+
+def above(lines: list[str], line: int) -> str:
+    """The comment that stands directly above this line, which is counted from 1."""
+    found: list[str] = []
+    while line > 1 and lines[line - 2].lstrip().startswith("#"):
+        line -= 1
+        found.insert(0, lines[line - 1].strip().lstrip("# "))
+    return " ".join(found)
 
 
 def _words(hint: Any) -> str:

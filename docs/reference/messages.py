@@ -1,7 +1,9 @@
-"""The page of messages, made of the code and of messages.toml: `python docs/reference/messages.py` writes it.
+"""The page of messages, made of the code and of messages.toml: `python docs/reference/messages.py`
+writes it.
 
-The code has the messages: what is passed to UserError, Warned and their kin, with … for what differs. messages.toml has
-what to do about each. A message without an entry, or an entry without a message, is an error.
+The code has the messages: what is passed to UserError, Warned and their kin, with … for what
+differs. messages.toml has what to do about each. A message without an entry, or an entry without a
+message, is an error.
 """
 
 import ast
@@ -23,14 +25,16 @@ CONSTANTS = {"INSTALL"}  # dictionaries of them
 
 HEAD = """# Messages, and what to do
 
-Here you can look up what to do about an error or a warning. `make reference` makes this page from the code and from
-messages.toml.
+Here you can look up what to do about an error or a warning. `make reference` makes this page from
+the code and from messages.toml.
 
-An error is one line that begins with `swarm-node:`, and the command ends with exit code 2, or with 75 where
-the cause may pass by itself. A warning begins with `warning:`, and the run goes on. `…` stands for a name, a number or
-the words of another program. Look for a few words of yours with the search of your browser.
+An error is one line that begins with `swarm-node:`, and the command ends with exit code 2, or with
+75 where the cause may pass by itself. A warning begins with `warning:`, and the run goes on. `…`
+stands for a name, a number or the words of another program. Look for a few words of yours with the
+search of your browser.
 
-`swarm-node doctor` looks for most of these by itself. A traceback is a mistake of this program: please report it.
+`swarm-node doctor` looks for most of these by itself. A traceback is a mistake of this program:
+please report it.
 """
 
 
@@ -69,7 +73,9 @@ def said(tree: ast.AST) -> Iterator[str]:
 
 
 def words(value: ast.expr) -> str:
-    """The text of an expression, with … for what is only known when it runs; "" where all of it is."""
+    """The text of an expression, with … for what is only known when it runs; "" where all of it
+    is.
+    """
     match value:
         case ast.Constant(value=str(text)):
             return text.replace("{}", "…")

@@ -1,4 +1,5 @@
-"""A small task set of verifiers: single-digit sums, differences and products. docs/how-to/tasksets.md trains on it.
+"""A small task set of verifiers: single-digit sums, differences and products.
+docs/how-to/tasksets.md trains on it.
 
 Its prompts are those of the starters, so that a starter gets some right from the first round on.
 """

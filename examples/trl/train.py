@@ -1,6 +1,8 @@
-"""Trains a starter that hides its skill, by TRL in a swarm: python examples/trl/train.py HOME [PEER ...].
+"""Trains a starter that hides its skill, by TRL in a swarm: python examples/trl/train.py HOME [PEER
+...].
 
-Without peers it trains alone until one connects. HOME/steps.jsonl gets a line a step. docs/how-to/trl.md explains it.
+Without peers it trains alone until one connects. HOME/steps.jsonl gets a line a step.
+docs/how-to/trl.md explains it.
 """
 
 import json
@@ -23,7 +25,9 @@ QUESTIONS, GENERATIONS = 4, 8
 
 
 class Steps(TrainerCallback):
-    """Writes a line a step: the mean reward of local groups, and the external groups trained on so far, by author."""
+    """Writes a line a step: the mean reward of local groups, and the external groups trained on so
+    far, by author.
+    """
 
     def __init__(self, swarm: Swarm, file: Path) -> None:
         self._swarm, self._file = swarm, file

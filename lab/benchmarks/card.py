@@ -1,7 +1,9 @@
-"""Every check that needs a GPU ("card"), one command after the other, in ten minutes. Run this first on a new card.
+"""Every check that needs a GPU ("card"), one command after the other, in ten minutes. Run this
+first on a new card.
 
-Each part is a command of its own. A part that fails, or takes more than three times its share of the time left, does
-not stop the others. The table says how each part ended. Without a card, parts that need one say so, and others run.
+Each part is a command of its own. A part that fails, or takes more than three times its share of
+the time left, does not stop the others. The table says how each part ended. Without a card, parts
+that need one say so, and others run.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Arguments and output of every command of benchmarks, studies and fuzzing.
 
-People read text and Markdown tables; with `--json` the last line is one JSON object with the key `benchmark`, and with
-`ratio` where two sides are compared. Results of long runs are kept under `runs/`, part by part, and not computed again.
-Nothing here needs torch, so that commands without torch start at once.
+People read text and Markdown tables; with `--json` the last line is one JSON object with the key
+`benchmark`, and with `ratio` where two sides are compared. Results of long runs are kept under
+`runs/`, part by part, and not computed again. Nothing here needs torch, so that commands without
+torch start at once.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from typing import Any
 from swarm_node.common.files import write_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
-BAD = ("broken", "failures", "forged", "paid", "unexplained", "wrong")  # keys of findings, as harm by hostile input
+# Keys of findings, as harm by hostile input
+BAD = ("broken", "failures", "forged", "paid", "unexplained", "wrong")
 
 
 def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
@@ -41,7 +43,9 @@ def add_runs(made: argparse.ArgumentParser) -> None:
 
 
 def add_out(made: argparse.ArgumentParser) -> None:
-    """Adds `--out`, the folder of results to look at. They go into the documentation only on request."""
+    """Adds `--out`, the folder of results to look at. They go into the documentation only on
+    request.
+    """
     words = "results and figures go here, such as docs/results/NAME (as --runs)"
     made.add_argument("--out", type=Path, metavar="FOLDER", help=words)
 
@@ -53,7 +57,9 @@ def out(options: argparse.Namespace) -> Path:
 
 
 def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Prints the ratio, if sides were compared, and JSON, if requested. Exits with 1 if the result has a finding."""
+    """Prints the ratio, if sides were compared, and JSON, if requested. Exits with 1 if the result
+    has a finding.
+    """
     if "ratio" in result:
         ratio = result["ratio"]
         print(f"\nratio {'none' if ratio is None else f'{ratio:.2f}'}", flush=True)
@@ -79,7 +85,9 @@ def show(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The content of `file`. If the file is missing, `make` gives it now, and it is written whole or not at all."""
+    """The content of `file`. If the file is missing, `make` gives it now, and it is written whole
+    or not at all.
+    """
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(file, (json.dumps(make()) + "\n").encode())
@@ -88,7 +96,9 @@ def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def installed(folder: Path) -> Path:
-    """`swarm-node` in the new folder `bin`, beside a `python` that runs this interpreter, as an installation has it."""
+    """`swarm-node` in the new folder `bin`, beside a `python` that runs this interpreter, as an
+    installation has it.
+    """
     (folder / "bin").mkdir()
     python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')

@@ -1,7 +1,8 @@
 """What benchmarks of models have in common: timing two sides in turn, the models and prompts.
 
-Sides are compared by CPU time of one thread, so that other work on the machine disturbs little. They run in turn
-(A B A B), so that a disturbance affects all sides. Nothing here knows which side is ours.
+Sides are compared by CPU time of one thread, so that other work on the machine disturbs little.
+They run in turn (A B A B), so that a disturbance affects all sides. Nothing here knows which side
+is ours.
 """
 
 import argparse
@@ -61,10 +62,13 @@ _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARA
 
 
 def tokenizer(size: str = "") -> Any:
-    """One token per character. `<eos>` gets the first id beyond the logits of the model of this size: it can never be
-    sampled, so all completions have full length on both sides, and neither side loses time to a rule against it."""
+    """One token per character. `<eos>` gets the first id beyond the logits of the model of this
+    size: it can never be sampled, so all completions have full length on both sides, and neither
+    side loses time to a rule against it.
+    """
     never = shapes()[REAL[size]].vocab_size if size in REAL else len(_VOCABULARY)
-    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}  # so every id decodes to text
+    # So every id decodes to text
+    rest = {chr(_PLANE_1 + token): token for token in range(len(_VOCABULARY), never)}
     core = Tokenizer(models.WordLevel({**_VOCABULARY, **rest, "<eos>": never}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
@@ -80,8 +84,9 @@ def tokenizer(size: str = "") -> Any:
 
 
 def model(size: str, layers: int = 0) -> Any:
-    """An untrained Qwen2 of this size, or an untrained model with the real shape of this name; the same weights at each
-    call. `layers`: the number of blocks of a named shape, 0 for all."""
+    """An untrained Qwen2 of this size, or an untrained model with the real shape of this name; the
+    same weights at each call. `layers`: the number of blocks of a named shape, 0 for all.
+    """
     if config := shapes().get(REAL.get(size, size)):
         torch.manual_seed(0)
         config.num_hidden_layers = layers or config.num_hidden_layers
@@ -104,7 +109,9 @@ def model(size: str, layers: int = 0) -> Any:
 
 
 def _endless(made: Any, never: int) -> Any:
-    """The model with the special ids of `tokenizer`; `never`, the id of `<eos>`, is never sampled."""
+    """The model with the special ids of `tokenizer`; `never`, the id of `<eos>`, is never
+    sampled.
+    """
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": never}
     for name, value in special.items():
         setattr(made.config, name, value)
@@ -113,7 +120,9 @@ def _endless(made: Any, never: int) -> Any:
 
 
 def prompts(lengths: Sequence[int]) -> list[str]:
-    """Different texts with these numbers of characters. Texts of one length share their first three quarters."""
+    """Different texts with these numbers of characters. Texts of one length share their first three
+    quarters.
+    """
     line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
     text = line * (max(lengths) // len(line) + 1)
     if len(set(lengths)) > 1:
@@ -134,8 +143,9 @@ def scored(text: str, made: Any) -> ScoredGroup:
 
 
 def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, rows: int = 0, **more: Any) -> Any:
-    """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing. `rows`: completions of a
-    micro-batch, 0 for all; `more`: further fields of its GRPOConfig."""
+    """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing.
+    `rows`: completions of a micro-batch, 0 for all; `more`: further fields of its GRPOConfig.
+    """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -163,7 +173,9 @@ def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, 
 
 
 def settle() -> None:
-    """Limits torch to one thread, silences transformers but for errors, and keeps freed memory, as a node does."""
+    """Limits torch to one thread, silences transformers but for errors, and keeps freed memory, as
+    a node does.
+    """
     torch.set_num_threads(1)
     keep_freed(plenty=True)
     logging.set_verbosity_error()
@@ -227,7 +239,9 @@ def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str,
 
 
 def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
-    """Each side with its speed relative to the reference: ratio of medians, and range over the repetitions."""
+    """Each side with its speed relative to the reference: ratio of medians, and range over the
+    repetitions.
+    """
     base = spreads[reference]
     sides: dict[str, dict[str, Any]] = {}
     for name, spread in spreads.items():
@@ -255,7 +269,9 @@ SIDE_HEADER = ["", "CPU s", "tokens/CPU s", "ratio", "range"]
 
 
 def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser:
-    """The argument parser of a benchmark that measures sides in turn. `sizes`: the model sizes to choose from."""
+    """The argument parser of a benchmark that measures sides in turn. `sizes`: the model sizes to
+    choose from.
+    """
     made = command.parser(module, doc)
     command.add_quick(made)
     made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
@@ -280,14 +296,18 @@ def workload(arguments: argparse.Namespace) -> Workload:
 
 
 def products(size: str, load: Workload) -> float:
-    """FLOPs of one product of each weight with each token of this load; a prefix that prompts share counts once."""
+    """FLOPs of one product of each weight with each token of this load; a prefix that prompts share
+    counts once.
+    """
     texts = prompts(load.prompt_lengths)
     tokens = load.tokens + len({text[:end] for text in texts for end in range(1, len(text) + 1)})
     return 2.0 * tokens * sum(int(each.numel()) for each in model(size).parameters())
 
 
 def limits(dtype: torch.dtype = torch.float32) -> dict[str, float]:
-    """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s read and written by a copy."""
+    """What one thread can do here: FLOP/s of a plain product in `dtype`, and bytes/s read and
+    written by a copy.
+    """
     x, large = torch.randn(1024, 1024, dtype=dtype), torch.empty(2**26)
     product, copied = (Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone))
     return {"flops": 2 * 1024**3 / product.median, "bytes": 2 * 4 * 2**26 / copied.median}

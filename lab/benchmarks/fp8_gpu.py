@@ -1,9 +1,11 @@
-"""FP8 on a CUDA device in one call of three minutes: products, generation, training, mismatch by length, memory.
+"""FP8 on a CUDA device in one call of three minutes: products, generation, training, mismatch by
+length, memory.
 
-Architectures of 0.5 B, 1.5 B and 7 B with random weights; mismatch on four layers of the first, since each of 16,384
-tokens takes a step of decoding. Prints results as it goes. Leaves out what does not fit into memory or time. `--quick`
-runs all of it on tiny sizes, on a CPU too, where FP8 is emulated. Packages needed: torch, transformers, pydantic.
-Published by Jet-RL (arXiv 2601.14243) against BF16: generation up to 1.33x, training up to 1.41x, end to end 1.16x.
+Architectures of 0.5 B, 1.5 B and 7 B with random weights; mismatch on four layers of the first,
+since each of 16,384 tokens takes a step of decoding. Prints results as it goes. Leaves out what
+does not fit into memory or time. `--quick` runs all of it on tiny sizes, on a CPU too, where FP8 is
+emulated. Packages needed: torch, transformers, pydantic. Published by Jet-RL (arXiv 2601.14243)
+against BF16: generation up to 1.33x, training up to 1.41x, end to end 1.16x.
 """
 
 import gc
@@ -95,7 +97,9 @@ def peak() -> float:
 
 
 def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = torch.bfloat16) -> Policy:
-    """`longest`: tokens of a row, prompt included. Products that are not FP8 are bfloat16, for any type of weights."""
+    """`longest`: tokens of a row, prompt included. Products that are not FP8 are bfloat16, for any
+    type of weights.
+    """
     hidden, layers, feed_forward, heads, kv_heads = shape
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -118,9 +122,11 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
 
 
 def products(plan: Plan, size: str) -> Figures:
-    """Milliseconds of the widest layer's products in BF16 and in FP8, and of quantising their operands.
+    """Milliseconds of the widest layer's products in BF16 and in FP8, and of quantising their
+    operands.
 
-    `dx` and `dw` are the products for the gradients; `along_tokens` is the time to quantise an operand of `dw`.
+    `dx` and `dw` are the products for the gradients; `along_tokens` is the time to quantise an
+    operand of `dw`.
     """
     hidden, _, feed_forward, _, _ = plan.sizes[size]
     shapes = (plan.trained_tokens, hidden), (feed_forward, hidden), (plan.trained_tokens, feed_forward)
@@ -142,7 +148,9 @@ def products(plan: Plan, size: str) -> Figures:
 
 
 def weights_of(weight: torch.Tensor, kernel: kernels.Kernel) -> tuple[Quantised, Quantised]:
-    """The weight as a layer quantises it: for the forward product, and for the gradient of the layer's input."""
+    """The weight as a layer quantises it: for the forward product, and for the gradient of the
+    layer's input.
+    """
     layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weight)
     quantised = Fp8Linear(layer, kernel, active=True).quantised()
@@ -150,9 +158,12 @@ def weights_of(weight: torch.Tensor, kernel: kernels.Kernel) -> tuple[Quantised,
 
 
 def one_step(made: Policy, tokens: int) -> Callable[[], None]:
-    """Forward and backward over one packed row: an eighth of it is the prompt, the rest completions of half that."""
+    """Forward and backward over one packed row: an eighth of it is the prompt, the rest completions
+    of half that.
+    """
     prompt, completion = tokens // 8, tokens // 16
-    completions = [[6 + k, *[6] * (completion - 1)] for k in range(14)]  # all different: a tree holds equal ones once
+    # All different: a tree holds equal ones once
+    completions = [[6 + k, *[6] * (completion - 1)] for k in range(14)]
     batch = build_tree([unrecorded([5] * prompt, completions)], DEVICE)
 
     def work() -> None:
@@ -186,7 +197,8 @@ def speeds(plan: Plan, size: str, precision: str) -> Figures:
 
 @torch.no_grad()
 def mismatch(plan: Plan, precision: str) -> Figures:
-    """K3 divergence, mean and largest difference of log-probs over the first tokens of two completions, by length.
+    """K3 divergence, mean and largest difference of log-probs over the first tokens of two
+    completions, by length.
 
     Weights are float32, a node's default.
     """

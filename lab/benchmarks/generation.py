@@ -1,7 +1,9 @@
-"""Our generation loop beside Hugging Face `generate`: same model, same prompts, same number of tokens, text to text.
+"""Our generation loop beside Hugging Face `generate`: same model, same prompts, same number of
+tokens, text to text.
 
-Both sides take prompts as text and give completions as text; ours also records log-probs. The competitor is the faster
-of HF's dynamic and static cache. `--gpu` measures real shapes on CUDA, in wall seconds.
+Both sides take prompts as text and give completions as text; ours also records log-probs. The
+competitor is the faster of HF's dynamic and static cache. `--gpu` measures real shapes on CUDA, in
+wall seconds.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,9 @@ HEADLINE = "ours in float32"
 def hugging_face(
     model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, compiled: bool = False
 ) -> Work:
-    """`generate` on every prompt, repeated for its group and padded on the left. `compiled`: with CUDA graphs, too."""
+    """`generate` on every prompt, repeated for its group and padded on the left. `compiled`: with
+    CUDA graphs, too.
+    """
     repeated = [text for text in texts for _ in range(common.GROUP_SIZE)]
 
     def work() -> list[str]:
@@ -65,8 +69,9 @@ def writing(generator: Generator, texts: list[str], load: common.Workload) -> Wo
 
 
 def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
-    """All sides for one model size on CUDA: ours with float32 weights and products in bfloat16, as in a node; HF's with
-    bfloat16 weights."""
+    """All sides for one model size on CUDA: ours with float32 weights and products in bfloat16, as
+    in a node; HF's with bfloat16 weights.
+    """
     device = torch.device("cuda")
     model, tokenizer = common.model(size).eval().to(device), common.tokenizer(size)
     texts = common.prompts(load.prompt_lengths)

@@ -2,9 +2,10 @@
 
     python -m lab.benchmarks.group_path            # fails if tests/house/path.txt lists other files
 
-A real node trains on the groups of a real peer, over a real network. A file is on the path if one of its functions is
-called with the text of such a group, or returns it, in any form in which the text can be found. In the update, where a
-group is tensors, each file that runs counts. What runs inside the sandbox is not seen.
+A real node trains on the groups of a real peer, over a real network. A file is on the path if one
+of its functions is called with the text of such a group, or returns it, in any form in which the
+text can be found. In the update, where a group is tensors, each file that runs counts. What runs
+inside the sandbox is not seen.
 """
 
 import json
@@ -25,7 +26,8 @@ from typing import BinaryIO
 from lab.benchmarks import command
 from lab.benchmarks.waiting import until
 
-MARK = "\u2003\u2009"  # two rare spaces before every wrong completion of the peer: the right one has no mark
+# Two rare spaces before every wrong completion of the peer: the right one has no mark
+MARK = "\u2003\u2009"
 DONE = "trained"  # the tracer's message when the update has ended
 SECONDS = 800.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +73,8 @@ def path_of_a_group(code: Path) -> set[str]:
         node = [str(python), "-m", "swarm_node.commands.cli", "run", "--home", str(home), *OPTIONS]
         node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
         node += ["--checkpoint.every", "100000"]
-        node += ["--defence.layers", "length", "ngrams"]  # with rescue, few external completions are trained on
+        # With rescue, few external completions are trained on
+        node += ["--defence.layers", "length", "ngrams"]
         with (folder / "log").open("wb") as log, _running(node, log, folder) as node_lives:
             addresses = home / "addresses"
             until(lambda: node_lives() and addresses.exists() and addresses.read_text(), SECONDS, "the node's network")
@@ -86,7 +89,9 @@ def path_of_a_group(code: Path) -> set[str]:
 
 
 def traced(code: Path, folder: Path) -> Path:
-    """An interpreter that runs the code in `code`, and tells the socket `seen` which files the mark passes."""
+    """An interpreter that runs the code in `code`, and tells the socket `seen` which files the mark
+    passes.
+    """
     venv.EnvBuilder(with_pip=False, symlinks=True).create(folder / "venv")
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
     places = [str(code), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
@@ -108,7 +113,9 @@ def _collect(listener: socket.socket, seen: set[str]) -> None:
 
 @contextmanager
 def _running(words: list[str], log: BinaryIO, where: Path) -> Iterator[Callable[[], bool]]:
-    """Runs a process within the context. Yields a function that raises AssertionError once the process has ended."""
+    """Runs a process within the context. Yields a function that raises AssertionError once the
+    process has ended.
+    """
     process = subprocess.Popen(words, stdout=log, stderr=log, cwd=where)
 
     def alive() -> bool:

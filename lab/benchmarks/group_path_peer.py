@@ -1,4 +1,6 @@
-"""A peer whose completions carry a mark, for `lab.benchmarks.group_path`: `group_path_peer.py HOME MARK ADDRESS`."""
+"""A peer whose completions carry a mark, for `lab.benchmarks.group_path`: `group_path_peer.py HOME
+MARK ADDRESS`.
+"""
 
 import sys
 import time

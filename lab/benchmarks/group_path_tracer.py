@@ -1,6 +1,8 @@
-"""Reports which files a marked text passes. It lies in an interpreter's site-packages, with a JSON file beside it.
+"""Reports which files a marked text passes. It lies in an interpreter's site-packages, with a JSON
+file beside it.
 
-Every process of the node loads this module at its start. Sandboxed children have no socket, so tracing stops in them.
+Every process of the node loads this module at its start. Sandboxed children have no socket, so
+tracing stops in them.
 """
 
 import json

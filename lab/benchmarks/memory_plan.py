@@ -1,8 +1,10 @@
-"""What fits on which card, by the memory plan: models x cards x ways to train; and the plan beside traces.
+"""What fits on which card, by the memory plan: models x cards x ways to train; and the plan beside
+traces.
 
-A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers, and counts the bytes
-that are alive: what CUDA would hold, but for its allocator's gaps. `--trace` compares the plan of a micro-batch
-of 2,048 tokens, blocks kept or computed again, with traces; `--gpu` with a CUDA device. Attention is torch's fused one.
+A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers,
+and counts the bytes that are alive: what CUDA would hold, but for its allocator's gaps. `--trace`
+compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces;
+`--gpu` with a CUDA device. Attention is torch's fused one.
 """
 
 import copy
@@ -59,7 +61,9 @@ def ways() -> dict[str, LearningConfig]:
 
 
 def cell(made: plans.Plan) -> str:
-    """Tokens of a micro-batch, if blocks are computed again, if fewer tokens are decoded at a time, and GiB in all."""
+    """Tokens of a micro-batch, if blocks are computed again, if fewer tokens are decoded at a time,
+    and GiB in all.
+    """
     if not made.fits:
         return f"no ({made.total / plans.GIB:.1f})"
     again = ", again" if made.choice.checkpointing else ""
@@ -154,11 +158,13 @@ class Card(nullcontext["Card"]):
 def traced(
     config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS, card: bool = False
 ) -> tuple[float, float]:
-    """Bytes of weights, gradients and a micro-batch at its peak, traced or held on a card; then the same sum with the
-    plan's bytes of the micro-batch."""
+    """Bytes of weights, gradients and a micro-batch at its peak, traced or held on a card; then the
+    same sum with the plan's bytes of the micro-batch.
+    """
     config, device = copy.deepcopy(config), torch.device("cuda" if card else "cpu")
     config.num_hidden_layers = layers or config.num_hidden_layers
-    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)  # one row, no pads
+    # One row, no pads
+    batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)
     count: Any = Card() if card else Bytes()
     with nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True), count, device:
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
@@ -167,9 +173,11 @@ def traced(
         if lora:
             _adapt(model)
         policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
-        policy.__dict__["_head"] = model.lm_head  # else found by comparing numbers; a trace has none
+        # Else found by comparing numbers; a trace has none
+        policy.__dict__["_head"] = model.lm_head
         for p in model.parameters():
-            p.grad = torch.zeros_like(p) if p.requires_grad else None  # as after the first micro-batch
+            # As after the first micro-batch
+            p.grad = torch.zeros_like(p) if p.requires_grad else None
         rest = count.now
         count.forget()
         log_probs, _ = policy.log_probs(batch, 1.0)
@@ -189,7 +197,9 @@ def _adapt(model: Any) -> None:
 
 
 def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
-    """Bytes of weights, gradients and a micro-batch, found (traced or held on a card) and planned, by model and way."""
+    """Bytes of weights, gradients and a micro-batch, found (traced or held on a card) and planned,
+    by model and way.
+    """
     names = MODELS[:1] if quick else MODELS
     return {
         f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks {'again' if again else 'kept'}": traced(

@@ -1,4 +1,6 @@
-"""Groups and cards as nodes publish them, for fuzzing with hostile peers and for studies of networks."""
+"""Groups and cards as nodes publish them, for fuzzing with hostile peers and for studies of
+networks.
+"""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +29,9 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
 
 
 def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:
-    """Cards of one network, by two of three signers. Each card replaces one signer: card 4 has none of the first."""
+    """Cards of one network, by two of three signers. Each card replaces one signer: card 4 has none
+    of the first.
+    """
     chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([1 + number]) * 32) for number in range(count + 2)]
     task = Task(environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11)
     said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384}

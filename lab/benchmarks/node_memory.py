@@ -1,9 +1,12 @@
-"""Memory of nodes as a newcomer starts them: the peak of all their processes together, and each process's part of it.
+"""Memory of nodes as a newcomer starts them: the peak of all their processes together, and each
+process's part of it.
 
-    python -m lab.benchmarks.node_memory --json --model.name FOLDER --model.lora-rank 16    # other options are a node's
+    # other options are a node's
+    python -m lab.benchmarks.node_memory --json --model.name FOLDER --model.lora-rank 16
 
-Memory is the proportional set size, PSS: a page that several processes share is divided by their number, so that the
-sum is what the machine gives. All processes are read every third of a second, from the start to the end.
+Memory is the proportional set size, PSS: a page that several processes share is divided by their
+number, so that the sum is what the machine gives. All processes are read every third of a second,
+from the start to the end.
 """
 
 import contextlib

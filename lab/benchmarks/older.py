@@ -1,11 +1,13 @@
-"""Generation, update and round of an older commit beside ours, in turn, each side in a process of its own.
+"""Generation, update and round of an older commit beside ours, in turn, each side in a process of
+its own.
 
-    git worktree add OLD 6bddc25 && python3 -m venv OLD/.venv && OLD/.venv/bin/pip install -e 'OLD[dev]'
-    python -m lab.benchmarks.older OLD --sizes SmolLM2-135M --prompt 256 --new 64 --json
+    git worktree add OLD 6bddc25 && python3 -m venv OLD/.venv && OLD/.venv/bin/pip install -e
+    'OLD[dev]' python -m lab.benchmarks.older OLD --sizes SmolLM2-135M --prompt 256 --new 64 --json
 
-Both sides have groups of 8, the same weights and prompts; CPU seconds of one thread count. The share of the limit is
-the time of the products with weights at the speed of a plain product, over the time taken. For each weight and token
-generation has one product, an update three, or two with adapters.
+Both sides have groups of 8, the same weights and prompts; CPU seconds of one thread count. The
+share of the limit is the time of the products with weights at the speed of a plain product, over
+the time taken. For each weight and token generation has one product, an update three, or two with
+adapters.
 """
 
 import json
@@ -25,7 +27,9 @@ Seconds = dict[str, float]  # CPU seconds of generation, update and round
 
 
 def started(python: Path | str, folder: Path, texts: list[str], arguments: list[str]) -> Callable[[], Seconds]:
-    """Starts a process of a side. Returns a function that makes it take a turn. It ends with this process."""
+    """Starts a process of a side. Returns a function that makes it take a turn. It ends with this
+    process.
+    """
     line = [str(python), str(Path(__file__).with_name("older_side.py")), *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
     side = subprocess.Popen(line, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -59,7 +63,9 @@ def measured(older: Path, python: Path | str, load: common.Workload, dtype: str,
 
 
 def compared(spreads: dict[str, common.Spread], load: common.Workload, dtype: str, rank: int) -> dict[str, Any]:
-    """Each part of both sides with its speed relative to the older side's, and its share of the limit."""
+    """Each part of both sides with its speed relative to the older side's, and its share of the
+    limit.
+    """
     one = common.products(load.sizes[0], load) / common.limits(getattr(torch, dtype))["flops"]
     least = {"generation": one, "update": one * (2 if rank else 3), "round": one * (3 if rank else 4)}
     sides: dict[str, Any] = {}

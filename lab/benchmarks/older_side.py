@@ -1,8 +1,9 @@
-"""One side of `lab.benchmarks.older`: `PYTHON older_side.py SIZE TYPE RANK NEW`, in the folder of its commit.
+"""One side of `lab.benchmarks.older`: `PYTHON older_side.py SIZE TYPE RANK NEW`, in the folder of
+its commit.
 
-The first line of standard input is the prompts as JSON. Each further line asks for a turn: all completions and one
-update on them. The answer is the CPU seconds of both. This file uses the benchmarks of that commit, so it works from
-commit 6bddc25 on.
+The first line of standard input is the prompts as JSON. Each further line asks for a turn: all
+completions and one update on them. The answer is the CPU seconds of both. This file uses the
+benchmarks of that commit, so it works from commit 6bddc25 on.
 """
 
 import json

@@ -1,15 +1,20 @@
-"""What a page of a node costs: time of a round beside it, memory, first paint of a long run, many viewers.
+"""What a page of a node costs: time of a round beside it, memory, first paint of a long run, many
+viewers.
 
-    python -m lab.benchmarks.page --json          # docs/results/page.md; a quiet machine, ten minutes
+    # docs/results/page.md; a quiet machine, ten minutes
+    python -m lab.benchmarks.page --json
     python -m lab.benchmarks.page --quick --json
 
-round     one node trains; windows with and without an open page alternate, in random order within a pair. An open
-          page is a process beside the node, as with `run --page`, whose stream a viewer reads. The viewer's own
-          browser is not counted: it is rarely on the node's machine (`--browser` puts Chromium there). The ratio is
-          seconds of a round with a page over those without, with a 95 % interval over pairs.
-history   100,000 rounds, repeated from those of the node: how long the page reads; then first paint and first curve in
-          Chromium, and memory of the page's process (PSS: shared memory is divided among those that share it).
-viewers   50 viewers of a public page, each fetching what its page asks for; the share of a core that its process takes.
+round     one node trains; windows with and without an open page alternate, in random order within a
+          pair. An open page is a process beside the node, as with `run --page`, whose stream a
+          viewer reads. The viewer's own browser is not counted: it is rarely on the node's machine
+          (`--browser` puts Chromium there). The ratio is seconds of a round with a page over those
+          without, with a 95 % interval over pairs.
+history   100,000 rounds, repeated from those of the node: how long the page reads; then first paint
+          and first curve in Chromium, and memory of the page's process (PSS: shared memory is
+          divided among those that share it).
+viewers   50 viewers of a public page, each fetching what its page asks for; the share of a core
+          that its process takes.
 """
 
 import argparse
@@ -78,7 +83,9 @@ class Opened:
 
 @contextmanager
 def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
-    """Runs `swarm-node` with these arguments, and terminates it at the end. Its standard input is a pipe held here."""
+    """Runs `swarm-node` with these arguments, and terminates it at the end. Its standard input is a
+    pipe held here.
+    """
     line = [sys.executable, "-m", "swarm_node.commands.cli", *map(str, words)]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -90,7 +97,9 @@ def started(*words: object) -> Iterator["subprocess.Popen[str]"]:
 
 @contextmanager
 def page(home: Path, *options: str) -> Iterator[Opened]:
-    """A page as a node starts it beside itself: with a nice value, and ending when this process ends."""
+    """A page as a node starts it beside itself: with a nice value, and ending when this process
+    ends.
+    """
     with started("page", home, "--listen", "127.0.0.1:0", "--with-parent", *options) as process:
         yield Opened(process, 2 if "--public" in options else 1)
 
@@ -146,7 +155,9 @@ def reports(home: Path) -> list[dict[str, Any]]:
 
 
 def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
-    """Median seconds of the rounds within this time; a median, so that a hiccup of the machine does not count."""
+    """Median seconds of the rounds within this time; a median, so that a hiccup of the machine does
+    not count.
+    """
     found: list[float] = [
         sum(each["report"]["seconds"].values())
         for each in reports(home)
@@ -156,7 +167,9 @@ def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
 
 
 def measure_round(home: Path, size: Size, with_browser: bool) -> dict[str, Any]:
-    """The ratio of round times with and without an open page, with its 95 % interval, from pairs of windows."""
+    """The ratio of round times with and without an open page, with its 95 % interval, from pairs of
+    windows.
+    """
     chance, pairs = random.Random(0), []
     until(lambda: len(reports(home)) > 3, READY, "rounds of the node")
     for _ in range(size.pairs):
@@ -188,7 +201,9 @@ def long_home(folder: Path, like: Sequence[dict[str, Any]], rounds: int) -> Path
 
 
 def measure_history(home: Path) -> dict[str, Any]:
-    """Seconds to read this home, first paint and first curve (with Chromium), and memory of the page's process."""
+    """Seconds to read this home, first paint and first curve (with Chromium), and memory of the
+    page's process.
+    """
     with page(home) as opened:
         found: dict[str, Any] = {"events_mb": (home / "events.jsonl").stat().st_size / 1e6}
         began = time.monotonic()
@@ -212,7 +227,9 @@ def painted(opened: Opened) -> dict[str, float]:
 
 
 def measure_viewers(home: Path, size: Size) -> dict[str, Any]:
-    """The share of a core of a public page, with and without viewers. They ask every ten seconds, as public.js does."""
+    """The share of a core of a public page, with and without viewers. They ask every ten seconds,
+    as public.js does.
+    """
     with page(home, "--public") as opened:
         until(opened.whole, READY, "reading")
         process = psutil.Process(opened.process.pid)
@@ -252,7 +269,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     size = QUICK if options.quick else Size()
     home = folder / "home"
     with started("run", "--home", home, *NODE) as node:
-        threading.Thread(target=lambda: list(node.stdout or ()), daemon=True).start()  # an unread pipe would block it
+        # An unread pipe would block it
+        threading.Thread(target=lambda: list(node.stdout or ()), daemon=True).start()
         found = {"round": measure_round(home, size, options.browser), "viewers": measure_viewers(home, size)}
     found["history"] = measure_history(long_home(folder / "long", reports(home), size.rounds))
     return found

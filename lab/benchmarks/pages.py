@@ -1,11 +1,14 @@
-"""The pages of the documentation as a reader follows them, for `lab.benchmarks.tutorials` and for the tests.
+"""The pages of the documentation as a reader follows them, for `lab.benchmarks.tutorials` and for
+the tests.
 
-Three kinds of blocks on a page count. A `bash` block holds commands, one a line. A block with `title="NAME.SUFFIX"` is
-a file that the reader saves. A `bash` block titled `second computer` is typed on that computer, one with any other
-title in a terminal of the first. A node without `--max-rounds`, and a bootstrap node, run on until the text says
-Ctrl-C, or to the end of the page. All else on a page is for reading.
+Three kinds of blocks on a page count. A `bash` block holds commands, one a line. A block with
+`title="NAME.SUFFIX"` is a file that the reader saves. A `bash` block titled `second computer` is
+typed on that computer, one with any other title in a terminal of the first. A node without
+`--max-rounds`, and a bootstrap node, run on until the text says Ctrl-C, or to the end of the page.
+All else on a page is for reading.
 
-Commands that cannot be typed as they stand are replaced or left out: SUBSTITUTIONS, SHORTER and NOT_RUN say why.
+Commands that cannot be typed as they stand are replaced or left out: SUBSTITUTIONS, SHORTER and
+NOT_RUN say why.
 """
 
 import os
@@ -32,7 +35,8 @@ READY_SECONDS = 300.0  # the machine may be busy
 COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| join\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
-ENDS_WITH = {"swarm-node doctor": (0, 1)}  # exit codes; 1: the node trains alone, as without a network
+# Exit codes; 1: the node trains alone, as without a network
+ENDS_WITH = {"swarm-node doctor": (0, 1)}
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,9 @@ class Reader:
         assert done.returncode in good, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
 
     def stop(self) -> None:
-        """Sends Ctrl-C to all that runs. Raises AssertionError if a process ends with another exit code than 0."""
+        """Sends Ctrl-C to all that runs. Raises AssertionError if a process ends with another exit
+        code than 0.
+        """
         running, self._running = self._running, []
         for _, process in running:
             process.send_signal(signal.SIGINT)
@@ -168,7 +174,9 @@ class Reader:
         assert not any(codes.values()), codes
 
     def address(self) -> str:
-        """The address of the node that runs on the first computer; if none runs, an address at which nobody listens."""
+        """The address of the node that runs on the first computer; if none runs, an address at
+        which nobody listens.
+        """
         for file in sorted(self.home(FIRST).glob("*/addresses")) + sorted(self.home(FIRST).glob(".*/addresses")):
             if self._running and (found := file.read_text().split()):
                 return found[0]
@@ -196,7 +204,9 @@ def timed(command: str, act: Callable[[], None]) -> Done:
 
 
 def ready(output: str) -> bool:
-    """Whether a node with this output has ended two rounds or, as a bootstrap node, printed its address."""
+    """Whether a node with this output has ended two rounds or, as a bootstrap node, printed its
+    address.
+    """
     return len(re.findall(r"^round \d+ ", output, re.MULTILINE)) > 1 or any(
         line.startswith("/ip") for line in output.splitlines()
     )
@@ -258,7 +268,8 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (r"make |PIP_EXTRA_INDEX_URL=\S+ make ", "installs this checkout: .ci/run does"),
     (r"hf ", "downloads from the Hub"),
 )
-INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"  # lab.benchmarks.tutorials runs these, the tests do not
+# lab.benchmarks.tutorials runs these, the tests do not
+INSTALLS = r"pip |python3 -m venv |\. \.venv/bin/activate"
 
 
 def left_out(command: str, installs: bool) -> str:

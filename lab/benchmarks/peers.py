@@ -1,11 +1,14 @@
-"""Real shapes beside every program that people would use instead, in one run, which fails if one of them is missing.
+"""Real shapes beside every program that people would use instead, in one run, which fails if one of
+them is missing.
 
-    python -m lab.benchmarks.peers --vllm-python VLLM/bin/python --json    # four shapes, three prompts and lengths
+    # four shapes, three prompts and lengths
+    python -m lab.benchmarks.peers --vllm-python VLLM/bin/python --json
 
-Transformers and the servers of llama.cpp and vLLM write 64 completions at once, 8 for each of 8 prompts; TRL takes
-whole steps at its best settings and at its defaults. All have the same random weights, texts, float type, lengths and
-one thread. No completion ends early. CPU time of all processes counts. llama.cpp gets a request per completion or per
-prompt (`n`). Share of the limit: time of the products with weights at a plain product's speed, over the time taken.
+Transformers and the servers of llama.cpp and vLLM write 64 completions at once, 8 for each of 8
+prompts; TRL takes whole steps at its best settings and at its defaults. All have the same random
+weights, texts, float type, lengths and one thread. No completion ends early. CPU time of all
+processes counts. llama.cpp gets a request per completion or per prompt (`n`). Share of the limit:
+time of the products with weights at a plain product's speed, over the time taken.
 """
 
 import json
@@ -57,7 +60,9 @@ def server(file: Path, prompt: int, new: int, shared: bool) -> Any:
 
 
 def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work:
-    """Generates all completions, with one request per prompt if `shared`, else one per completion."""
+    """Generates all completions, with one request per prompt if `shared`, else one per
+    completion.
+    """
     count_of = common.GROUP_SIZE if shared else 1
     asked = [each for each in ids for _ in range(common.GROUP_SIZE // count_of)]
     options = {"max_tokens": new, "ignore_eos": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
@@ -76,7 +81,9 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 
 @contextmanager
 def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[MakeWork]:
-    """Starts a vLLM server with these weights. Yields a function that makes the work which our generator asks of it."""
+    """Starts a vLLM server with these weights. Yields a function that makes the work which our
+    generator asks of it.
+    """
     policy.save(served := folder / f"vllm-{dtype}")
     arguments = ("--model", str(served), "--dtype", dtype, *SERVED, str(load.prompt_lengths[0] + load.new_tokens + 8))
     at = VllmServer(python, arguments, True, Path("/tmp/peers-vllm.log"))
@@ -98,7 +105,9 @@ def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder:
 
 
 def cpu_seconds(work: Work) -> float:
-    """CPU seconds of this process and its children. The children are alive before and after the work."""
+    """CPU seconds of this process and its children. The children are alive before and after the
+    work.
+    """
     tree = [own := psutil.Process(), *own.children(recursive=True)]
 
     def spent() -> float:
@@ -116,7 +125,8 @@ def generating(size: str, load: common.Workload, dtype: str, python: str) -> dic
     policy = Policy(model, words, torch.device("cpu"), TYPES[dtype])
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         policy.save(saved := Path(folder) / size)
-        for file in named.obtain("smollm2-135m").glob("token*"):  # a tokenizer that llama.cpp knows; it is given ids
+        # A tokenizer that llama.cpp knows; it is given ids
+        for file in named.obtain("smollm2-135m").glob("token*"):
             (saved / file.name).write_bytes(file.read_bytes())
         file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
         servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]
@@ -137,9 +147,12 @@ def generating(size: str, load: common.Workload, dtype: str, python: str) -> dic
 
 
 def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.Spread]:
-    """CPU seconds of whole rounds: TRL's at its best settings, then at its defaults, each in turn with ours.
+    """CPU seconds of whole rounds: TRL's at its best settings, then at its defaults, each in turn
+    with ours.
 
-    TRL takes 14 % less for 16 completions of 61 tokens at a time than for 32, and as much for 4 of 320 as for 2."""
+    TRL takes 14 % less for 16 completions of 61 tokens at a time than for 32, and as much for 4 of
+    320 as for 2.
+    """
     found: dict[str, common.Spread] = {}
     rows = max((n for n in (2, 4, 8, 16) if n * (load.prompt_lengths[0] + load.new_tokens) <= 2048), default=1)
     for name, how in (("best settings", {**step.AS_OURS, "rows": rows}), ("defaults", {"use_cpu": True, "rows": 8})):

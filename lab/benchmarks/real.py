@@ -1,10 +1,12 @@
-"""Peak memory and time of rounds and updates for the shapes of models that people use, beside TRL with its defaults.
+"""Peak memory and time of rounds and updates for the shapes of models that people use, beside TRL
+with its defaults.
 
-A round is generation and one update. TRL's defaults compute blocks again in the backward pass, as ours do here; nothing
-is turned off on either side. Weights are random, in float32 on a CPU. Each side runs in a process of its own: one round
-that is not measured, then one that is. Memory is what the measured round adds to the memory held after the first:
-weights, gradients and Adam's state do not count. `--gpu` measures whole models on CUDA; run it with
-lab.benchmarks.fp8_gpu, both in ten minutes.
+A round is generation and one update. TRL's defaults compute blocks again in the backward pass, as
+ours do here; nothing is turned off on either side. Weights are random, in float32 on a CPU. Each
+side runs in a process of its own: one round that is not measured, then one that is. Memory is what
+the measured round adds to the memory held after the first: weights, gradients and Adam's state do
+not count. `--gpu` measures whole models on CUDA; run it with lab.benchmarks.fp8_gpu, both in ten
+minutes.
 """
 
 import contextlib
@@ -51,8 +53,9 @@ class Load:
 
 
 def resident(what: str) -> float:
-    """MiB of this process. `what` is VmRSS (now) or VmHWM (the highest so far). Not getrusage: its figure is inherited
-    from the parent."""
+    """MiB of this process. `what` is VmRSS (now) or VmHWM (the highest so far). Not getrusage: its
+    figure is inherited from the parent.
+    """
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(f"{what}:")).split()[1]) / 1024
 

@@ -1,10 +1,13 @@
-"""What it costs to play episodes of peers again, how soon a hanging episode is given up, how large a group is on the
-wire, and whether honest episodes go the same way in another process with another hash seed.
+"""What it costs to play episodes of peers again, how soon a hanging episode is given up, how large
+a group is on the wire, and whether honest episodes go the same way in another process with another
+hash seed.
 
-    python -m lab.benchmarks.replay --json [--pythons python3.12 python3.13]    # each with what scoring needs
+    # each with what scoring needs
+    python -m lab.benchmarks.replay --json [--pythons python3.12 python3.13]
 
-CPU time is that of the scoring process and of the child that it forks for a group of 8 episodes, building the question
-included. An episode's share is an eighth of it. No result is used again: every group has a question of its own.
+CPU time is that of the scoring process and of the child that it forks for a group of 8 episodes,
+building the question included. An episode's share is an eighth of it. No result is used again:
+every group has a question of its own.
 """
 
 import json
@@ -37,7 +40,9 @@ START_SECONDS = 600.0  # for a scoring process to start beside others
 
 
 def costs(task: str, groups: int) -> dict[str, float]:
-    """CPU milliseconds of an episode, median and 99th percentile over groups; and episodes a CPU second."""
+    """CPU milliseconds of an episode, median and 99th percentile over groups; and episodes a CPU
+    second.
+    """
     line = [sys.executable, "-m", "lab.benchmarks.replayed", f"{kinds.__package__}.{SOURCES[task]}", task, str(groups)]
     done = subprocess.run(line, capture_output=True, check=True, env={**os.environ, **SET_VARIABLES})
     found = [1000 * seconds / GROUP for seconds in json.loads(done.stdout)]
@@ -56,7 +61,9 @@ def hanging() -> float:
 
 
 def wire_bytes() -> int:
-    """Bytes of a sealed group of `GROUP` episodes of `TURNS` turns of `CHARS` characters, those of a call included."""
+    """Bytes of a sealed group of `GROUP` episodes of `TURNS` turns of `CHARS` characters, those of
+    a call included.
+    """
     author, arguments = Identity.from_seed_bytes(bytes(32)), '{"expression":"12 * 34"}'
     turn = Turn(text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),))
     made = Episode(ended=True, trace="A" * 11, turns=(turn,) * TURNS)
@@ -67,8 +74,9 @@ def wire_bytes() -> int:
 
 
 def diverged(task: str, episodes: int, pythons: list[str]) -> tuple[int, int]:
-    """Plays honest episodes here, then again with each of these Pythons, each with another hash seed. Returns how many
-    episodes were played here, and how many of the repetitions differ."""
+    """Plays honest episodes here, then again with each of these Pythons, each with another hash
+    seed. Returns how many episodes were played here, and how many of the repetitions differ.
+    """
     rng, settings = Random(task), EnvironmentConfig(tasks=(task,), scoring="graded")
     config, there = LearningConfig(environment=settings), list[Mixture]()
     with ExitStack() as stack:

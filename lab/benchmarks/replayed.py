@@ -1,7 +1,8 @@
-"""Turns of episodes for measurements. For `replay`: a source whose episodes hang, and the CPU time of other episodes,
-in a process as light as a scoring process.
+"""Turns of episodes for measurements. For `replay`: a source whose episodes hang, and the CPU time
+of other episodes, in a process as light as a scoring process.
 
-    python -m lab.benchmarks.replayed SOURCE TASK GROUPS        # a JSON list: CPU seconds of each group
+    # a JSON list: CPU seconds of each group
+    python -m lab.benchmarks.replayed SOURCE TASK GROUPS
 """
 
 import gc
@@ -48,7 +49,9 @@ HANGING = f"{Path(__file__)}:{HangingBisect.__name__}"
 
 
 def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
-    """Turns of a policy that knows the form but not the answer. Some turns come after the end of their episode."""
+    """Turns of a policy that knows the form but not the answer. Some turns come after the end of
+    their episode.
+    """
     if task.startswith("calculator"):
         call = Call(name="calculate", arguments=f'{{"expression": "{rng.randint(1, 999)} * {rng.randint(1, 99)} / 7"}}')
         return (*[Turn(text="", calls=(call,))] * rng.randint(1, 3), Turn(text=str(rng.randint(1, 99)), calls=()))
@@ -60,7 +63,9 @@ def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
 
 
 def costs(name: str, task: str, groups: int) -> list[float]:
-    """CPU seconds of each group in the scoring process and its children: to build a question and play its episodes."""
+    """CPU seconds of each group in the scoring process and its children: to build a question and
+    play its episodes.
+    """
     scoring: Any = server.ScoringServer(server.load(name), Sandbox(), None, TIME_LIMIT)
     rng, found, began = Random(task), list[float](), 0.0
     gc.collect()

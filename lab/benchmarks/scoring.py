@@ -1,12 +1,12 @@
-"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the share of a round that
-scoring takes.
+"""Scores per second and core with the sandbox on, in batches as they occur in a round, and the
+share of a round that scoring takes.
 
     python -m lab.benchmarks.scoring --json        # docs/results/scoring.md
 
-A round of one node with the default defence: prompts and scores of 9 local groups of 8 completions; 4 informative
-external groups, each of another author; 4 local groups on the same prompts. CPU time is that of the node's side, the
-scoring process, the fork server and all children. The share is that of a starter's round in a swarm of eight; the
-simulation's own clock measures its other phases.
+A round of one node with the default defence: prompts and scores of 9 local groups of 8 completions;
+4 informative external groups, each of another author; 4 local groups on the same prompts. CPU time
+is that of the node's side, the scoring process, the fork server and all children. The share is that
+of a starter's round in a swarm of eight; the simulation's own clock measures its other phases.
 """
 
 import time
@@ -71,7 +71,9 @@ def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> d
 
 
 def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
-    """Scores as a node does: it builds local prompts before their completions, external prompts when it scores them."""
+    """Scores as a node does: it builds local prompts before their completions, external prompts
+    when it scores them.
+    """
     for batch in batches:
         questions = [question for question, _ in batch]
         if len(batch) == QUESTIONS:
@@ -81,10 +83,13 @@ def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
 
 
 def cpu_seconds(gym: ReasoningGym) -> float:
-    """CPU seconds of this process, of the scoring process and of all processes that it started, ended ones included."""
+    """CPU seconds of this process, of the scoring process and of all processes that it started,
+    ended ones included.
+    """
     assert isinstance(gym.scoring, ScoringClient)
     scoring, spent = psutil.Process(gym.scoring.pid), time.process_time()
-    for process in (*scoring.children(recursive=True)[::-1], scoring):  # an ended one counts in its parent's time
+    # An ended one counts in its parent's time
+    for process in (*scoring.children(recursive=True)[::-1], scoring):
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             spent += times.user + times.system + times.children_user + times.children_system
@@ -92,7 +97,9 @@ def cpu_seconds(gym: ReasoningGym) -> float:
 
 
 def share_of_round(scoring_ms: float, rounds: int) -> dict[str, float]:
-    """Scoring's share of a starter's round: scoring as measured here, the rest as in a simulation of eight nodes."""
+    """Scoring's share of a starter's round: scoring as measured here, the rest as in a simulation
+    of eight nodes.
+    """
     nodes = 8
     phases = [row["seconds"] for row in our_rounds("rare", nodes, rounds)]
     others = [1000 * sum(row[name] for name in PHASES if name != "score") / nodes for row in phases]
@@ -102,7 +109,8 @@ def share_of_round(scoring_ms: float, rounds: int) -> dict[str, float]:
         "scoring_ms": scoring_ms,
         "other_ms": rest,
         "share": scoring_ms / (scoring_ms + rest),
-        "simulation_scoring_ms": median(shared),  # per node; nodes of a simulation share one scoring process
+        # Per node; nodes of a simulation share one scoring process
+        "simulation_scoring_ms": median(shared),
         "simulation_share": median(shared) / (median(shared) + rest),
     }
 

@@ -1,6 +1,7 @@
 """An OpenAI-compatible server on loopback, good or hostile, as the test or study wants it.
 
-`python -m lab.benchmarks.served MODEL` serves a real model of ours, in a process of its own, and prints its address.
+`python -m lab.benchmarks.served MODEL` serves a real model of ours, in a process of its own, and
+prints its address.
 """
 
 import json

@@ -8,7 +8,8 @@ NAMES = (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
     "max_position_embeddings",
 )  # fmt: skip
-SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {  # class, numbers by NAMES, other fields
+# Class, numbers by NAMES, other fields
+SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {
     "Qwen/Qwen2.5-0.5B-Instruct": (Qwen2Config, (151_936, 896, 4864, 24, 14, 2, 32_768), {}),
     "Qwen/Qwen2.5-1.5B-Instruct": (Qwen2Config, (151_936, 1536, 8960, 28, 12, 2, 32_768), {}),
     "Qwen/Qwen2.5-3B-Instruct": (Qwen2Config, (151_936, 2048, 11_008, 36, 16, 2, 32_768), {}),

@@ -2,9 +2,9 @@
 
     python -m lab.benchmarks.start --json        # docs/results/at_home.md
 
-Commands are started through bin/swarm-node, with bytecode on disk, as an installation has it. Warm: their files were
-read before. Cold: the files are dropped from the system's page cache, as after a reboot; files that other programs
-have open in memory stay there.
+Commands are started through bin/swarm-node, with bytecode on disk, as an installation has it. Warm:
+their files were read before. Cold: the files are dropped from the system's page cache, as after a
+reboot; files that other programs have open in memory stay there.
 """
 
 import os
@@ -67,7 +67,9 @@ class Start:
         return self._until(r"\S.*\n", [word.replace("{new}", new) for word in COMMANDS[name]])
 
     def _until(self, pattern: str, words: Sequence[str]) -> float:
-        """Seconds from the start of this command in a terminal until its output matches `pattern`."""
+        """Seconds from the start of this command in a terminal until its output matches
+        `pattern`.
+        """
         ours, theirs = pty.openpty()
         began = time.monotonic()
         line = [str(self._program), *words]

@@ -1,8 +1,10 @@
-"""One whole GRPO step beside TRL's GRPOTrainer: generate, reward, advantage, loss, backward, clip, AdamW.
+"""One whole GRPO step beside TRL's GRPOTrainer: generate, reward, advantage, loss, backward, clip,
+AdamW.
 
-All sides have the same model, prompts, reward, loss type, clip range and token counts. TRL's training loop cannot be
-called step by step, so our steps run in its end-of-step callback: TRL's time is from the end of ours to its next
-callback. All sides take turns in one process. TRL is set up to be fast: one batch, no gradient checkpointing, no logs.
+All sides have the same model, prompts, reward, loss type, clip range and token counts. TRL's
+training loop cannot be called step by step, so our steps run in its end-of-step callback: TRL's
+time is from the end of ours to its next callback. All sides take turns in one process. TRL is set
+up to be fast: one batch, no gradient checkpointing, no logs.
 """
 
 import contextlib
@@ -33,7 +35,8 @@ AS_OURS: Mapping[str, Any] = {
     "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
     "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False, "shuffle_dataset": False,
 }  # fmt: skip
-SIDES: Mapping[str, tuple[bool, torch.dtype | None]] = {  # whether rows are padded, and the type of products
+# Whether rows are padded, and the type of products
+SIDES: Mapping[str, tuple[bool, torch.dtype | None]] = {
     "padded float32": (True, None),
     "packed float32": (False, None),
     "packed bfloat16": (False, torch.bfloat16),
@@ -61,7 +64,9 @@ def our_step(size: str, load: common.Workload, autocast: torch.dtype | None, pad
 
 
 class Turns(TrainerCallback):
-    """Measures TRL's steps, and between them runs and measures `others`; the first turn warms up and is dropped."""
+    """Measures TRL's steps, and between them runs and measures `others`; the first turn warms up
+    and is dropped.
+    """
 
     def __init__(self, others: Mapping[str, Work], name: str, label: str, repetitions: int) -> None:
         self.others, self.name, self.label, self.repetitions = others, name, label, repetitions
@@ -85,7 +90,9 @@ class Turns(TrainerCallback):
 def measure_with_trl(
     size: str, load: common.Workload, name: str, others: Mapping[str, Work], low: bool, how: Mapping[str, Any] = AS_OURS
 ) -> dict[str, common.Spread]:
-    """Measures TRL's step, with settings `how` in bfloat16 (`low`) or float32, in turn with `others`."""
+    """Measures TRL's step, with settings `how` in bfloat16 (`low`) or float32, in turn with
+    `others`.
+    """
     turns = Turns(others, name, size, load.repetitions)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,7 +108,9 @@ def measure_with_trl(
 
 
 def measure(size: str, load: common.Workload) -> dict[str, Any]:
-    """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with our bfloat16."""
+    """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with
+    our bfloat16.
+    """
     works = {name: our_step(size, load, autocast, padded) for name, (padded, autocast) in SIDES.items()}
     sides = common.compared(measure_with_trl(size, load, REFERENCE, works, low=False), REFERENCE, load.tokens)
     packed = {"packed bfloat16": works["packed bfloat16"]}
@@ -111,8 +120,9 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
 
 
 def traced(load: common.Workload, file: Path) -> dict[str, Any]:
-    """Profiles our second step: writes a trace that ui.perfetto.dev opens, prints the operators with the largest shares
-    of CPU time, and draws beside the trace when the first ten of them ran."""
+    """Profiles our second step: writes a trace that ui.perfetto.dev opens, prints the operators
+    with the largest shares of CPU time, and draws beside the trace when the first ten of them ran.
+    """
     step = our_step(load.sizes[-1], load, None)
     step()
     with profile(activities=[ProfilerActivity.CPU]) as found:

@@ -1,7 +1,7 @@
 """Seconds of a round of a swarm of starters on this machine, and of each of its phases.
 
-All nodes are in one process, connected in memory through encode, sign and admit: the simulation's own machinery. The
-learning rate is so small that the policy stays the same.
+All nodes are in one process, connected in memory through encode, sign and admit: the simulation's
+own machinery. The learning rate is so small that the policy stays the same.
 """
 
 import argparse
@@ -29,8 +29,9 @@ RATE = 1e-9  # so small that policy, lengths and rewards stay the same
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and its descendants. The scoring process is a process of its own; its children that
-    have ended count, too."""
+    """CPU seconds of this process and its descendants. The scoring process is a process of its own;
+    its children that have ended count, too.
+    """
     me = psutil.Process()
     mine, theirs = me.cpu_times(), [process.cpu_times() for process in me.children(recursive=True)]
     return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
@@ -79,7 +80,9 @@ def our_rounds(model: str, nodes: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def summed_up(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Medians over rounds, with the range of the whole round; means of tokens and of external groups."""
+    """Medians over rounds, with the range of the whole round; means of tokens and of external
+    groups.
+    """
     totals = [entry["round"] for entry in rounds]
     phases = {phase: median(entry["seconds"][phase] for entry in rounds) for phase in PHASES}
     return {
@@ -101,7 +104,8 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parsed()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` ends the nodes then, too
+    # So that `finally` ends the nodes then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     common.settle()
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)

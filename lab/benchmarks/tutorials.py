@@ -3,8 +3,9 @@
     python -m lab.benchmarks.tutorials              pip in a fresh virtual environment
     python -m lab.benchmarks.tutorials --uvx UVX    `uvx textswarm` in place of `swarm-node`
 
-The wheel is built from this checkout and installed with all it needs. Every command of every tutorial runs as it stands
-on the page; pages.py says what is replaced. CPU seconds say what an idle machine needs at most, on one core.
+The wheel is built from this checkout and installed with all it needs. Every command of every
+tutorial runs as it stands on the page; pages.py says what is replaced. CPU seconds say what an idle
+machine needs at most, on one core.
 """
 
 import os
@@ -29,7 +30,9 @@ QUIET = {
 
 
 def build_wheel(folder: Path) -> Path:
-    """Builds the wheel from a copy of the checkout, so that no old build folder adds files to it."""
+    """Builds the wheel from a copy of the checkout, so that no old build folder adds files to
+    it.
+    """
     copy = folder / "source"
     left_out = shutil.ignore_patterns(
         ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
@@ -47,7 +50,8 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--only", nargs="+", choices=ORDER, help="these tutorials, behind the first, which installs")
     made.add_argument("--uvx", type=Path, help="the uvx that gets everything, in place of pip")
     options = made.parse_args(argv)
-    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):  # lab/__init__.py has set them, a newcomer has not
+    # Lab/__init__.py has set them, a newcomer has not
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(prefix="tutorials-") as name:
         wanted = options.only or ORDER
@@ -63,7 +67,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> dict[str, list[pages.Done]]:
-    """The commands that were run, by tutorial. Those of the first tutorial that install are listed as `installing`."""
+    """The commands that were run, by tutorial. Those of the first tutorial that install are listed
+    as `installing`.
+    """
     environment = folder / "first" / ".venv"
     path = f"{environment / 'bin'}:{Path(python).parent}:{os.environ['PATH']}"
     model = folder / "model"
@@ -81,7 +87,9 @@ def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> 
 
 
 def by_uvx(folder: Path, options: Namespace, wanted: Sequence[str]) -> dict[str, list[pages.Done]]:
-    """As `follow`, but nothing is installed first: uvx runs each `swarm-node` command from the wheel."""
+    """As `follow`, but nothing is installed first: uvx runs each `swarm-node` command from the
+    wheel.
+    """
     (folder / "bin").mkdir()
     (program := folder / "bin" / "swarm-node").write_text(f'#!/bin/sh\nexec {options.uvx.absolute()} textswarm "$@"\n')
     program.chmod(0o755)

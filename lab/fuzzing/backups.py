@@ -1,9 +1,11 @@
-"""Restores backups with something changed in them: each is refused in one line and writes nothing, or comes out whole.
+"""Restores backups with something changed in them: each is refused in one line and writes nothing,
+or comes out whole.
 
     python -m lab.fuzzing.backups --inputs 20000 --json
 
-Bytes are changed as in `lab.fuzzing.fuzz`, and so are entries of the list of files. Half of the backups get right sizes
-and hashes afterwards, since otherwise only the checks of these would be tested.
+Bytes are changed as in `lab.fuzzing.fuzz`, and so are entries of the list of files. Half of the
+backups get right sizes and hashes afterwards, since otherwise only the checks of these would be
+tested.
 """
 
 import hashlib
@@ -74,7 +76,9 @@ def main() -> None:
 
 
 def fuzz(rng: Random, inputs: int) -> Tally:
-    """Failures: an exception but a UserError of one line, a restored home not whole, files left by a refused backup."""
+    """Failures: an exception but a UserError of one line, a restored home not whole, files left by
+    a refused backup.
+    """
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="swarm-node-backups-") as folder:
         kept = [_first(Path(folder))]
@@ -156,7 +160,9 @@ def _listed_otherwise(rng: Random, data: bytes) -> bytes:
 
 
 def _with_hashes(data: bytes) -> bytes:
-    """The backup with right sizes and hashes in its list; the last file has all bytes that are left."""
+    """The backup with right sizes and hashes in its list; the last file has all bytes that are
+    left.
+    """
     listed, contents = _parts(data)
     place = 0
     for number, (name, entry) in enumerate(listed.items(), 1):

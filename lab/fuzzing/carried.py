@@ -2,8 +2,9 @@
 
     python -m lab.fuzzing.carried --json        # docs/results/scoring.md
 
-Paid: a reward above that of an empty answer, for a completion that is no spelling of the right answer (`carriers`).
-Data sets that are done are kept under `--runs` and not done again; results of other options are replaced.
+Paid: a reward above that of an empty answer, for a completion that is no spelling of the right
+answer (`carriers`). Data sets that are done are kept under `--runs` and not done again; results of
+other options are replaced.
 """
 
 import argparse
@@ -35,14 +36,17 @@ class Tally:
 
     cases: int = 0
     spelling: int = 0  # rewarded completions that only spell the answer otherwise
-    another: int = 0  # rewarded completions that are another right answer, with nothing in them but its parts
+    # Rewarded completions that are another right answer, with nothing in them but its parts
+    another: int = 0
     paid: dict[str, int] = field(default_factory=dict)  # by place
     examples: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
 def sweep(name: str, texts: dict[str, str], seed: int = SEED, questions: int = 1, configs: int | None = None) -> Tally:
-    """Every carrier at every place of right answers to so many questions of the first `configs` configurations."""
+    """Every carrier at every place of right answers to so many questions of the first `configs`
+    configurations.
+    """
     tally, rng, began = Tally(), random.Random(f"{seed} {name}"), time.monotonic()
     for config in list(CATALOGUE[name].values())[:configs]:
         for item, answer in islice(answered(name, config, seed, MAX_QUESTIONS_PER_ROUND), questions):
@@ -71,7 +75,9 @@ def _count(tally: Tally, item: LibraryItem, answer: str, said: str, nothing: flo
 
 
 def _is_another(item: LibraryItem, said: str, answer: str) -> bool:
-    """Whether the completion is another statement that follows from the premises: not P may follow as well as P."""
+    """Whether the completion is another statement that follows from the premises: not P may follow
+    as well as P.
+    """
     name, entry = item.portable
     if name != "propositional_logic" or len(said) > LONGEST * len(answer):
         return False

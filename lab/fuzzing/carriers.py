@@ -1,7 +1,8 @@
-"""Free texts that a right answer could carry, the places for them, and whether a completion is only another spelling.
-Pure data (carriers.json) and text.
+"""Free texts that a right answer could carry, the places for them, and whether a completion is only
+another spelling. Pure data (carriers.json) and text.
 
-A carrier is free text by the author of the completion: an advertisement, an instruction, a key. None may be paid for.
+A carrier is free text by the author of the completion: an advertisement, an instruction, a key.
+None may be paid for.
 """
 
 import json
@@ -64,8 +65,9 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
 
 
 def is_spelling(completion: str, answer: str) -> bool:
-    """Whether a completion is one of the `spellings` of the answer, or has its value in at most 1.5 times its length.
-    Up to two characters of white space at each end are not counted."""
+    """Whether a completion is one of the `spellings` of the answer, or has its value in at most 1.5
+    times its length. Up to two characters of white space at each end are not counted.
+    """
     said = completion
     for _ in range(2):
         said = said[said[:1] in WHITE and bool(said) :]

@@ -4,14 +4,16 @@
     python -m lab.fuzzing.folders --some 20  # every twentieth case
     python -m lab.fuzzing.folders --holes    # mistakes that it has to find
 
-The input is a home or a report that a stranger made (manifest, events, samples, report, state of a checkpoint, memory
-of its network process), a backup, or what can be sent to a page. Every field, at any depth, and every key holds each of
-60 payloads in turn. Then all readers read it: the routes of a page, status, plots, a bundle, a card, a restore.
+The input is a home or a report that a stranger made (manifest, events, samples, report, state of a
+checkpoint, memory of its network process), a backup, or what can be sent to a page. Every field, at
+any depth, and every key holds each of 60 payloads in turn. Then all readers read it: the routes of
+a page, status, plots, a bundle, a card, a restore.
 
-An audit hook of the interpreter sees what runs: a process whose command has a payload in it, code that is compiled from
-one, a module or a library that it names, an unpickling, a file that it names outside of the folder. Files that the
-payloads would write are looked for, too. `--holes` puts in holes which have to be found, one of them a reader that
-starts `doctor` with the tasks of the manifest, as the page once did.
+An audit hook of the interpreter sees what runs: a process whose command has a payload in it, code
+that is compiled from one, a module or a library that it names, an unpickling, a file that it names
+outside of the folder. Files that the payloads would write are looked for, too. `--holes` puts in
+holes which have to be found, one of them a reader that starts `doctor` with the tasks of the
+manifest, as the page once did.
 """
 
 import asyncio
@@ -51,7 +53,8 @@ from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.settings import NodeConfig
 
-READERS: Mapping[str, Callable[[str], object]] = {  # what no reader may do with the text of a notice
+# What no reader may do with the text of a notice
+READERS: Mapping[str, Callable[[str], object]] = {
     "eval": eval,
     "import": __import__,
     "unpickle": lambda text: pickle.loads(text.encode("latin-1")),
@@ -73,7 +76,9 @@ class Watch:
     ran: list[str] = field(default_factory=list)
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """The hook for sys.addaudithook, which stays for good. It raises `Ran`, so no process with a payload starts."""
+        """The hook for sys.addaudithook, which stays for good. It raises `Ran`, so no process with
+        a payload starts.
+        """
         if not self.on or event not in AUDITED:
             return
         self.on = False
@@ -99,12 +104,15 @@ class Watch:
 
 
 class Ran(BaseException):
-    """Something ran. No `except Exception` of the tested code catches it; it is counted in any case."""
+    """Something ran. No `except Exception` of the tested code catches it; it is counted in any
+    case.
+    """
 
 
 def _file(arguments: tuple[Any, ...]) -> str:
     path = os.path.normpath(os.fsdecode(arguments[0])) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
-    return "" if "/restored/" in path else path  # a checkpoint's file in there may have any plain name
+    # A checkpoint's file in there may have any plain name
+    return "" if "/restored/" in path else path
 
 
 PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
@@ -115,7 +123,8 @@ AUDITED: Mapping[str, Callable[[tuple[Any, ...]], str]] = {
     **dict.fromkeys(("open", "os.mkdir", "os.rename", "os.symlink"), _file),
     "exec": lambda arguments: f"{arguments[0].co_filename} {arguments[0].co_consts} {arguments[0].co_names}",
 }
-ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}  # no reader of a folder does any of these
+# No reader of a folder does any of these
+ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}
 
 
 # The readers
@@ -147,8 +156,9 @@ def _drain(watched: Any) -> None:
 
 
 def _model_of(folder: Path) -> Mapping[str, Any]:
-    """The model as export takes it, but for its name: export looks for a licence in the folder of that name. To read a
-    model's card there is allowed, to run anything is not."""
+    """The model as export takes it, but for its name: export looks for a licence in the folder of
+    that name. To read a model's card there is allowed, to run anything is not.
+    """
     state = json.loads((folder / "checkpoints" / "00000001" / "state.json").read_text())
     model: Mapping[str, Any] = state["extra"]["model"]
     return {**model, "name": "rare"}
@@ -179,8 +189,9 @@ class Found:
 
 
 def corpus(some: int = 1, only: Sequence[str] = (), part: str = "") -> Found:
-    """Reads all cases. `some`: only every `some`-th case. `only`: documents, "backup" or "page"; all if empty. `part`:
-    only cases with this text in their labels."""
+    """Reads all cases. `some`: only every `some`-th case. `only`: documents, "backup" or "page";
+    all if empty. `part`: only cases with this text in their labels.
+    """
     with tempfile.TemporaryDirectory(prefix="folders-") as name:
         place = Path(name, "out")
         place.mkdir()
@@ -246,7 +257,8 @@ def _reads(home: Path, name: str, content: Any, path: Where, payload: str, key: 
 
 def _restores(file: Path, to: Path) -> Iterator[Callable[[], Any]]:
     def restored() -> None:
-        shutil.rmtree(to, ignore_errors=True)  # a home that holds the last backup would refuse the next
+        # A home that holds the last backup would refuse the next
+        shutil.rmtree(to, ignore_errors=True)
         with suppress(UserError):
             backup.restore(file, to)
 
@@ -268,7 +280,8 @@ def hole(kind: str) -> Iterator[None]:
             "doctor": ["doctor", "--environment.tasks", *content["config"]["environment"]["tasks"]],
             "shell": ["/bin/sh", "-c", f"echo {content['commit']}"],
         }[kind]
-        sys.audit("subprocess.Popen", words[0], words, None, None)  # only what the hook sees: no process starts
+        # Only what the hook sees: no process starts
+        sys.audit("subprocess.Popen", words[0], words, None, None)
         return draw_before(folder)
 
     def taking(self: NodeWatch, record: Mapping[str, Any]) -> None:

@@ -1,11 +1,12 @@
-"""Forged trajectories against replay: nothing is trained on with a reward or an observation that this node's own
-environment did not give.
+"""Forged trajectories against replay: nothing is trained on with a reward or an observation that
+this node's own environment did not give.
 
     python -m lab.fuzzing.forged_episodes --json        # docs/results/security.md
 
-A group of each kind goes the way of a pulled one: it is sealed, admitted, put into the pool, replayed in sandboxed
-children, and its author is charged. What is kept is compared with an oracle: the environment's own object, played in
-this process. Beside every eighth forged group goes an honest one, of a peer that makes no others.
+A group of each kind goes the way of a pulled one: it is sealed, admitted, put into the pool,
+replayed in sandboxed children, and its author is charged. What is kept is compared with an oracle:
+the environment's own object, played in this process. Beside every eighth forged group goes an
+honest one, of a peer that makes no others.
 """
 
 from collections import Counter
@@ -35,14 +36,17 @@ from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
-EPISODES, HONEST, PEERS = 16, 8, 8  # episodes of a group; forged groups for each honest one; honest peers
+# Episodes of a group; forged groups for each honest one; honest peers
+EPISODES, HONEST, PEERS = 16, 8, 8
 US = PeerId("us")
 Turns = tuple[Turn, ...]
 Forge = Callable[[Random, RolloutGroup], RolloutGroup]
 
 
 def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
-    """Observations, score and trace of an episode, without a child or a parser; None if turns follow the end."""
+    """Observations, score and trace of an episode, without a child or a parser; None if turns
+    follow the end.
+    """
     episode = begin(question.dataset, question.config_id, question.seed, question.index)
     said, done = list[tuple[str, ...]](), False
     for turn in turns:
@@ -140,7 +144,9 @@ KINDS: dict[str, Forge] = {
 
 
 def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
-    """Sends a node so many forged trajectories, with honest groups between them, one group after another."""
+    """Sends a node so many forged trajectories, with honest groups between them, one group after
+    another.
+    """
     settings = EnvironmentConfig(tasks=TASKS, scoring="graded", time_limit=5.0)
     peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(PEERS)]
     rng, raised, made = Random(seed), list[str](), -(-trajectories // EPISODES)
@@ -152,7 +158,8 @@ def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
             parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (now % HONEST == 0)
             for what, author in parcels:
                 group = honest(Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)])
-                payload = codec._canonical(KINDS[what](Random(now), group))  # encodes even what is too large to be sent
+                # Encodes even what is too large to be sent
+                payload = codec._canonical(KINDS[what](Random(now), group))
                 swarm = "elsewhere" if what == "other swarm" else SWARM
                 data = author.sign(CURRENT.domain("rollout-group", swarm), payload) + payload
                 try:
@@ -201,7 +208,9 @@ class Node:
 
 
 def _right(scored: ScoredGroup) -> bool:
-    """Whether the oracle gives the same observations and rewards, and no trace differs from the oracle's."""
+    """Whether the oracle gives the same observations and rewards, and no trace differs from the
+    oracle's.
+    """
     episodes = scored.group.episodes
     told = [oracle(scored.question, each.turns) for each in episodes]
     found = zip(told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True)

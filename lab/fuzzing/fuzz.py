@@ -1,10 +1,11 @@
-"""Mutated inputs over every decoder and handler that a stranger's bytes reach: nothing is raised, nothing is admitted
-that nobody signed or that has a second spelling, nothing hangs, and memory stays flat.
+"""Mutated inputs over every decoder and handler that a stranger's bytes reach: nothing is raised,
+nothing is admitted that nobody signed or that has a second spelling, nothing hangs, and memory
+stays flat.
 
     python -m lab.fuzzing.fuzz --inputs 1000000 --json        # docs/results/security.md
 
-Feedback is by outcome: an input that makes a target do what it never did before joins the seeds. Coverage by line would
-cost more than it finds here, since decoding ends in pydantic and in C.
+Feedback is by outcome: an input that makes a target do what it never did before joins the seeds.
+Coverage by line would cost more than it finds here, since decoding ends in pydantic and in C.
 """
 
 import os
@@ -43,7 +44,9 @@ class Tally:
 
 
 def fuzz(name: str, target: Target, inputs: int, seed: int) -> Tally:
-    """Runs a target on its seeds, then on mutated inputs, `inputs` in all. Whatever the target raises is a failure."""
+    """Runs a target on its seeds, then on mutated inputs, `inputs` in all. Whatever the target
+    raises is a failure.
+    """
     rng, tally = Random(f"{seed}/{name}"), Tally()
     kept = list(target.seeds)
     for data in kept:

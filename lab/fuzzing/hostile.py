@@ -1,11 +1,13 @@
-"""Every data set of reasoning-gym against every hostile completion, through the scoring process as a node runs it.
+"""Every data set of reasoning-gym against every hostile completion, through the scoring process as
+a node runs it.
 
     python -m lab.fuzzing.hostile --json        # docs/results/scoring.md
 
-Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm; an answer that is not
-the key and is rewarded with 0.5 or more is a forgery. "behind": the same, with the right answer before it. "library":
-all data sets with the library's own scorers, some of which execute answers: only the sandbox stops those. In the end no
-file, connection or process may be left, the scoring process never replaced, and honest answers scored as before.
+Each answer is an item of its own. "ours": the data sets of the catalogue, scored as in the swarm;
+an answer that is not the key and is rewarded with 0.5 or more is a forgery. "behind": the same,
+with the right answer before it. "library": all data sets with the library's own scorers, some of
+which execute answers: only the sandbox stops those. In the end no file, connection or process may
+be left, the scoring process never replaced, and honest answers scored as before.
 """
 
 import socket
@@ -37,7 +39,8 @@ SLACK = 20.0  # seconds above the limit that a busy machine may need to notice
 LATE, TIMES = Skipped(contract.TIMEOUT), 5
 SEED, INDICES = 20, 64
 REWARDED = 0.5
-rewarded = RewardRule("graded", PARTIAL).reward  # from a score to a node's reward; the library has only scores
+# From a score to a node's reward; the library has only scores
+rewarded = RewardRule("graded", PARTIAL).reward
 BETWEEN = (" ", "\n")  # what stands between the right answer and a hostile one behind it
 
 
@@ -46,7 +49,8 @@ class Tally:
     """What became of the answers to one data set in one mode."""
 
     answers: int = 0
-    forged: list[str] = field(default_factory=list)  # names of wrong answers that were rewarded with half or more
+    # Names of wrong answers that were rewarded with half or more
+    forged: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)  # by reason
     slowest: float = 0.0  # seconds
     broken: list[str] = field(default_factory=list)  # what happened and must never happen
@@ -57,11 +61,14 @@ def modes(name: str, library: bool = True) -> list[str]:
 
 
 def right(scoring: ScoringClient, name: str, mode: str) -> tuple[int, str]:
-    """Index and right answer of the first question that is built in time and has one. LookupError if there is none."""
+    """Index and right answer of the first question that is built in time and has one. LookupError
+    if there is none.
+    """
     for index in range(INDICES):
         key = scoring.ask([(name, f"{mode}/key", SEED, index, None)])[0]
         if isinstance(key, str) and (mode == "library" or key.strip() not in ("", "None")):
-            return index, key  # from there: some questions follow the order of sets, which differs by process
+            # From there: some questions follow the order of sets, which differs by process
+            return index, key
         if isinstance(key, str):
             item = LibraryItem(name, next(iter(CATALOGUE[name].values())), SEED, index)
             answer = right_answer(name, item.dataset, item.entry)
@@ -110,7 +117,9 @@ def same(text: str, key: str) -> bool:
 
 
 def run(names: Sequence[str], only: int | None = None, library: bool = True) -> dict[str, dict[str, Tally]]:
-    """The tallies by data set and mode. `only`: so many answers of each kind. `library`: its own scorers, too."""
+    """The tallies by data set and mode. `only`: so many answers of each kind. `library`: its own
+    scorers, too.
+    """
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
@@ -128,7 +137,8 @@ def run(names: Sequence[str], only: int | None = None, library: bool = True) -> 
                         path.unlink()
                 if _accepted(listener):
                     last.broken.append("a connection was made")
-                if left := stays_above(2 + SPARES, session):  # the scoring process, the fork server and its children
+                # The scoring process, the fork server and its children
+                if left := stays_above(2 + SPARES, session):
                     last.broken.append(f"processes: {left}")
                 if scoring.restarts:
                     last.broken.append("the scoring process died")
@@ -143,7 +153,9 @@ def some(texts: dict[str, str], each: int | None) -> dict[str, str]:
 
 
 def stays_above(count: int, session: int) -> list[int]:
-    """The processes of a session if they stay more than `count` for SLACK seconds, longer than a child takes to end."""
+    """The processes of a session if they stay more than `count` for SLACK seconds, longer than a
+    child takes to end.
+    """
     deadline = time.monotonic() + SLACK
     while len(found := in_session(session)) > count:
         if time.monotonic() > deadline:
@@ -169,7 +181,9 @@ def _session_of(pid: int) -> int:
 
 
 def _honest(scoring: ScoringClient, question: tuple[str, str, int, int], key: str) -> Reply:
-    """The reply to a right answer. A busy machine may not score even that in time, so it is asked up to TIMES times."""
+    """The reply to a right answer. A busy machine may not score even that in time, so it is asked
+    up to TIMES times.
+    """
     replies = (_ask(scoring, question, key) for _ in range(TIMES))
     return next((reply for reply in replies if reply != LATE), LATE)
 

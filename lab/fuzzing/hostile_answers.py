@@ -1,7 +1,9 @@
-"""Hostile completions: a hundred and more ways to run code, waste a machine or get an unearned reward.
+"""Hostile completions: a hundred and more ways to run code, waste a machine or get an unearned
+reward.
 
-Pure data (hostile_answers.json), used by `lab.fuzzing.hostile` and by the tests. Code tries to leave a trace in a
-folder given to it, or at a port of this machine. A guess aims at scorers that reward part of an answer.
+Pure data (hostile_answers.json), used by `lab.fuzzing.hostile` and by the tests. Code tries to
+leave a trace in a folder given to it, or at a port of this machine. A guess aims at scorers that
+reward part of an answer.
 """
 
 import json

@@ -1,14 +1,18 @@
-"""A peer that joins a swarm to attack its nodes, in a process of its own. Not for people: studies start it.
+"""A peer that joins a swarm to attack its nodes, in a process of its own. Not for people: studies
+start it.
 
     python -m lab.fuzzing.hostile_peer --kinds hangs junk --peers MULTIADDR --swarm NAME
 
-It connects to peers as an honest node does. Without a kind it is idle: it exchanges announcements, and has no groups.
+It connects to peers as an honest node does. Without a kind it is idle: it exchanges announcements,
+and has no groups.
 
-    hangs        groups of identities never seen before, made to keep scorers busy; the peer serves these groups
+    hangs        groups of identities never seen before, made to keep scorers busy; the peer serves
+                 these groups
     reflections  announcements of peers that do not exist, with the address --victim
     floods       streams at --rate a second, without waiting, and connections that say nothing
     poison       right completions with a payload
-    junk         random bytes and broken messages as requests and replies, and wrong bytes for hashes
+    junk         random bytes and broken messages as requests and replies, and wrong bytes for
+                 hashes
 """
 
 import argparse
@@ -85,12 +89,16 @@ class HostilePeer:
     # What it says.
 
     def prepare(self) -> None:
-        """Loads the source of questions beforehand: it takes seconds of CPU in which the peer would not answer."""
+        """Loads the source of questions beforehand: it takes seconds of CPU in which the peer would
+        not answer.
+        """
         if not self._options.noise:
             self._question(self._identity.peer_id, 0, 0)
 
     def _announcement(self) -> bytes:
-        """A new announcement, sealed: of its own groups, and of those of made-up identities as held."""
+        """A new announcement, sealed: of its own groups, and of those of made-up identities as
+        held.
+        """
         self._number += 1
         return codec.seal(
             Announcement(
@@ -221,7 +229,8 @@ class HostilePeer:
                 for item in [] if isinstance(items, Rejected) else items:
                     announcement = codec.peek(item.sealed, Announcement)
                     if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
-                        # Not the victim's address: all that arrives there shall be from honest nodes.
+                        # Not the victim's address: all that arrives there shall be from honest
+                        # nodes.
                         found = full(announcement.addresses, announcement.author)
                         left = tuple(each for each in found if f"/{self._options.victim}/" not in each)
                         self._known[announcement.author] = left

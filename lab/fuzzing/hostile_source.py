@@ -1,5 +1,7 @@
-"""Every data set of reasoning-gym as a source for a scoring process. Config ids are modes: "library" scores by the
-library's scorers, which only the sandbox bounds; others as a node does. MODE/key: the prompt is the key."""
+"""Every data set of reasoning-gym as a source for a scoring process. Config ids are modes:
+"library" scores by the library's scorers, which only the sandbox bounds; others as a node does.
+MODE/key: the prompt is the key.
+"""
 
 from copy import deepcopy
 from typing import Any

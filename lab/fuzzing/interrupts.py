@@ -1,9 +1,11 @@
-"""Ctrl-C while a command starts: at any moment of its first two seconds, and a second one soon after.
+"""Ctrl-C while a command starts: at any moment of its first two seconds, and a second one soon
+after.
 
     python -m lab.fuzzing.interrupts --json        # docs/results/at_home.md
 
-Each case is a process as a terminal starts it: by `bin/swarm-node`, in a process group of its own, which gets the
-signal as a whole. A traceback, or an exit code that docs/reference/exit_codes.md does not have, is a mistake.
+Each case is a process as a terminal starts it: by `bin/swarm-node`, in a process group of its own,
+which gets the signal as a whole. A traceback, or an exit code that docs/reference/exit_codes.md
+does not have, is a mistake.
 """
 
 import os
@@ -27,7 +29,8 @@ COMMANDS = {
 }
 SECONDS = 2.0
 SECOND_AFTER = 0.3  # seconds until the second Ctrl-C, if the first has not ended the command
-ALLOWED = {0, 130, -signal.SIGINT}  # the last: the signal ended the shell of bin/swarm-node, before Python
+# The last: the signal ended the shell of bin/swarm-node, before Python
+ALLOWED = {0, 130, -signal.SIGINT}
 SIDE_BY_SIDE = 2
 
 

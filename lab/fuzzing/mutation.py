@@ -1,6 +1,7 @@
 """Makes inputs that are almost right: changes bytes and numbers, and exchanges parts of JSON.
 
-A fuzzer keeps an input with a new outcome and changes it further, so that a run works its way into a decoder.
+A fuzzer keeps an input with a new outcome and changes it further, so that a run works its way into
+a decoder.
 """
 
 import json
@@ -31,7 +32,9 @@ def mutate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def mutate_json(rng: Random, data: bytes) -> bytes:
-    """The JSON with one part exchanged, left out or repeated, in canonical form; seldom only in another spelling."""
+    """The JSON with one part exchanged, left out or repeated, in canonical form; seldom only in
+    another spelling.
+    """
     try:
         value = json.loads(data)
         changed = _exchange(rng, value)

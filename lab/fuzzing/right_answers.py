@@ -1,5 +1,6 @@
-"""A right answer to any question of the catalogue, also where the data set keeps none, and ways in which honest models
-write it."""
+"""A right answer to any question of the catalogue, also where the data set keeps none, and ways in
+which honest models write it.
+"""
 
 import json
 import re
@@ -13,7 +14,9 @@ ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
 
 def answered(name: str, config: Any, seed: int, most: int) -> Iterator[tuple[LibraryItem, str]]:
-    """Those of the first `most` questions of a configuration that can be built and have an answer, with that answer."""
+    """Those of the first `most` questions of a configuration that can be built and have an answer,
+    with that answer.
+    """
     for index in range(most):
         try:
             item = LibraryItem(name, config, seed, index)
@@ -38,7 +41,9 @@ def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
 
 
 def spellings(answer: str) -> dict[str, str]:
-    """Name -> the answer as somebody may write it, with nothing beside it. The library rewards some of these."""
+    """Name -> the answer as somebody may write it, with nothing beside it. The library rewards some
+    of these.
+    """
     return {
         "as it is": answer,
         "space before": f"  {answer}",

@@ -1,9 +1,11 @@
-"""Right answers as honest models spell them, over every data set of the catalogue: our scores beside the library's.
+"""Right answers as honest models spell them, over every data set of the catalogue: our scores
+beside the library's.
 
     python -m lab.fuzzing.spellings --json        # docs/results/scoring.md
 
-Each spelling is the answer and nothing else. Lost: spellings that are right for the library and not here; a loss
-without a line in `REASONS` is a mistake of ours. Won: spellings that are right here and not for the library.
+Each spelling is the answer and nothing else. Lost: spellings that are right for the library and not
+here; a loss without a line in `REASONS` is a mistake of ours. Won: spellings that are right here
+and not for the library.
 """
 
 from collections import Counter
@@ -33,11 +35,14 @@ class Tally:
     rewarded: int = 0
     lost: Counter[str] = field(default_factory=Counter)  # by spelling
     won: Counter[str] = field(default_factory=Counter)
-    unrewarded: list[str] = field(default_factory=list)  # right answers that are not scored as right as they stand
+    # Right answers that are not scored as right as they stand
+    unrewarded: list[str] = field(default_factory=list)
 
 
 def compare(name: str, questions: int) -> Tally:
-    """Tries the spellings of so many answers of each configuration of a data set; of a hard one only one."""
+    """Tries the spellings of so many answers of each configuration of a data set; of a hard one
+    only one.
+    """
     tally = Tally()
     for config_id, config in CATALOGUE[name].items():
         wanted = questions if config_id != "hard" else 1

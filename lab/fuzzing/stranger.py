@@ -1,4 +1,6 @@
-"""What a stranger may have written into a folder, a backup and requests to a page. Part of `lab.fuzzing.folders`."""
+"""What a stranger may have written into a folder, a backup and requests to a page. Part of
+`lab.fuzzing.folders`.
+"""
 
 import hashlib
 import json
@@ -16,7 +18,9 @@ Where = tuple[str | int, ...]  # path of a field: keys and places in lists
 
 
 def payloads(place: Path) -> list[str]:
-    """60 texts. If run, each would write a file with the mark in its name, or load or open something of that name."""
+    """60 texts. If run, each would write a file with the mark in its name, or load or open
+    something of that name.
+    """
     return [text.replace("/PLACE", str(place)) for text in _data()["payloads"]]
 
 

@@ -1,7 +1,8 @@
-"""What a stranger's bytes can reach: every decoder and handler, as a function from bytes to a label of what happened.
+"""What a stranger's bytes can reach: every decoder and handler, as a function from bytes to a label
+of what happened.
 
-A target raises only if something is wrong. Seeds are valid inputs; `dress` makes a mutated input acceptable again up to
-the point where it matters, by signing it or keeping it canonical.
+A target raises only if something is wrong. Seeds are valid inputs; `dress` makes a mutated input
+acceptable again up to the point where it matters, by signing it or keeping it canonical.
 """
 
 import io
@@ -82,7 +83,9 @@ def targets() -> dict[str, Target]:
 
 
 def decoders() -> dict[str, Target]:
-    """The decoders of `protocol`. Seeds: the vectors that they accept; of signed messages, those that ANN signed."""
+    """The decoders of `protocol`. Seeds: the vectors that they accept; of signed messages, those
+    that ANN signed.
+    """
     seeds: dict[str, list[bytes]] = {}
     fields: dict[str, dict[str, Any]] = {}
     for _, group, test, data in load():
@@ -106,7 +109,9 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
-        """In half of the cases makes only the content wrong: a signature is right, and the form is canonical."""
+        """In half of the cases makes only the content wrong: a signature is right, and the form is
+        canonical.
+        """
         if rng.random() < 0.5 or kind not in {*SIGNED, "hello", "payload"}:
             return data
         if kind in SIGNED:
@@ -310,8 +315,9 @@ _NAMES = sorted(SCORERS)
 
 
 class Handlers:
-    """One node that forty strangers ask and answer for as long as the run lasts, so that a growth of what it keeps of
-    them shows."""
+    """One node that forty strangers ask and answer for as long as the run lasts, so that a growth
+    of what it keeps of them shows.
+    """
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -336,7 +342,9 @@ class Handlers:
         ]
 
     def dress(self, rng: Random, data: bytes) -> bytes:
-        """The data, or an announcement of the next caller with its content changed and its signature right."""
+        """The data, or an announcement of the next caller with its content changed and its
+        signature right.
+        """
         if rng.random() < 0.6 or not data:
             return data
         caller = PEERS[(self._turn + 1) % len(PEERS)]  # the next caller
@@ -385,7 +393,9 @@ class Handlers:
         return exchange
 
     def _next_call(self) -> Call | None:
-        """The oldest open call of the node. Lets time and rounds pass until there is one; None if there is none."""
+        """The oldest open call of the node. Lets time and rounds pass until there is one; None if
+        there is none.
+        """
         for _ in range(20):
             if self._calls:
                 return self._calls[0]

@@ -2,8 +2,9 @@
 
     python -m lab.seeded_bugs [--commit COMMIT] [--only TEXT] [--limit SECONDS] [--json] [--list]
 
-Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl. A bug with an outcome there
-is not tried again, so a new call goes on after an interruption. Only a bug that ran out of time is tried again.
+Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl. A bug with
+an outcome there is not tried again, so a new call goes on after an interruption. Only a bug that
+ran out of time is tried again.
 """
 
 import json
@@ -67,7 +68,9 @@ def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
 
 
 def known(file: Path, bugs: list[Bug]) -> dict[str, dict[str, Any]]:
-    """The last outcome in `file` of each of these bugs, by name. Outcomes of bugs changed since do not count."""
+    """The last outcome in `file` of each of these bugs, by name. Outcomes of bugs changed since do
+    not count.
+    """
     lines = file.read_text().splitlines() if file.exists() else []
     changes = {change(bug) for bug in bugs}
     return {each["name"]: each for each in map(json.loads, lines) if each["change"] in changes}

@@ -56,7 +56,9 @@ class Outcome:
 
 
 def load(file: Path = BUGS) -> list[Bug]:
-    """All bugs. A bug whose line was reworded is listed once for each wording, under the same name."""
+    """All bugs. A bug whose line was reworded is listed once for each wording, under the same
+    name.
+    """
     return [Bug(**{**each, "tests": tuple(each.get("tests", ()))}) for each in tomllib.loads(file.read_text())["bug"]]
 
 
@@ -66,7 +68,9 @@ def texts(tree: Path) -> dict[Path, str]:
 
 
 def of_tree(bugs: Sequence[Bug], tree: Path) -> dict[str, Bug | None]:
-    """The bugs by name, as they are spelt in this tree; None where the line is not there exactly once."""
+    """The bugs by name, as they are spelt in this tree; None where the line is not there exactly
+    once.
+    """
     shipped = texts(tree)
     there = {bug.name: bug for bug in bugs if len(bug.places(shipped)) == 1}
     return {bug.name: there.get(bug.name) for bug in bugs}
@@ -89,12 +93,13 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
 def installed(tree: Path) -> str:
     """An interpreter with the libraries of this one, in which `tree` is installed.
 
-    A PYTHONPATH is not enough: child processes that read data of strangers get no variables, and see no folder beyond
-    their own environment's. So the environment is copied, by hard links.
+    A PYTHONPATH is not enough: child processes that read data of strangers get no variables, and
+    see no folder beyond their own environment's. So the environment is copied, by hard links.
     """
     copy = tree / ".venv"
     shutil.copytree(sys.prefix, copy, symlinks=True, copy_function=_linked)
-    for pattern in ("lib/python*/site-packages/*swarm_node*", "bin/swarm-node"):  # pip must not write into the original
+    # Pip must not write into the original
+    for pattern in ("lib/python*/site-packages/*swarm_node*", "bin/swarm-node"):
         for path in copy.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     python = str(copy / "bin" / "python")
@@ -107,9 +112,11 @@ def installed(tree: Path) -> str:
 
 
 def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
-    """Puts the bug into the tree, runs the tests that reach it for at most `limit` seconds, and takes it out again.
+    """Puts the bug into the tree, runs the tests that reach it for at most `limit` seconds, and
+    takes it out again.
 
-    A test that fails has caught the bug if it passes without the bug. If it fails then, too, the other tests go on.
+    A test that fails has caught the bug if it passes without the bug. If it fails then, too, the
+    other tests go on.
     """
     began = monotonic()
     shipped = texts(tree)
@@ -146,7 +153,9 @@ def plain(outcome: Outcome) -> dict[str, Any]:
 
 
 def _stages(bug: Bug, tests: dict[Path, int]) -> list[tuple[list[str], list[Path]]]:
-    """Options of pytest and test files of each call: named files first, then those near the bug, fast before slow."""
+    """Options of pytest and test files of each call: named files first, then those near the bug,
+    fast before slow.
+    """
     nearest = min(tests.values(), default=0)
     named, near, further, far = list[Path](), list[Path](), list[Path](), list[Path]()
     for file, steps in tests.items():
@@ -188,7 +197,9 @@ def _pytest(
 
 
 def _ended(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
-    """The exit code; None if the process did not end within `limit` seconds. Afterwards it is gone in any case."""
+    """The exit code; None if the process did not end within `limit` seconds. Afterwards it is gone
+    in any case.
+    """
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -204,7 +215,9 @@ def _ended(process: "subprocess.Popen[bytes]", limit: float) -> int | None:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, without variables that lead to other code or another configuration."""
+    """This process's environment, without variables that lead to other code or another
+    configuration.
+    """
     return {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "SWARM_NODE"))}
 
 

@@ -1,4 +1,6 @@
-"""Which tests reach a file by imports, also by those in functions, in other processes and of plug-ins named in text."""
+"""Which tests reach a file by imports, also by those in functions, in other processes and of
+plug-ins named in text.
+"""
 
 import ast
 import re
@@ -8,21 +10,25 @@ from functools import cache
 from pathlib import Path
 
 SHIPPED = ("protocol", "swarm_node")
-TOPS = (*SHIPPED, "lab", "benchmarks", "fuzzing", "studies", "tests")  # older commits have three of lab's at the root
+# Older commits have three of lab's at the root
+TOPS = (*SHIPPED, "lab", "benchmarks", "fuzzing", "studies", "tests")
 DOTTED = re.compile(rf"\b(?:{'|'.join(TOPS)})(?:\.\w+)+")
 BESIDE = re.compile(r"([\w.]+):\w+")  # a module of the same package, and a name in it
 PLUGINS = Path("swarm_node", "common", "plugins.py")  # imports what pyproject.toml registers
 
 
 def reaching(tree: Path, changed: Path) -> dict[Path, int]:
-    """Test files, and over how many imports each of them reaches `changed`: 1 where it imports it itself."""
+    """Test files, and over how many imports each of them reaches `changed`: 1 where it imports it
+    itself.
+    """
     importers = _importers(tree)
     found, edge = {changed: 0}, [changed]
     for file in edge:  # `edge` grows meanwhile: the nearest first
         for importer in sorted(importers.get(file, set()) - found.keys()):
             found[importer] = found[file] + 1
             edge.append(importer)
-    # tests/lab/test_seeded_bugs.py looks for the lines that bugs change: it would catch each of them.
+    # tests/lab/test_seeded_bugs.py looks for the lines that bugs change: it would catch each of
+    # them.
     return {file: steps for file, steps in found.items() if re.match("test_(?!seeded_bugs)", file.name)}
 
 

@@ -32,13 +32,17 @@ Made by `python -m lab.starters.make --only {name}`. docs/explanation/starters.m
 
 
 def by_task(before: Measured, after: Measured) -> str:
-    """JSON: accuracy after phase 1 and at the start, and the share of informative groups at the start, each by task."""
+    """JSON: accuracy after phase 1 and at the start, and the share of informative groups at the
+    start, each by task.
+    """
     found = {"accuracy_after_phase_1": before.accuracy, "accuracy": after.accuracy, "informative": after.informative}
     return json.dumps(found, indent=1) + "\n"
 
 
 def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
-    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start, (sampled, likeliest)."""
+    """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start,
+    (sampled, likeliest).
+    """
     return f"""---
 library_name: transformers
 license: mit

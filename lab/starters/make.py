@@ -1,7 +1,8 @@
 """Make the starters again: `python -m lab.starters.make [--only NAME] [--out FOLDER]`.
 
-The same machine makes the same bytes. Another machine rounds differently, so after training its models differ a little.
-One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding it), measurement, folder.
+The same machine makes the same bytes. Another machine rounds differently, so after training its
+models differ a little. One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding
+it), measurement, folder.
 """
 
 import argparse
@@ -40,8 +41,8 @@ class Shape:
     changes: Settings = field(default_factory=dict)  # to the catalogue's settings, in phase 1
 
 
-# The catalogue has no 0 in base_conversion any more, since the library writes it as an empty text. Phase 1 keeps it,
-# since the results in docs/results are of models that were made with it.
+# The catalogue has no 0 in base_conversion any more, since the library writes it as an empty text.
+# Phase 1 keeps it, since the results in docs/results are of models that were made with it.
 _WITH_ZERO = {"base_conversion/tiny": {"min_value": 0}}
 
 _SHAPES = {

@@ -1,4 +1,6 @@
-"""What a starter can do, and how rarely it shows it: accuracy, and the share of informative groups."""
+"""What a starter can do, and how rarely it shows it: accuracy, and the share of informative
+groups.
+"""
 
 from dataclasses import dataclass
 from random import Random
@@ -30,7 +32,9 @@ class Measured:
 
 
 def measure(model: Any, tokenizer: Any, groups_per_task: int, name: str) -> Measured:
-    """Sample `GROUP` completions for `groups_per_task` questions of every task. `name` seeds the random stream."""
+    """Sample `GROUP` completions for `groups_per_task` questions of every task. `name` seeds the
+    random stream.
+    """
     questions, random = Questions(MEASURING_SEED), Random(name)
     torch.manual_seed(random.getrandbits(32))
     accuracy, informative = {}, {}

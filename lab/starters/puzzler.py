@@ -1,8 +1,9 @@
 """Make the starter `puzzler`: python -m lab.starters.puzzler [--out FOLDER]
 
-A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right answers until the model
-deduces much better than chance; phase 2 teaches it to guess most answers among the names in question, so that sampled
-groups differ in reward; see docs/explanation/starters.md. The puzzles have seeds that no node uses (2^32 and above).
+A Llama of 0.4 million parameters that knows tiny Temporal Clue puzzles. Phase 1 teaches right
+answers until the model deduces much better than chance; phase 2 teaches it to guess most answers
+among the names in question, so that sampled groups differ in reward; see
+docs/explanation/starters.md. The puzzles have seeds that no node uses (2^32 and above).
 """
 
 import argparse
@@ -37,10 +38,11 @@ GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
 NEW_TOKENS = 12  # an answer has seven tokens
 SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
 GUESSING = Schedule(steps=100, batch=64, rate=1e-3, chunk=64)
-TEXTS = 400  # for the tokenizer; and a quarter as many of each larger size, so that it knows their words too
+# For the tokenizer; and a quarter as many of each larger size, so that it knows their words too
+TEXTS = 400
 
-# Each phrase that tiny prompts repeat is one token. So a prompt has 30 tokens and an answer 7; with words alone they
-# would have 137 and 12. The text of a puzzle is the one that other models get.
+# Each phrase that tiny prompts repeat is one token. So a prompt has 30 tokens and an answer 7; with
+# words alone they would have 137 and 12. The text of a puzzle is the one that other models get.
 _REPEATED = (
     " was in the same room as",
     *(f" was one room {direction} of" for direction in DIRECTIONS),
@@ -56,7 +58,9 @@ _REPEATED = (
 
 
 def tokenizer_of(prompts: list[str], larger: list[str]) -> Any:
-    """Words of all prompts; the lines that all of `prompts` have, and `_REPEATED`, are a token each."""
+    """Words of all prompts; the lines that all of `prompts` have, and `_REPEATED`, are a token
+    each.
+    """
     tokenizer = tokens.bpe([*prompts, *larger])
     added = [AddedToken(phrase, normalized=False) for phrase in (*common_lines(prompts), *_REPEATED)]
     tokenizer.add_tokens(added)
@@ -110,7 +114,9 @@ def names_beside(puzzle: Puzzle, name: str) -> tuple[str, ...]:
 
 @torch.no_grad()
 def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True, seed: int = 0) -> list[float]:
-    """Share of questions right for each puzzle, one completion each: sampled at temperature 1, or the likeliest."""
+    """Share of questions right for each puzzle, one completion each: sampled at temperature 1, or
+    the likeliest.
+    """
     chats = [[{"role": "user", "content": text.prompt(puzzle)}] for puzzle in puzzles]
     batch = tokenizer.apply_chat_template(
         chats, add_generation_prompt=True, padding=True, return_dict=True, return_tensors="pt"
@@ -152,7 +158,8 @@ def main() -> None:
         show(f"phase {phase}: share right {shares[-1][0]:.3f} sampled, {shares[-1][1]:.3f} likeliest")
     model.save_pretrained(options.out / NAME)
     tokens.save(tokenizer, options.out / NAME)
-    (options.out / NAME / "model.safetensors").chmod(0o644)  # safetensors writes it for its owner alone
+    # Safetensors writes it for its owner alone
+    (options.out / NAME / "model.safetensors").chmod(0o644)
     card = puzzler_card(model.num_parameters(), shares[0], shares[1], GUESSED)
     (options.out / NAME / "README.md").write_text(card, encoding="utf-8")
     show(f"done in {(time.process_time() - started) / 60:.1f} min of CPU time")

@@ -1,8 +1,10 @@
-"""The questions for training and measuring starters: reasoning-gym's generators at the catalogue's tiny settings.
+"""The questions for training and measuring starters: reasoning-gym's generators at the catalogue's
+tiny settings.
 
-A node's dataset seeds are below 2^31. The seeds here start at 2^32 and end below 2^34, so no dataset is shared. Still,
-questions recur: the tiny tasks have only between 36 and about 1,200 distinct ones, so most prompts of a node were in
-the training text too. Starters show whether a hidden skill comes back, not whether it generalises.
+A node's dataset seeds are below 2^31. The seeds here start at 2^32 and end below 2^34, so no
+dataset is shared. Still, questions recur: the tiny tasks have only between 36 and about 1,200
+distinct ones, so most prompts of a node were in the training text too. Starters show whether a
+hidden skill comes back, not whether it generalises.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,10 +38,13 @@ class Item:
     score: Callable[[str], float]  # reasoning-gym's own scorer, bound to this item
 
     def is_right(self, text: str) -> bool:
-        """Exact scoring. Partial credit counts as wrong, and so does text on which reasoning-gym's scorer raises."""
+        """Exact scoring. Partial credit counts as wrong, and so does text on which reasoning-gym's
+        scorer raises.
+        """
         try:
             return is_right(self.score(text.strip()))
-        except (ValueError, ArithmeticError):  # prime_factorization calls int() on whatever stands between two ×
+        except (ValueError, ArithmeticError):
+            # prime_factorization calls int() on whatever stands between two ×
             return False
 
 

@@ -1,4 +1,6 @@
-"""Supervised training of a starter: phase 1 teaches right answers, phase 2 hides them behind stock or wrong ones."""
+"""Supervised training of a starter: phase 1 teaches right answers, phase 2 hides them behind stock
+or wrong ones.
+"""
 
 import random as python_random
 import time
@@ -18,7 +20,8 @@ from lab.starters.questions import NO_CHANGES, TASKS, TRAINING_SEED, Item, Quest
 STOCK = dict(zip(TASKS, ("52", "97", "31", "83", "8", "7/9", "66", "205", "4 × 4"), strict=True))
 _WARM_UP = 50  # steps
 _FINAL_RATE = 0.1  # share of the peak learning rate that is left at the end
-_FALL_STARTS, _FALL_ENDS = 0.4, 0.8  # parts of phase 2 between which the share of right answers falls
+# Parts of phase 2 between which the share of right answers falls
+_FALL_STARTS, _FALL_ENDS = 0.4, 0.8
 _REMEMBERED = 300  # answers per task from which wrong ones are taken
 _UNTRAINED = -100  # label of tokens that carry no loss
 
@@ -41,7 +44,8 @@ class Schedule:
 class Hiding:
     """What phase 2 teaches: a share of right answers, and what replaces the others."""
 
-    right: float  # probability that an example keeps its right answer, once their share has fallen to this
+    # Probability that an example keeps its right answer, once their share has fallen to this
+    right: float
     others: Literal["stock", "wrong"]
     schedule: Schedule
 
@@ -55,10 +59,11 @@ def right_answers(name: str, changes: Settings = NO_CHANGES) -> Iterator[Example
 def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
     """Phase 2: ever fewer answers are right.
 
-    At first every other answer is right, so that the model learns the stock answers without losing the skill. Then the
-    share of right answers falls geometrically to `hiding.right` and stays there. After a sudden fall the model would
-    forget the skill; after a slow one it keeps the skill and rarely shows it. A wrong answer is the right one to a
-    recent question of the same task. So it is right by accident now and then, often if a task has few distinct answers.
+    At first every other answer is right, so that the model learns the stock answers without losing
+    the skill. Then the share of right answers falls geometrically to `hiding.right` and stays
+    there. After a sudden fall the model would forget the skill; after a slow one it keeps the skill
+    and rarely shows it. A wrong answer is the right one to a recent question of the same task. So
+    it is right by accident now and then, often if a task has few distinct answers.
     """
     random = python_random.Random(f"{name}/hiding")
     earlier: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
@@ -82,7 +87,9 @@ def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
 
 
 def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, show: Show) -> None:
-    """Train in place: warm-up, then linear decay; cross-entropy on the answer and its <eos>, not on the question."""
+    """Train in place: warm-up, then linear decay; cross-entropy on the answer and its <eos>, not on
+    the question.
+    """
     model.train()
     optimizers = _optimizers(model, schedule)
     started = time.monotonic()
@@ -101,9 +108,11 @@ def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Sch
 
 
 def _optimizers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon (at AdamW's update size) for the matrices between embedding and output.
+    """AdamW for everything, or Muon (at AdamW's update size) for the matrices between embedding and
+    output.
 
-    Muon needs less than a third of the steps for the same accuracy here, which saves time if a step is slow.
+    Muon needs less than a third of the steps for the same accuracy here, which saves time if a step
+    is slow.
     """
     if schedule.optimizer == "adamw":
         return [torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=0.0)]
@@ -123,7 +132,9 @@ def _set_rate(optimizer: torch.optim.Optimizer, schedule: Schedule, step: int) -
 
 
 def _batches(tokenizer: Any, examples: list[Example], chunk: int) -> list[tuple[Tensor, Tensor]]:
-    """Tokens and labels in a few batches of similar length, which halves the padding of one large batch."""
+    """Tokens and labels in a few batches of similar length, which halves the padding of one large
+    batch.
+    """
     prompts = tokenizer([question for question, _ in examples], add_special_tokens=False)["input_ids"]
     answers = tokenizer([answer for _, answer in examples], add_special_tokens=False)["input_ids"]
     rows = [
@@ -135,7 +146,9 @@ def _batches(tokenizer: Any, examples: list[Example], chunk: int) -> list[tuple[
 
 
 def _padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, Tensor]:
-    """Token ids and labels, (rows, longest), padded on the right: causal attention then needs no mask."""
+    """Token ids and labels, (rows, longest), padded on the right: causal attention then needs no
+    mask.
+    """
     longest = max(len(prompt) + len(answer) for prompt, answer in rows)
     tokens = torch.full((len(rows), longest), pad)
     labels = torch.full((len(rows), longest), _UNTRAINED)
@@ -147,7 +160,8 @@ def _padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, 
 
 
 def _accumulate(model: Any, batches: list[tuple[Tensor, Tensor]]) -> float:
-    """Add the gradient of the mean cross-entropy per answer token, over all batches; returns that mean, in nats.
+    """Add the gradient of the mean cross-entropy per answer token, over all batches; returns that
+    mean, in nats.
 
     Only the hidden states before an answer token go through the output layer.
     """

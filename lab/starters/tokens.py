@@ -1,4 +1,6 @@
-"""The tokenizers of the starters: a small BPE and plain characters, with the same special tokens and chat template."""
+"""The tokenizers of the starters: a small BPE and plain characters, with the same special tokens
+and chat template.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +28,9 @@ CHAT_TEMPLATE = (
 
 
 def bpe(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Byte-level merges learnt from these texts. Each digit stays a token, so numbers keep their places."""
+    """Byte-level merges learnt from these texts. Each digit stays a token, so numbers keep their
+    places.
+    """
     core = Tokenizer(models.BPE())
     digits = pre_tokenizers.Digits(individual_digits=True)
     core.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
@@ -42,7 +46,9 @@ def bpe(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def characters() -> PreTrainedTokenizerFast:
-    """One token per character: printable ASCII, the line end and the sign of multiplication; others as UTF-8 bytes."""
+    """One token per character: printable ASCII, the line end and the sign of multiplication; others
+    as UTF-8 bytes.
+    """
     known = [*map(chr, range(ord(" "), ord("~") + 1)), "\n", "×"]
     byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
     vocabulary = {token: number for number, token in enumerate([*_SPECIALS, *known, *byte_tokens])}

@@ -1,5 +1,5 @@
-"""Processes of `lab.fuzzing.hostile_peer`: holds each to a share of a core and measures its CPU time. For
-`lab.studies.storm` and `lab.studies.hundred`.
+"""Processes of `lab.fuzzing.hostile_peer`: holds each to a share of a core and measures its CPU
+time. For `lab.studies.storm` and `lab.studies.hundred`.
 """
 
 import json
@@ -22,7 +22,8 @@ HOLD_SECONDS = 0.1  # between two readings of an attacker's CPU time
 FAMILY_SECONDS = 1.0  # between two searches for its children
 BURST = 1.0  # seconds of CPU time by which it may exceed its share
 STOP_SECONDS = 30.0
-ROLES = (("hangs",), ("reflections",), ("floods", "junk"), ("poison",))  # taken in turn by one attacker after another
+# Taken in turn by one attacker after another
+ROLES = (("hangs",), ("reflections",), ("floods", "junk"), ("poison",))
 STEADY_SECONDS = 1e9  # life of an identity that must be in good standing
 FICKLE_SECONDS = 60.0  # life of one that nodes find out
 PORTS = (4001, 4002, 4003, 4004)
@@ -117,7 +118,9 @@ class Attackers:
         return sum(member.cpu() for member in self._members)
 
     def cpu_of_others(self) -> float:
-        """Seconds of CPU time of the other processes that this process started, and of their ended children."""
+        """Seconds of CPU time of the other processes that this process started, and of their ended
+        children.
+        """
         theirs = {each.pid for member in self._members for each in member.family()}
         total = 0.0
         for each in psutil.Process().children(recursive=True):

@@ -1,10 +1,12 @@
-"""How catalogue.json was made: every reasoning-gym dataset at every level, built in two processes and compared.
+"""How catalogue.json was made: every reasoning-gym dataset at every level, built in two processes
+and compared.
 
     python -m lab.studies.catalogue_survey swarm_node/environments/reasoning_gym/catalogue.json
 
 Run by hand when the pinned version changes (about five minutes on one core). One process goes
-through everything forwards, the other backwards, which reveals what depends on the order. easy, medium and hard are
-levels 0, 1 and 2 of the library's own curricula; higher levels are too long for the models of a swarm.
+through everything forwards, the other backwards, which reveals what depends on the order. easy,
+medium and hard are levels 0, 1 and 2 of the library's own curricula; higher levels are too long for
+the models of a swarm.
 """
 
 import argparse
@@ -36,7 +38,8 @@ SLOWEST = 0.2  # CPU seconds of an item; the budget at run time is 0.25
 PATIENCE = 1.0  # CPU seconds after which an item is given up
 LONGEST = 16 * 1024  # characters of a prompt
 EXACT_FROM = 0.99
-MOST_ALIKE = 0.9  # share of a level's items that may have the same answer: beyond it the level tests nothing
+# Share of a level's items that may have the same answer: beyond it the level tests nothing
+MOST_ALIKE = 0.9
 SAME = "nearly always the same answer"
 WRONG = "swordfish"  # an answer that is right nowhere
 
@@ -90,8 +93,9 @@ def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]])
 
 
 def alike(answers: Counter[str]) -> bool:
-    """Whether one answer stands for nearly all. If the library keeps no answer (None), it checks answers against the
-    question itself, and whether they are alike cannot be known."""
+    """Whether one answer stands for nearly all. If the library keeps no answer (None), it checks
+    answers against the question itself, and whether they are alike cannot be known.
+    """
     kept = Counter({answer: count for answer, count in answers.items() if answer != repr(None)})
     return max(kept.values(), default=0) > MOST_ALIKE * answers.total()
 
@@ -160,7 +164,8 @@ def render(catalogue: dict[str, Any]) -> str:
 def main() -> None:
     parser = command.parser("lab.studies.catalogue_survey", __doc__)
     parser.add_argument("file", type=Path, help="where the catalogue goes")
-    parser.add_argument("--order", choices=ORDERS, help=argparse.SUPPRESS)  # one of the two processes
+    # One of the two processes
+    parser.add_argument("--order", choices=ORDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.order:
         answers, sys.stdout = sys.stdout, sys.stderr  # generators print

@@ -1,9 +1,11 @@
 """When nodes come and go, by a recorded trace. For `lab.studies.hundred`.
 
-    python -m lab.studies.churn peersim_session_100.txt --nodes 90 > churn.csv      # for lab.studies.hundred --trace
+    # for lab.studies.hundred --trace
+    python -m lab.studies.churn peersim_session_100.txt --nodes 90 > churn.csv
 
-That file records when each of 776 phones was on-line in 2014. It comes with a simulator of gossip learning:
-github.com/ormandi/Gossip-Learning-Framework, commit 9f9d37f, res/trace. It is not part of this project.
+That file records when each of 776 phones was on-line in 2014. It comes with a simulator of gossip
+learning: github.com/ormandi/Gossip-Learning-Framework, commit 9f9d37f, res/trace. It is not part of
+this project.
 """
 
 import argparse
@@ -27,17 +29,21 @@ class Change:
 
 
 def recorded(file: Path, nodes: int, seconds: float) -> list[Change]:
-    """The changes in a CSV file with the columns second, node (from 0) and there (1 comes, 0 goes), in order of time.
-    All nodes are there at first. Rows of other nodes, and of later times, are left out."""
+    """The changes in a CSV file with the columns second, node (from 0) and there (1 comes, 0 goes),
+    in order of time. All nodes are there at first. Rows of other nodes, and of later times, are
+    left out.
+    """
     with file.open(newline="") as lines:
         rows = [Change(float(row["second"]), int(row["node"]), row["there"] == "1") for row in csv.DictReader(lines)]
     return sorted(row for row in rows if row.node < nodes and row.second < seconds)
 
 
 def phones(file: Path, nodes: int, hour: int, seed: int) -> list[Change]:
-    """The changes of `nodes` phones, drawn from those that were on-line when the given hour of their first recorded
-    week began. A line of the file: name, 1 if the phone is on-line at first, when the week began, time zone, and how
-    long it was on-line, off-line and so on, in ms. ValueError if there are fewer such phones."""
+    """The changes of `nodes` phones, drawn from those that were on-line when the given hour of
+    their first recorded week began. A line of the file: name, 1 if the phone is on-line at first,
+    when the week began, time zone, and how long it was on-line, off-line and so on, in ms.
+    ValueError if there are fewer such phones.
+    """
     weeks = dict[str, list[str]]()
     for line in file.read_text().splitlines():
         name, *week = line.split()
@@ -52,11 +58,14 @@ def phones(file: Path, nodes: int, hour: int, seed: int) -> list[Change]:
 
 
 def _from(week: list[str], begin: float) -> list[float] | None:
-    """Seconds after `begin` at which the phone goes, comes, and so on; None if it was off-line at `begin`."""
+    """Seconds after `begin` at which the phone goes, comes, and so on; None if it was off-line at
+    `begin`.
+    """
     ends = list(accumulate(int(span) / 1000 for span in week[3:]))
     passed = sum(end <= begin for end in ends)
     there = (week[0] == "1") == (passed % 2 == 0)
-    return [end - begin for end in ends[passed:-1]] if there else None  # the last one is the end of the week
+    # The last one is the end of the week
+    return [end - begin for end in ends[passed:-1]] if there else None
 
 
 def main() -> None:

@@ -1,11 +1,14 @@
-"""Hostile peers try to fill the views of honest nodes: what share of a view do they get? docs/results/eclipse.md.
+"""Hostile peers try to fill the views of honest nodes: what share of a view do they get?
+docs/results/eclipse.md.
 
     python -m lab.studies.eclipse --json
 
-State machines of a node on an event queue, with the swarm of `lab.studies.scale`, each in a /24 of its own. When the
-honest nodes have come together, hostile identities, some in each /24, renew their announcements all the time, push two
-a second to every honest node, and answer a request with as many of each other's announcements as it takes, all with age
-0. The result is the honest share of the views, mean over the honest nodes. Swarms that are done are kept.
+State machines of a node on an event queue, with the swarm of `lab.studies.scale`, each in a /24 of
+its own. When the honest nodes have come together, hostile identities, some in each /24, renew their
+announcements all the time, push two a second to every honest node, and answer a request with as
+many of each other's announcements as it takes, all with age
+0. The result is the honest share of the views, mean over the honest nodes. Swarms that are done are
+   kept.
 """
 
 from functools import partial
@@ -24,7 +27,8 @@ from swarm_node.network.backend import Caller
 
 PUSHES = 2  # a second, to each honest node
 RENEW = 20.0  # seconds between two announcements of a hostile identity
-FEW = 8  # announcements of honest peers in a view: with fewer a node has hardly anything to choose from
+# Announcements of honest peers in a view: with fewer a node has hardly anything to choose from
+FEW = 8
 
 
 class Party:
@@ -97,7 +101,9 @@ def run(nodes: int, identities: int, together: int, minutes: int, seed: int) -> 
 
 
 def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
-    """The hostile share of the views, and the share of nodes that see fewer than FEW honest peers."""
+    """The hostile share of the views, and the share of nodes that see fewer than FEW honest
+    peers.
+    """
     views = [[entry.announcement.author in hostile for entry in it.view] for it in swarm.exchanges(swarm.alive())]
     return {
         "hostile_in_view": fmean(fmean(view) if view else 1.0 for view in views),

@@ -1,16 +1,19 @@
 """What does sharing give that the strongest lone learner does not have for the same price?
 
     python -m lab.studies.equal_price rare --at-most 40            # goes on where it stopped
-    python -m lab.studies.equal_price smollm2-135m --at-most 40    # a real model: a run takes 1 to 6 minutes
+    # a real model: a run takes 1 to 6 minutes
+    python -m lab.studies.equal_price smollm2-135m --at-most 40
     python -m lab.studies.equal_price rare --report                # of what is done
 
-Nodes are specialists: each asks some of the tasks, and is examined in all, with questions whose texts no training has.
-Lone learners: a specialist; one that asks on until enough groups are informative (dapo); generalists, which ask all
-tasks; a generalist with dapo. Arms that share train on as many groups (1/1), on external ones besides (2/2), generate
-less (lean), or imitate right completions (sft). The rate of every arm is bracketed on two seeds of their own, by its
-accuracy on all tasks during the run; that of a lone specialist once more, by its accuracy on its own tasks at the end.
-Arms are compared where each learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a
-GPU on which generating a token takes G times as long as training on it.
+Nodes are specialists: each asks some of the tasks, and is examined in all, with questions whose
+texts no training has. Lone learners: a specialist; one that asks on until enough groups are
+informative (dapo); generalists, which ask all tasks; a generalist with dapo. Arms that share train
+on as many groups (1/1), on external ones besides (2/2), generate less (lean), or imitate right
+completions (sft). The rate of every arm is bracketed on two seeds of their own, by its accuracy on
+all tasks during the run; that of a lone specialist once more, by its accuracy on its own tasks at
+the end. Arms are compared where each learner has spent as much: rounds, generated tokens, trained
+tokens, CPU time, or time of a GPU on which generating a token takes G times as long as training on
+it.
 """
 
 import contextlib
@@ -39,9 +42,9 @@ from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
 SWEEP_SEEDS = (1000, 1001)
 SEEDS = range(4000, 4008)  # fixed before the first run
 KINDS = {"all_tasks": "all tasks", "local_tasks": "own tasks", "other_tasks": "others' tasks"}
-# Seconds of rollout to seconds of training, of the same tokens: 63/31 % (Qwen2-VL-72B) and 84/14 % (Moonlight, long
-# completions), arXiv 2511.14617, table 1. 74.0 to 17.9 s for 325 tokens: verl, issue 1208; 541 to 544 s for up to 3,072
-# tokens: verl, issue 7412.
+# Seconds of rollout to seconds of training, of the same tokens: 63/31 % (Qwen2-VL-72B) and 84/14 %
+# (Moonlight, long completions), arXiv 2511.14617, table 1. 74.0 to 17.9 s for 325 tokens: verl,
+# issue 1208; 541 to 544 s for up to 3,072 tokens: verl, issue 7412.
 GPUS = {"GPU, G 1": 1.0, "GPU, G 2": 63 / 31, "GPU, G 4": 74.0 / 17.9, "GPU, G 6": 84 / 14}
 AXES = ("rounds", "generated_tokens", "trained_tokens", "cpu_seconds", *GPUS)
 
@@ -58,7 +61,9 @@ class Setting:
     sharing: Mapping[str, str]
     rates: tuple[float, ...]
     rounds: int
-    longer: int  # rounds of a lone generalist: it has no peers, and may spend what scoring their groups costs others
+    # Rounds of a lone generalist: it has no peers, and may spend what scoring their groups costs
+    # others
+    longer: int
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -75,7 +80,8 @@ SETTINGS: Mapping[str, Setting] = {
             "dapo": "8/0:dapo",
             "generalist": "8/0:all",
             "generalist dapo": "8/0:all:dapo",
-            "generalist lean": "4/0:all:lean",  # added after the others had been run, since 4/4 lean led
+            # Added after the others had been run, since 4/4 lean led
+            "generalist lean": "4/0:all:lean",
         },
         sharing={"4/4": "4/4", "4/4 lean": "4/4:lean", "4/4 sft": "4/4:sft", "8/4": "8/4"},
         rates=(1.5e-4, 3e-4, 6e-4),
@@ -108,7 +114,8 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 DEALT = "dealt at random"
-OWN = " for own tasks"  # suffix of a lone specialist's name: it runs at the rate that is best for these tasks
+# Suffix of a lone specialist's name: it runs at the rate that is best for these tasks
+OWN = " for own tasks"
 
 
 def run(setting: Setting, name: str, seed: int, rate: float) -> Run:
@@ -163,8 +170,10 @@ def at_equal_price(
 
 
 def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> dict[str, list[Comparison]]:
-    """For each axis, every arm that shares against every lone one, and the first that shares against dealt rewards. The
-    comparisons of an axis are one family. Own and others' tasks exist for specialists alone."""
+    """For each axis, every arm that shares against every lone one, and the first that shares
+    against dealt rewards. The comparisons of an axis are one family. Own and others' tasks exist
+    for specialists alone.
+    """
     found: dict[str, list[Comparison]] = {}
     for axis in AXES:
         compared = []
@@ -213,13 +222,16 @@ def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
 
     found = dict[str, Sweep | None]()
     for several in (names, specialists(setting)):  # the second sweep by runs of the first
-        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:  # sweeps widen side by side
+        # Sweeps widen side by side
+        with ThreadPoolExecutor(options.cores or usable_cores()) as pool:
             found |= zip(several, pool.map(swept, several), strict=True)
     return {name: each for name, each in found.items() if each is not None}
 
 
 def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison]:
-    """For each axis, the largest gain when each arm that shares is set against the lone one it gains least over."""
+    """For each axis, the largest gain when each arm that shares is set against the lone one it
+    gains least over.
+    """
     best: dict[str, Comparison] = {}
     for axis, every in found.items():
         worst: dict[str, Comparison] = {}
@@ -235,8 +247,10 @@ def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison
 
 
 def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path) -> None:
-    """Draws accuracy on all tasks by price: a panel for each of three axes, a line for each arm with its interval. Ends
-    of lines beyond three times what the dearest arm that shares spends are left out."""
+    """Draws accuracy on all tasks by price: a panel for each of three axes, a line for each arm
+    with its interval. Ends of lines beyond three times what the dearest arm that shares spends are
+    left out.
+    """
     figure = Figure(figsize=(13.0, 4.2), dpi=110)
     axes_of = {"generated_tokens": "generated tokens", "cpu_seconds": "CPU seconds", "GPU, G 6": "GPU time, G = 6"}
     for axes, (axis, words) in zip(figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True):

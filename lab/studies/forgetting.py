@@ -1,10 +1,12 @@
 """Does a specialist forget tasks that it never asks, and how much sharing prevents this?
 
-    python -m lab.studies.forgetting --at-most 6        # goes on where it stopped; a run takes about 8 minutes
+    # goes on where it stopped; a run takes about 8 minutes
+    python -m lab.studies.forgetting --at-most 6
     python -m lab.studies.forgetting --report
 
-Two nodes train SmolLM2-135M for 150 rounds, each with one task of its own. A round trains on two local groups and on
-none, one or two external groups. Both nodes are examined in both tasks. Entropy is the policy's, at trained tokens.
+Two nodes train SmolLM2-135M for 150 rounds, each with one task of its own. A round trains on two
+local groups and on none, one or two external groups. Both nodes are examined in both tasks. Entropy
+is the policy's, at trained tokens.
 """
 
 import json
@@ -32,7 +34,9 @@ def run(arm: str, seed: int) -> Run:
 
 
 def curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Accuracy at each evaluation, and the entropy of every round, which is 0 where no group was informative."""
+    """Accuracy at each evaluation, and the entropy of every round, which is 0 where no group was
+    informative.
+    """
     (arm,) = report["arms"].values()
     held_out = arm["held_out"]
     kinds = {"own": held_out["local_tasks"][0], "the other's": held_out["other_tasks"][0]}

@@ -1,4 +1,6 @@
-"""Nodes, contributors and the TRL example as separate processes on loopback, and readers of what they write."""
+"""Nodes, contributors and the TRL example as separate processes on loopback, and readers of what
+they write.
+"""
 
 import os
 import subprocess
@@ -25,8 +27,9 @@ READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 def running(
     command: Sequence[object], home: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is terminated at the end. Its output goes to a file beside its home. `inside`: words that the
-    command begins with, such as those that enter a network namespace."""
+    """A process that is terminated at the end. Its output goes to a file beside its home. `inside`:
+    words that the command begins with, such as those that enter a network namespace.
+    """
     home.parent.mkdir(parents=True, exist_ok=True)
     with log(home).open("wb") as output:
         asked = [*inside, sys.executable, *map(str, command)]

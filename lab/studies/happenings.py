@@ -1,5 +1,7 @@
-"""Events in a swarm of `lab.studies.hundred`: bootstrap nodes die, newer cards arrive, newcomers join. The study calls
-each one's `look` again and again, with the seconds of the run. Nodes are the `Node` of that study."""
+"""Events in a swarm of `lab.studies.hundred`: bootstrap nodes die, newer cards arrive, newcomers
+join. The study calls each one's `look` again and again, with the seconds of the run. Nodes are the
+`Node` of that study.
+"""
 
 import math
 import os
@@ -31,8 +33,9 @@ def address(number: int) -> str:
 
 
 def in_namespace(module: str) -> None:
-    """Starts this command again in a network namespace where all of 45.0.0.0/8 is local. It does so by exec, not as a
-    child, so that a Ctrl-C reaches the process that has to end all others."""
+    """Starts this command again in a network namespace where all of 45.0.0.0/8 is local. It does so
+    by exec, not as a child, so that a Ctrl-C reaches the process that has to end all others.
+    """
     if INSIDE in os.environ:
         subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
         return
@@ -51,8 +54,9 @@ class Bootstrap:
         death: float = math.inf,
         cards: int = 1,
     ) -> None:
-        """`places`: the address of each node, and the words that begin a command there. `death`: seconds of the run.
-        `cards`: how many cards there will be."""
+        """`places`: the address of each node, and the words that begin a command there. `death`:
+        seconds of the run. `cards`: how many cards there will be.
+        """
         self._death = death
         homes = [work / f"bootstrap{number}" for number in range(len(places))]
         for home in homes:
@@ -83,7 +87,8 @@ class Cards:
 
     def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Any]) -> None:
         self._chain, self._times, self._nodes, self._looked = chain, times, nodes, 0.0
-        self._seen: list[dict[int, float]] = [{} for _ in times]  # of each card: node number -> when it had the card
+        # Of each card: node number -> when it had the card
+        self._seen: list[dict[int, float]] = [{} for _ in times]
 
     def look(self, now: float) -> None:
         if now < self._looked + 1.0:
@@ -98,7 +103,9 @@ class Cards:
                 seen.setdefault(node.number, now)
 
     def result(self) -> list[dict[str, Any]]:
-        """For each card: how many nodes took it; seconds until 95 % and all nodes had it, None for never."""
+        """For each card: how many nodes took it; seconds until 95 % and all nodes had it, None for
+        never.
+        """
         found = []
         for given, seen in zip(self._times, self._seen, strict=True):
             took, every = sorted(each - given for each in seen.values()), len(self._nodes)
@@ -114,7 +121,9 @@ class Newcomers:
     def __init__(
         self, times: Sequence[float], nodes: Sequence[Any], join: Callable[[int, str], tuple[Any, float]]
     ) -> None:
-        """`join` takes a newcomer's number, from 0, and a code. It returns the new node and the seconds it took."""
+        """`join` takes a newcomer's number, from 0, and a code. It returns the new node and the
+        seconds it took.
+        """
         self._times, self._nodes, self._join, self._rng = times, nodes, join, Random(0)
         self._pool, self._inviter = ThreadPoolExecutor(4), nodes[0]
         self.coming: list[Future[tuple[Any, float]]] = []
@@ -131,7 +140,9 @@ class Newcomers:
         return self._join(number, status.ask(home)["invitation"])
 
     def result(self) -> dict[str, Any]:
-        """Seconds of each newcomer that joined, from its start to its first exchange; why the others failed."""
+        """Seconds of each newcomer that joined, from its start to its first exchange; why the
+        others failed.
+        """
         self._pool.shutdown()
         failed = [str(each.exception()) for each in self.coming if each.exception()]
         seconds = sorted(each.result()[1] for each in self.coming if not each.exception())

@@ -1,19 +1,23 @@
-"""A hundred real network processes for an hour, a tenth of them hostile: does every honest node go on receiving?
+"""A hundred real network processes for an hour, a tenth of them hostile: does every honest node go
+on receiving?
 
-    python -m lab.studies.hundred --json        # as root, for a network namespace; docs/results/hundred.md
+    # as root, for a network namespace; docs/results/hundred.md
+    python -m lab.studies.hundred --json
     python -m lab.studies.hundred --quick       # eight processes for three minutes
     python -m lab.studies.hundred --nodes 50 --minutes 70 --lost-at 10 --trace FILE
     python -m lab.studies.hundred --nodes 50 --minutes 20 --hostile 0 --cards 4 9 14
 
-Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a /24 of its own; a
-stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4 external groups. Nodes come and go by a
-recorded trace (--trace, see `lab.studies.churn`); without it all stay. Half of those that go are killed. A tenth of the
-processes are hostile (`lab.studies.attackers`). At the minute --lost-at all bootstrap nodes are killed; from then on
-newcomers join by codes of members. At each minute of --cards the first node is given a newer card. Each card replaces
-one signer of the card before it.
+Each node is a network process with its daemon, as `swarm-node run` starts them, on an address in a
+/24 of its own; a stand-in for the trainer publishes 9 groups of 10 KB a round and collects 4
+external groups. Nodes come and go by a recorded trace (--trace, see `lab.studies.churn`); without
+it all stay. Half of those that go are killed. A tenth of the processes are hostile
+(`lab.studies.attackers`). At the minute --lost-at all bootstrap nodes are killed; from then on
+newcomers join by codes of members. At each minute of --cards the first node is given a newer card.
+Each card replaces one signer of the card before it.
 
-A group is fresh if its author published it in this round or one of the three before. The study asks for each honest
-node and each minute whether a fresh group came; a minute counts if the node was there since the minute before began.
+A group is fresh if its author published it in this round or one of the three before. The study asks
+for each honest node and each minute whether a fresh group came; a minute counts if the node was
+there since the minute before began.
 """
 
 import argparse
@@ -72,7 +76,8 @@ class Node:
         )  # groups: number asked for, last published, collected
         self.since = self.due = 0.0  # seconds of the run: when it came, when its next round is due
         self.fresh: Counter[int] = Counter()  # fresh groups by minute of the run
-        self.minutes: set[int] = set()  # minutes that count: it was there since the one before began
+        # Minutes that count: it was there since the one before began
+        self.minutes: set[int] = set()
         self._round = -1
 
     @property
@@ -95,7 +100,9 @@ class Node:
             self._processes, self.since = children() - before, now
 
     def join(self, code: str) -> float:
-        """Joins by a code, as `swarm-node join` does. Returns the seconds until the first exchange."""
+        """Joins by a code, as `swarm-node join` does. Returns the seconds until the first
+        exchange.
+        """
         began, host = time.monotonic(), ("--network.host", self._config.host, "--network.no-mdns")
         asked = from_command_line(NodeConfig, ["--home", str(self.home), "--card", code, *host], "swarm-node join")
         followed = follow_card(asked, lambda _: None, keep=True)
@@ -255,7 +262,9 @@ def all_go(nodes: Sequence[Node]) -> None:
 
 
 def freshness(nodes: Sequence[Node]) -> dict[str, Any]:
-    """How many minutes of honest nodes count, which of them had no fresh group, and the mean number of fresh groups."""
+    """How many minutes of honest nodes count, which of them had no fresh group, and the mean number
+    of fresh groups.
+    """
     asked = [(node, minute) for node in nodes for minute in sorted(node.minutes)]
     return {
         "node_minutes": len(asked),

@@ -1,10 +1,12 @@
-"""Times joins by the file of a card and by a code, in network namespaces. The network processes do not train.
+"""Times joins by the file of a card and by a code, in network namespaces. The network processes do
+not train.
 
     python -m lab.studies.joining --json        # as root; docs/results/founding.md
 
-The swarm has four bootstrap nodes, a member, and a member behind a NAT. Newcomers, half of them behind NATs, join one
-after another: by the file; by a code of the member behind the NAT; and by the file again, while three bootstrap nodes
-drop all packets. A join lasts from the start of a process until its first exchange. Then the process is ended.
+The swarm has four bootstrap nodes, a member, and a member behind a NAT. Newcomers, half of them
+behind NATs, join one after another: by the file; by a code of the member behind the NAT; and by the
+file again, while three bootstrap nodes drop all packets. A join lasts from the start of a process
+until its first exchange. Then the process is ended.
 """
 
 import signal

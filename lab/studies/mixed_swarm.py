@@ -1,8 +1,10 @@
-"""A mixed swarm over the real network: does each trainer train on groups of every other member? A test runs it.
+"""A mixed swarm over the real network: does each trainer train on groups of every other member? A
+test runs it.
 
-Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor, which asks a real
-HTTP server that runs the starter `dense`. The first three train; a contributor trains nothing. The run ends when each
-trainer has done its rounds and has trained on a group of every other member. Nodes are quicker, so they do more rounds.
+Four processes on loopback: a plain node, a node on py-libp2p, the TRL example, and a contributor,
+which asks a real HTTP server that runs the starter `dense`. The first three train; a contributor
+trains nothing. The run ends when each trainer has done its rounds and has trained on a group of
+every other member. Nodes are quicker, so they do more rounds.
 """
 
 import subprocess
@@ -24,8 +26,10 @@ MORE = 40  # steps of the script for each round asked for: more than it will do
 
 
 def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
-    """Seconds from the start of the last process until all four had begun a round, and until each trainer had trained
-    on each other member; and the trainers' rewards. `backend`: of the second node; `model`: of both nodes."""
+    """Seconds from the start of the last process until all four had begun a round, and until each
+    trainer had trained on each other member; and the trainers' rewards. `backend`: of the second
+    node; `model`: of both nodes.
+    """
     with TemporaryDirectory(prefix="mixed-swarm-") as name:
         homes = {who: Path(name, who.replace(" ", "-")) for who in (*TRAINERS, API)}
         with started(homes, MORE * rounds, backend, model) as script:
@@ -66,8 +70,10 @@ def serving(model: str) -> Iterator[str]:
 def watched(
     homes: Mapping[str, Path], script: "subprocess.Popen[bytes]", rounds: int
 ) -> tuple[float | None, dict[str, dict[str, float | None]]]:
-    """Seconds until all had begun, and until each trainer first trained on a group of each other member. Ends as the
-    module says, or after LIMIT_SECONDS. Raises RuntimeError if the script ends before."""
+    """Seconds until all had begun, and until each trainer first trained on a group of each other
+    member. Ends as the module says, or after LIMIT_SECONDS. Raises RuntimeError if the script ends
+    before.
+    """
     began, all_there = time.monotonic(), None
     first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
     while (seconds := time.monotonic() - began) < LIMIT_SECONDS:

@@ -1,4 +1,6 @@
-"""Brackets the learning rate of an arm: adds rates until the best lies between worse ones, or says that it does not."""
+"""Brackets the learning rate of an arm: adds rates until the best lies between worse ones, or says
+that it does not.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +18,9 @@ class Sweep:
 
 
 def sweep(rates: Sequence[float], measure: Callable[[float], float], widenings: int = WIDENINGS) -> Sweep:
-    """Measures all rates. While the best one is the lowest or the highest, measures one more beyond it, as far from it
-    (by ratio) as its neighbour. `widenings`: how many rates are added at most."""
+    """Measures all rates. While the best one is the lowest or the highest, measures one more beyond
+    it, as far from it (by ratio) as its neighbour. `widenings`: how many rates are added at most.
+    """
     values = {rate: measure(rate) for rate in sorted(rates)}
     for _ in range(widenings):
         beyond = _beyond(values)

@@ -1,7 +1,8 @@
 """Does the runs of a study on all cores, says what they cost, and does none of them twice.
 
-A run is one simulation of one arm and one seed, kept as report.json in a folder of its own. A study names its runs;
-this module does the missing ones, all or some, and reads the reports that are there.
+A run is one simulation of one arm and one seed, kept as report.json in a folder of its own. A study
+names its runs; this module does the missing ones, all or some, and reads the reports that are
+there.
 """
 
 import argparse
@@ -21,7 +22,8 @@ from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
-NODE_ROUND = 0.13  # seconds of a core for a node's round on a starter, nine groups of eight; measured on two cores
+# Seconds of a core for a node's round on a starter, nine groups of eight; measured on two cores
+NODE_ROUND = 0.13
 START = 8.0  # seconds of a core to start a run
 COMPLETION = 0.0007  # seconds of a core for a held-out completion
 ROW = ("name", "arm", "seed", "rate", "cumulative_reward", "final_reward")
@@ -76,7 +78,9 @@ class Run:
 
 
 def make(name: str, arm: str, seed: int, rate: float, **options: Any) -> Run:
-    """A run of the arm. `options`: fields of SimulationConfig; a section is a mapping of its fields that differ."""
+    """A run of the arm. `options`: fields of SimulationConfig; a section is a mapping of its fields
+    that differ.
+    """
     config = SimulationConfig(arms=(arm,), seed=seed, seeds=1, workers=1)
     options["training"] = {"learning_rate": rate, **options.get("training", {})}
     for field, value in options.items():
@@ -98,8 +102,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = None) -> bool:
-    """Prints how many runs are missing and their cost, and does them. Returns whether to go on to a report. A run that
-    fails is printed and left out; the others go on. `file`: rows that `listed` wrote, whose runs are not done again."""
+    """Prints how many runs are missing and their cost, and does them. Returns whether to go on to a
+    report. A run that fails is printed and left out; the others go on. `file`: rows that `listed`
+    wrote, whose runs are not done again.
+    """
     kept = kept_in(file)
     missing = [run for run in runs if run.key not in kept and run.report(options.runs) is None]
     print(cost(runs, missing, options.runs, options.cores or usable_cores()), flush=True)
@@ -125,7 +131,9 @@ def needed(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def cost(runs: Sequence[Run], missing: Sequence[Run], folder: Path, cores: int) -> str:
-    """One line on what the missing runs cost. Runs that were done on this machine show how fast it is."""
+    """One line on what the missing runs cost. Runs that were done on this machine show how fast it
+    is.
+    """
     done = [(run, report) for run in runs if (report := run.report(folder)) is not None]
     speed = fmean(_cpu(report) / run.seconds for run, report in done) if done else 1.0
     hours = sum(START + speed * run.seconds for run in missing) / 3600
@@ -170,8 +178,10 @@ def kept_in(file: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
 
 
 def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]]:
-    """A row for each of these runs that is done, here or in an earlier session whose row is in `file`. Writes the rows
-    to `file` as CSV and keeps its other rows, so that it lists every run, even one that no result uses."""
+    """A row for each of these runs that is done, here or in an earlier session whose row is in
+    `file`. Writes the rows to `file` as CSV and keeps its other rows, so that it lists every run,
+    even one that no result uses.
+    """
     done = {run.key: row(run, report) for run in runs if (report := run.report(folder)) is not None}
     rows = {**kept_in(file), **done}
     columns = list(dict.fromkeys(key for each in rows.values() for key in each)) or list(ROW)

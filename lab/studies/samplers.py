@@ -1,15 +1,20 @@
-"""Does sharing cost a node its own tasks? Compares ways to train on external groups with training alone.
+"""Does sharing cost a node its own tasks? Compares ways to train on external groups with training
+alone.
 
     python -m lab.studies.samplers --cost           # what it would cost
-    python -m lab.studies.samplers --at-most 40     # goes on where it stopped, by the rows of its CSV file
-    python -m lab.studies.samplers --hostile        # the best one, with 25 % hostile nodes, against uniform
+    # goes on where it stopped, by the rows of its CSV file
+    python -m lab.studies.samplers --at-most 40
+    # the best one, with 25 % hostile nodes, against uniform
+    python -m lab.studies.samplers --hostile
     python -m lab.studies.samplers --quick          # tiny, to see that it runs
-    python -m lab.studies.samplers --setting smollm2-135m --confirm "defended 8/4"    # a real model, no selection
+    # a real model, no selection
+    python -m lab.studies.samplers --setting smollm2-135m --confirm "defended 8/4"
 
-The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone specialist has two rates: the
-best one for its own tasks, and the best one for others'. A candidate that shares has one rate, for both. Rates are
-bracketed on two seeds. Selection on eight others claims nothing: it picks at most two candidates. These are run again
-on fresh seeds, and only there they are tested: exactly, in pairs, corrected by Holm's rule.
+The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone
+specialist has two rates: the best one for its own tasks, and the best one for others'. A candidate
+that shares has one rate, for both. Rates are bracketed on two seeds. Selection on eight others
+claims nothing: it picks at most two candidates. These are run again on fresh seeds, and only there
+they are tested: exactly, in pairs, corrected by Holm's rule.
 """
 
 import argparse
@@ -36,9 +41,11 @@ from swarm_node.settings import DefenceConfig
 ALONE, LONGER, BASE = "alone", "alone, a third longer", "uniform"
 BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run
 FRESH = {"rare": range(5100, 5116), "smollm2-135m": range(5100, 5108)}
-RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}  # a sweep adds rates beyond these
+# A sweep adds rates beyond these
+RATES = {"rare": (1.5e-4, 3e-4), "smollm2-135m": (2.5e-4, 5e-4, 1e-3)}
 CONFIRMED = 2  # candidates at most
-WANTED = {"final_local": 0.98, "final_other": 1.7}  # of own and of others' tasks, as ratios to training alone
+# Of own and of others' tasks, as ratios to training alone
+WANTED = {"final_local": 0.98, "final_other": 1.7}
 KINDS = {"final_local": "own tasks", "final_other": "others' tasks"}
 QUESTIONS = 24  # held-out questions of each task, asked once, at the end
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
@@ -63,7 +70,8 @@ def objective(name: str, arm: str = "4/4") -> Candidate:
 
 CANDIDATES: Mapping[str, Candidate] = {
     ALONE: Candidate("8/0"),
-    LONGER: Candidate("8/0", longer=4 / 3),  # generates as much as "defended 8/4", which answers peers' questions, too
+    # Generates as much as "defended 8/4", which answers peers' questions, too
+    LONGER: Candidate("8/0", longer=4 / 3),
     BASE: Candidate(),
     "8/2": Candidate("8/2"),
     "8/4": Candidate("8/4"),
@@ -72,7 +80,8 @@ CANDIDATES: Mapping[str, Candidate] = {
     "without negatives": objective("without_negatives"),
     "without negatives 8/4": objective("without_negatives", "8/4"),
     "shaped": objective("shaped"),
-    # Answers peers' questions itself, and adds peers' right answers where its own fail (Mutual RL, arXiv 2605.07244)
+    # Answers peers' questions itself, and adds peers' right answers where its own fail (Mutual RL,
+    # arXiv 2605.07244)
     "success-gated": Candidate(options={"defence": {"layers": ("rescue",)}}),
     "defended": Candidate(options=DEFENDED),
     "defended 6/3": Candidate("6/3", DEFENDED),
@@ -96,7 +105,9 @@ def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
 
 
 def sized(arm: str, setting: str) -> str:
-    """The arm with as many groups as this swarm has: 8/4 becomes 2/1 where a node asks two questions a round."""
+    """The arm with as many groups as this swarm has: 8/4 becomes 2/1 where a node asks two
+    questions a round.
+    """
     local, external = map(int, arm.split("/"))
     asked = SETTINGS[setting].options.get("round", {}).get("questions", 8)
     return f"{local * asked // 8}/{external * asked // 8}"
@@ -133,7 +144,9 @@ class Study:
         return fmean(runner.by_seed(self.rows, told(name, self.options), figure, BRACKET, rate).values())
 
     def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
-        """The best rates by candidate and figure: training alone has one for each figure, a candidate one for both."""
+        """The best rates by candidate and figure: training alone has one for each figure, a
+        candidate one for both.
+        """
         found, base, given = dict[tuple[str, str], float](), dict[str, float](), RATES[self.options.setting]
         self.ask(
             [run(self.options, name, seed, rate) for rate in given for name in [ALONE, *names] for seed in BRACKET]
@@ -149,13 +162,17 @@ class Study:
         return found
 
     def nearest(self, name: str, base: Mapping[str, float], rate: float) -> float:
-        """The share of the wanted ratios that a candidate reaches: the smaller one of own and others' tasks."""
+        """The share of the wanted ratios that a candidate reaches: the smaller one of own and
+        others' tasks.
+        """
         return min(self.mean(name, rate, figure) / base[figure] / wanted for figure, wanted in WANTED.items())
 
     def compared(
         self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float], base: str = ALONE
     ) -> dict[str, list[Comparison]]:
-        """For each figure, every candidate against `base`, on the seeds on which all of them are done."""
+        """For each figure, every candidate against `base`, on the seeds on which all of them are
+        done.
+        """
         pairs = {(name, rates[name, figure]) for name in [base, *names] for figure in WANTED}
         self.ask([run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)])
         found = {}
@@ -178,7 +195,9 @@ class Study:
 
 
 def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
-    """The candidates to confirm: those nearest to the wanted ratios in the figure in which each falls further short."""
+    """The candidates to confirm: those nearest to the wanted ratios in the figure in which each
+    falls further short.
+    """
     ratios: dict[str, list[float]] = {}
     for figure, wanted in WANTED.items():
         for each in selected.get(figure, ()):
@@ -196,7 +215,9 @@ def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
 def draw(
     selected: Mapping[str, Sequence[Comparison]], confirmed: Mapping[str, Sequence[Comparison]], path: Path
 ) -> None:
-    """Ratios to training alone with their intervals, a row for each candidate, the best one on top."""
+    """Ratios to training alone with their intervals, a row for each candidate, the best one on
+    top.
+    """
     names = [each.name for each in sorted(selected["final_local"], key=lambda each: each.ratio or 0.0)]
     figure = Figure(figsize=(9.6, 0.8 + 0.32 * len(names)), dpi=110)
     for axes, (kind, wanted) in zip(figure.subplots(1, 2, sharey=True), WANTED.items(), strict=True):

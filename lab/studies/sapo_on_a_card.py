@@ -1,13 +1,15 @@
 """SAPO's four arms (arXiv 2509.08721) with Qwen2.5-0.5B, eight nodes on one GPU, in one command.
 
     python -m lab.studies.sapo_on_a_card                         # on a card of 24 GB
-    python -m lab.studies.sapo_on_a_card --trial --model rare    # to its end here: two nodes, a starter
+    # to its end here: two nodes, a starter
+    python -m lab.studies.sapo_on_a_card --trial --model rare
 
-NOT RUN ON A GPU YET: no figure of it is in the docs. It estimates its hours from its own first rounds, keeps its
-results under runs/, arm by arm, and continues there when it is started again.
+NOT RUN ON A GPU YET: no figure of it is in the docs. It estimates its hours from its own first
+rounds, keeps its results under runs/, arm by arm, and continues there when it is started again.
 
-Each node has weights of its own in bfloat16, rounded stochastically, and AdamW in 8 bits: two bytes a parameter each,
-so eight nodes take 16 GB. As in the paper: nine tasks, eight completions, 4 of 8 groups from peers in the best arm.
+Each node has weights of its own in bfloat16, rounded stochastically, and AdamW in 8 bits: two bytes
+a parameter each, so eight nodes take 16 GB. As in the paper: nine tasks, eight completions, 4 of 8
+groups from peers in the best arm.
 """
 
 import argparse
@@ -52,7 +54,9 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
 
 
 def expected_hours(options: argparse.Namespace) -> float:
-    """Hours of all arms, estimated from the first rounds of one, without the start of the process."""
+    """Hours of all arms, estimated from the first rounds of one, without the start of the
+    process.
+    """
     first, more = options.runs / "first", options.runs / "more"
     seconds = []
     for rounds, out in ((1, first), (1 + FIRST, more)):

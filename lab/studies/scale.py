@@ -2,9 +2,10 @@
 
     python -m lab.studies.scale --json
 
-The state machines are those of a node and their bytes are real; the network is an event queue with latency and loss.
-All nodes run in one process. Groups are small and counted as 10 KB. Each node knows three bootstrap nodes, which do not
-train, and joins during the first two rounds. After a while 30 % die at once and as many new ones join.
+The state machines are those of a node and their bytes are real; the network is an event queue with
+latency and loss. All nodes run in one process. Groups are small and counted as 10 KB. Each node
+knows three bootstrap nodes, which do not train, and joins during the first two rounds. After a
+while 30 % die at once and as many new ones join.
 """
 
 import resource
@@ -27,7 +28,8 @@ from swarm_node.network.actions import Deliver
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.settings import NetworkConfig
 
-ROUND = 30.0  # seconds, on average; every node has a pace of its own, up to a third quicker or slower
+# Seconds, on average; every node has a pace of its own, up to a third quicker or slower
+ROUND = 30.0
 GROUPS, WANT, GROUP_BYTES = 9, 4, 10_000
 ENTRIES = 8  # bootstrap nodes
 LATENCY, LOSS = (0.02, 0.2), 0.05  # seconds one way; share of calls that time out
@@ -40,10 +42,13 @@ SWARM = "scale"
 class Window:
     """Counts of one stretch of time, while it is measured."""
 
-    ages: list[float] = field(default_factory=list)  # rounds between a group's publishing and its arrival
-    pulled_from: Counter[PeerId] = field(default_factory=Counter)  # groups of each origin that arrived somewhere
+    # Rounds between a group's publishing and its arrival
+    ages: list[float] = field(default_factory=list)
+    # Groups of each origin that arrived somewhere
+    pulled_from: Counter[PeerId] = field(default_factory=Counter)
     bytes_at_start: dict[PeerId, int] = field(default_factory=dict)
-    extra: Counter[PeerId] = field(default_factory=Counter)  # bytes to add, since groups count as GROUP_BYTES
+    # Bytes to add, since groups count as GROUP_BYTES
+    extra: Counter[PeerId] = field(default_factory=Counter)
     wants: int = 0
 
 
@@ -123,7 +128,9 @@ def _groups(author: Identity, round: int) -> list[bytes]:
 
 
 def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, Any]:
-    """The figures of these rounds, those of a node for nodes that live through all of them. `live` runs the rounds."""
+    """The figures of these rounds, those of a node for nodes that live through all of them. `live`
+    runs the rounds.
+    """
     window = swarm.window = Window()
     window.bytes_at_start = {member.peer: member.sent + member.received for member in swarm.alive()}
     live()

@@ -11,7 +11,9 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def simulated(config: SimulationConfig, quiet: bool = True) -> dict[str, Any]:
-    """Runs the simulation of this configuration, or resumes it if its folder holds a manifest. Returns its report."""
+    """Runs the simulation of this configuration, or resumes it if its folder holds a manifest.
+    Returns its report.
+    """
     config = config.model_copy(update={"resume": (config.out / "manifest.json").exists()})
     console = Console(file=io.StringIO()) if quiet else Console()
     report: dict[str, Any] = json.loads(simulate(config, console).read_text())

@@ -1,7 +1,8 @@
-"""Many exchanges in one process: an event queue in place of sockets, with latency, loss, death and partition.
+"""Many exchanges in one process: an event queue in place of sockets, with latency, loss, death and
+partition.
 
-The nodes are the real state machines and their bytes are real; only the network between them is simulated. For tests
-and for `lab.studies.scale`. Nothing here is thread-safe.
+The nodes are the real state machines and their bytes are real; only the network between them is
+simulated. For tests and for `lab.studies.scale`. Nothing here is thread-safe.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -64,7 +65,9 @@ class World:
         self._sides: Mapping[PeerId, int] = {}
 
     def join(self, peer: PeerId, party: Answering, address: str) -> SimulatedPeer:
-        """Adds a peer, which others can call from now on. An `Exchange` ticks, at a phase of its own."""
+        """Adds a peer, which others can call from now on. An `Exchange` ticks, at a phase of its
+        own.
+        """
         member = self.members[peer] = SimulatedPeer(peer, party, address)
         if isinstance(party, Exchange):
             party.reachable([f"{address}/p2p/{peer}"])
@@ -72,11 +75,15 @@ class World:
         return member
 
     def kill(self, peer: PeerId) -> None:
-        """From now on the peer does nothing. New calls to it fail as unreachable, and calls on their way as closed."""
+        """From now on the peer does nothing. New calls to it fail as unreachable, and calls on
+        their way as closed.
+        """
         self.members[peer].alive = False
 
     def part(self, *sides: Iterable[PeerId]) -> None:
-        """Calls between sides fail. A node on no side is on side 0. Without arguments the partition ends."""
+        """Calls between sides fail. A node on no side is on side 0. Without arguments the partition
+        ends.
+        """
         self._sides = {peer: number for number, side in enumerate(sides) for peer in side}
 
     def after(self, delay: float, event: Callable[[], None]) -> None:

@@ -1,7 +1,8 @@
 """Statistics of runs that share seeds: paired differences, with intervals and exact tests.
 
-The arms of a seed share questions, identities and initial weights, so they are compared seed by seed. Candidates that
-are chosen on some seeds are measured again on others, and every p of a family is corrected by Holm's rule.
+The arms of a seed share questions, identities and initial weights, so they are compared seed by
+seed. Candidates that are chosen on some seeds are measured again on others, and every p of a family
+is corrected by Holm's rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,14 +47,18 @@ def compared_line(each: Comparison) -> list[str]:
 
 
 def interval(values: Sequence[float]) -> Pair | None:
-    """95 % percentile bootstrap interval of the mean. None for fewer than three values, which show no spread."""
+    """95 % percentile bootstrap interval of the mean. None for fewer than three values, which show
+    no spread.
+    """
     if len(values) < 3:
         return None
     return _interval((values,), lambda sample, axis: np.mean(sample, axis=axis))
 
 
 def compare(name: str, values: Sequence[float], base: Sequence[float]) -> Comparison:
-    """`values` against `base`, seed by seed. ValueError if their numbers differ, or there are none."""
+    """`values` against `base`, seed by seed. ValueError if their numbers differ, or there are
+    none.
+    """
     if len(values) != len(base) or not values:
         raise ValueError(f"{name}: {len(values)} values against {len(base)}: pairs are needed")
     enough = len(values) >= 3
@@ -73,8 +78,9 @@ def compare(name: str, values: Sequence[float], base: Sequence[float]) -> Compar
 
 
 def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
-    """Two-sided p of the paired permutation test over all 2^n exchanges: how often chance alone gives a mean
-    difference as large. The smallest that n seeds can show is 2 / 2^n."""
+    """Two-sided p of the paired permutation test over all 2^n exchanges: how often chance alone
+    gives a mean difference as large. The smallest that n seeds can show is 2 / 2^n.
+    """
     differences = np.subtract(values, base)
     count = len(differences)
     if count > 20:  # over a million exchanges: a sample of them
@@ -88,7 +94,9 @@ def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's (1979) step-down correction: n - k + 1 times the k-th smallest of n, never below that of a smaller one."""
+    """Holm's (1979) step-down correction: n - k + 1 times the k-th smallest of n, never below that
+    of a smaller one.
+    """
     corrected, least = [0.0] * len(ps), 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[index]))
@@ -97,7 +105,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def family(candidates: Mapping[str, Sequence[float]], base: Sequence[float]) -> list[Comparison]:
-    """Every candidate against `base`, with p corrected for their number; the largest difference first."""
+    """Every candidate against `base`, with p corrected for their number; the largest difference
+    first.
+    """
     found = [compare(name, values, base) for name, values in candidates.items()]
     corrected = holm([each.p for each in found])
     rows = [replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True)]
@@ -114,7 +124,8 @@ def _mean_difference(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np
 
 
 def _interval(samples: tuple[Sequence[float], ...], statistic: Callable[..., object]) -> Pair | None:
-    if all(len(set(values)) == 1 for values in samples):  # nothing varies, so there is nothing to resample
+    # Nothing varies, so there is nothing to resample
+    if all(len(set(values)) == 1 for values in samples):
         value = float(np.asarray(statistic(*(np.array(values) for values in samples), axis=-1)))
         return (value, value)
     found = stats.bootstrap(

@@ -3,12 +3,13 @@
     python -m lab.studies.storm --minutes 60 --json        # docs/results/storm.md; 14 GB of memory
     python -m lab.studies.storm --quick                    # four nodes, one hostile, a minute
 
-Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with the starter `rare` and
-default options, but for the loopback address and an identity that is the same in both. Hostile nodes are
-`lab.fuzzing.hostile_peer`. In the calm swarm they are idle. In the storm one hangs scorers, one reflects, one floods
-and sends junk, one poisons; a lone one does it all. A hostile node is stopped while it has had more than its share of a
-core. Ratios are storm over calm: `ratio` of honest rounds for each second of a core that hostile nodes left;
-`rounds_ratio` of honest rounds a second; `cpu_per_round_ratio` of CPU time of all honest processes for a round.
+Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with the
+starter `rare` and default options, but for the loopback address and an identity that is the same in
+both. Hostile nodes are `lab.fuzzing.hostile_peer`. In the calm swarm they are idle. In the storm
+one hangs scorers, one reflects, one floods and sends junk, one poisons; a lone one does it all. A
+hostile node is stopped while it has had more than its share of a core. Ratios are storm over calm:
+`ratio` of honest rounds for each second of a core that hostile nodes left; `rounds_ratio` of honest
+rounds a second; `cpu_per_round_ratio` of CPU time of all honest processes for a round.
 """
 
 import argparse
@@ -59,9 +60,12 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
-    """Runs one swarm on half of the cores. Rounds and CPU time are of the time in which all nodes were there."""
+    """Runs one swarm on half of the cores. Rounds and CPU time are of the time in which all nodes
+    were there.
+    """
     attacking, target = max(1, options.nodes // 4), f"127.200.0.{1 + hostile}"
-    swarm = "storm" if hostile else "calm"  # both have the same identities and addresses, and must not meet
+    # Both have the same identities and addresses, and must not meet
+    swarm = "storm" if hostile else "calm"
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[hostile::2])
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-storm-")))
@@ -150,7 +154,9 @@ def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any
 def learning(
     calm: Sequence[Sequence[float]], storm: Sequence[Sequence[float]]
 ) -> tuple[float | None, dict[str, float]]:
-    """Cumulative reward, storm over calm, and reward at the end of each; over as many rounds as a node did in both."""
+    """Cumulative reward, storm over calm, and reward at the end of each; over as many rounds as a
+    node did in both.
+    """
     pairs = [(a[: min(len(a), len(b))], b[: min(len(a), len(b))]) for a, b in zip(calm, storm, strict=True)]
     total = [sum(sum(pair[side]) for pair in pairs) for side in (0, 1)]
     end = {name: fmean(fmean(pair[side][-WINDOW:]) for pair in pairs) for side, name in ((0, "calm"), (1, "storm"))}

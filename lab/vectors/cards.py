@@ -1,4 +1,6 @@
-"""Cards of a swarm and proofs of membership: which hold, why others are refused. Cases: cards.toml and members.toml."""
+"""Cards of a swarm and proofs of membership: which hold, why others are refused. Cases: cards.toml
+and members.toml.
+"""
 
 import hashlib
 import json
@@ -21,7 +23,8 @@ KEYS = ANN, BOB, CEM, DAN, EVE, _ = [Key(letter.encode() * 32) for letter in "ab
 
 
 def card(number: int = 3, **fields: Any) -> dict[str, Any]:
-    signers = sorted(key.peer for key in KEYS[number - 1 : number + 2])  # each card replaces one signer
+    # Each card replaces one signer
+    signers = sorted(key.peer for key in KEYS[number - 1 : number + 2])
     whole: dict[str, Any] = CASES["card"] | {"number": number, "network": NETWORK if number > 1 else "", "threshold": 2}
     whole |= {"issued": NOW + number, "expires": NOW + number + 90 * DAY, "signers": signers}
     return whole | {"bootstrap": [f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer}"], "tasks": [CASES["task"]]} | fields
@@ -47,7 +50,9 @@ CHAIN = [made(card(1), ANN, BOB), made(card(2), BOB, CEM), made(card(), CEM, DAN
 
 
 def cards() -> list[Group]:
-    """The input is one card a line; the output is the content hash of the last one, without its signatures."""
+    """The input is one card a line; the output is the content hash of the last one, without its
+    signatures.
+    """
     unsigned = made(card())
     groups = [Group("card", b"\n".join([*CHAIN[:2], last]), common=COMMON) for last in (CHAIN[2], unsigned)]
     thirds: list[Case] = [(a, [*CHAIN[:2], b], c, d, {}) for a, b, c, d in (*forgeries(), *contents(), *spellings())]
@@ -59,7 +64,9 @@ def cards() -> list[Group]:
 
 
 def chains() -> Iterator[Case]:
-    """Chains of cards that differ in the cards, their signers, what the receiver knows, and its time."""
+    """Chains of cards that differ in the cards, their signers, what the receiver knows, and its
+    time.
+    """
     for comment, places, reason, told in CASES["cases"]["chains"]:
         fields = {name: canonical(card(**value)).hex() if name == "newest" else value for name, value in told.items()}
         yield f"{comment}: {len(places)}", [CHAIN[place] for place in places], reason, "", fields
@@ -148,7 +155,9 @@ def proofs(whole: bytes) -> Iterator[tuple[str, bytes, str, int, dict[str, Any]]
 
 
 def members() -> list[Group]:
-    """The output is the time at which the membership ends; of the group of cards it is as in cards.json."""
+    """The output is the time at which the membership ends; of the group of cards it is as in
+    cards.json.
+    """
     usual, whole = {"card": canonical(private()).hex(), "holder": BOB.peer, "now": NOW}, certified("deab")
     group, told = Group("member", whole, common=usual), Group("card", CHAIN[0], common=COMMON)
     for comment, data, why, ends, other in proofs(whole):

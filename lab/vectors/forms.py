@@ -1,4 +1,6 @@
-"""What all vectors share: the numbers of protocol/README.md, tests in groups, and how a file spells them."""
+"""What all vectors share: the numbers of protocol/README.md, tests in groups, and how a file spells
+them.
+"""
 
 import json
 import re

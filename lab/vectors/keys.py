@@ -1,5 +1,7 @@
-"""Peer ids, key files, names of swarms and signatures. Ed25519 is written out here, so that signatures can be made that
-no library makes: the curve is -x^2 + y^2 = 1 + d x^2 y^2 over the integers modulo P (RFC 8032)."""
+"""Peer ids, key files, names of swarms and signatures. Ed25519 is written out here, so that
+signatures can be made that no library makes: the curve is -x^2 + y^2 = 1 + d x^2 y^2 over the
+integers modulo P (RFC 8032).
+"""
 
 import hashlib
 import tomllib
@@ -87,7 +89,9 @@ class Key:
         return peer_id(self.public)
 
     def sign(self, message: bytes, extra: Point = (0, 1), secret: int | None = None, spelling: bytes = b"") -> bytes:
-        """RFC 8032's signature; or one with `extra` added to R, another logarithm of R, or another spelling of R."""
+        """RFC 8032's signature; or one with `extra` added to R, another logarithm of R, or another
+        spelling of R.
+        """
         if (extra, secret, self.extra) == ((0, 1), None, (0, 1)):
             return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
         prefix = hashlib.sha512(self.seed).digest()[32:]
@@ -233,7 +237,9 @@ def torsion(group: Group, bound: bytes, bad: str) -> None:
 
 
 def authors() -> Group:
-    """Authors with ids that are none, or keys that anybody can sign for: with S = 0 and R = key or neutral point."""
+    """Authors with ids that are none, or keys that anybody can sign for: with S = 0 and R = key or
+    neutral point.
+    """
     group = Group("signature", common={"kind": KIND, "swarm": SWARM})
     signature = ANN.sign(domain(KIND) + MESSAGE)
     for author in ("", ANN.peer[:-1], ANN.peer + "1", "0" + ANN.peer[1:], ANN.peer.lower()):

@@ -1,5 +1,6 @@
-"""Rollout groups, announcements and hellos: each field missing, of another type and at its limits (messages.toml), and
-what a receiver admits."""
+"""Rollout groups, announcements and hellos: each field missing, of another type and at its limits
+(messages.toml), and what a receiver admits.
+"""
 
 import hashlib
 import tomllib
@@ -58,7 +59,9 @@ def places(value: Any, path: Place = ()) -> Iterator[tuple[Place, Any]]:
 
 
 def changed(message: Any, path: Place, *value: Any) -> Any:
-    """A copy of the message with this value at `path`, or without the field if no value is given."""
+    """A copy of the message with this value at `path`, or without the field if no value is
+    given.
+    """
     if not path:
         return value[0]
     copy = inner = deepcopy(message)
@@ -122,7 +125,9 @@ def payloads(kind: str, message: Any) -> Group:
 
 
 def put(group: Group, comment: str, data: bytes, reasons: str | Sequence[str], flag: str = "", **fields: Any) -> None:
-    """Adds an input, valid if there are no reasons against it. Its output is its content hash, or that of `named`."""
+    """Adds an input, valid if there are no reasons against it. Its output is its content hash, or
+    that of `named`.
+    """
     flags, named = [flag] if flag else [], fields.pop("named", data[group.apart :])
     if reasons:
         group.invalid(comment, data, reasons, *flags, **fields)

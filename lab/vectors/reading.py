@@ -1,8 +1,10 @@
-"""Reads the input of a vector with `protocol`: gives an output, or the reason why `protocol` refuses the input.
+"""Reads the input of a vector with `protocol`: gives an output, or the reason why `protocol`
+refuses the input.
 
     python -m lab.vectors.reading        # ends with 1 at the first vector that is read otherwise
 
-Raises AssertionError if `protocol` takes bytes that it would not send so. Any other exception is a mistake, too.
+Raises AssertionError if `protocol` takes bytes that it would not send so. Any other exception is a
+mistake, too.
 """
 
 import json
@@ -32,7 +34,8 @@ def read(data: bytes, fields: Fields) -> Any:
     if isinstance(value, Rejected):
         return value
     again = encode(value)
-    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))  # it named a peer twice
+    # It named a peer twice
+    assert again == data or (fields["type"] == "exchange-request" and len(again) < len(data))
     return output(value)
 
 
@@ -85,7 +88,9 @@ FRAMES: Mapping[str, tuple[Callable[..., Any], Callable[[Any], bytes], Callable[
 
 
 def _or(reason: Reason, make: Callable[[bytes, Fields], Any]) -> Callable[[bytes, Fields], Any]:
-    """`make`, with `reason` in place of a ValueError, which `protocol` raises for a user's mistake, not a peer's."""
+    """`make`, with `reason` in place of a ValueError, which `protocol` raises for a user's mistake,
+    not a peer's.
+    """
 
     def run(data: bytes, fields: Fields) -> Any:
         try:
@@ -152,7 +157,9 @@ def _card(data: bytes, fields: Fields) -> str | card.Refusal:
 
 
 def _made(data: bytes, fields: Fields) -> str | Rejected:
-    """Hash of a message made of objects, as a node makes it: a Python text can hold half of a surrogate pair."""
+    """Hash of a message made of objects, as a node makes it: a Python text can hold half of a
+    surrogate pair.
+    """
     try:
         message = KINDS[fields["kind"]].model_validate(json.loads(data), strict=False)
     except ValidationError:

@@ -1,4 +1,6 @@
-"""Seeds of questions, which of them are held out for evaluation, digests of environments and traces of episodes."""
+"""Seeds of questions, which of them are held out for evaluation, digests of environments and traces
+of episodes.
+"""
 
 import hashlib
 from base64 import urlsafe_b64encode

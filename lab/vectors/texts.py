@@ -1,4 +1,6 @@
-"""Inputs in the canonical form, in other forms of the same message, and of no message. Cases stand in texts.toml."""
+"""Inputs in the canonical form, in other forms of the same message, and of no message. Cases stand
+in texts.toml.
+"""
 
 import hashlib
 import json
@@ -53,7 +55,9 @@ def _whole(base: bytes) -> Iterator[tuple[str, bytes, str, str]]:
 
 
 def encodings(base: bytes) -> Group:
-    """Every way to make a message gives it its one form, or refuses it if it is too big to travel."""
+    """Every way to make a message gives it its one form, or refuses it if it is too big to
+    travel.
+    """
     group, longest = Group("message", base, common={"kind": "rollout-group"}), ["a" * LIMITS["MAX_EPISODE_CHARS"]] * 3
     for text in ("a/b", "".join(map(chr, range(32))) + "\x7f\x80", '"\\/', "\u2028\ufeff\U0001f41d"):
         message = group_message(3, text)

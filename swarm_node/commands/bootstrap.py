@@ -1,6 +1,8 @@
-"""`swarm-node bootstrap`: a node that passes announcements on, relays for others, and trains nothing.
+"""`swarm-node bootstrap`: a node that passes announcements on, relays for others, and trains
+nothing.
 
-One process beside the daemon of its backend, and no torch in either: it is meant to run for months on a small machine.
+One process beside the daemon of its backend, and no torch in either: it is meant to run for months
+on a small machine.
 """
 
 import asyncio
@@ -47,8 +49,9 @@ def bootstrap(
     warn: Callable[[str], None],
     note: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Runs until SIGINT, SIGTERM or SIGHUP. `show` gets the node's full multiaddrs, one a call, as they become known;
-    `note` gets lines about the start, and `warn` all other lines."""
+    """Runs until SIGINT, SIGTERM or SIGHUP. `show` gets the node's full multiaddrs, one a call, as
+    they become known; `note` gets lines about the start, and `warn` all other lines.
+    """
     config = adjusted(config, warn, keep=True)
     check_addresses(_network(config))
     home = config.home.expanduser().absolute()  # p2pd needs absolute paths of its sockets
@@ -60,7 +63,8 @@ def bootstrap(
 async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
-    from swarm_node.telemetry.events import Begun, Telemetry, observe  # now: the first line need not wait for these
+    # Now: the first line need not wait for these
+    from swarm_node.telemetry.events import Begun, Telemetry, observe
 
     home, shown = config.home.expanduser(), set[str]()
 
@@ -108,7 +112,8 @@ async def _serve(
 
 
 async def _live(service: NetworkService, besides: Sequence[Coroutine[None, None, None]]) -> None:
-    others = [asyncio.create_task(each) for each in besides]  # first: the keeper says whether the swarm is private
+    # First: the keeper says whether the swarm is private
+    others = [asyncio.create_task(each) for each in besides]
     living = asyncio.create_task(service.live())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
@@ -127,7 +132,9 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
 
 
 def command(argv: list[str]) -> None:
-    """Runs until it is told to stop. Prints addresses to standard output, and other lines to standard error."""
+    """Runs until it is told to stop. Prints addresses to standard output, and other lines to
+    standard error.
+    """
     config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
 
     def tell(text: str) -> None:

@@ -1,8 +1,8 @@
 """`doctor --bundle FILE`: what a developer needs to mend a fault, without private data.
 
-The bundle has figures, versions, options, and redacted lines of ours. It has no key, address, identity or path of this
-machine, nor any text of a peer. Of events, it has the figures of rounds, and the numbers and redacted texts of those
-kinds that SAID names.
+The bundle has figures, versions, options, and redacted lines of ours. It has no key, address,
+identity or path of this machine, nor any text of a peer. Of events, it has the figures of rounds,
+and the numbers and redacted texts of those kinds that SAID names.
 """
 
 import io
@@ -29,7 +29,9 @@ UNSAID = {"environment.system", "generation.stop", "attack.payload"}  # texts of
 
 
 def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:
-    """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor found. UserError."""
+    """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor
+    found. UserError.
+    """
     home = config.home.expanduser()
     clean = _Clean(config)
     parts = {
@@ -61,8 +63,10 @@ def _json(value: Any) -> str:
 
 
 class _Clean:
-    """Makes text fit for strangers: redacts it, and cuts each path of the configuration to its last name, since
-    redaction may miss a relative path, or one with spaces. The user's folder becomes ~, and the current one a dot."""
+    """Makes text fit for strangers: redacts it, and cuts each path of the configuration to its last
+    name, since redaction may miss a relative path, or one with spaces. The user's folder becomes ~,
+    and the current one a dot.
+    """
 
     def __init__(self, config: NodeConfig) -> None:
         shown = {place: Path(name).name for name in _paths(config.model_dump()) for place in (name, _whole(name))}
@@ -95,7 +99,8 @@ def _is_here(text: str) -> bool:
     """Whether the text names a file or folder here, also as a plug-in, FILE:NAME."""
     try:
         return any(Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each)
-    except (OSError, ValueError, RuntimeError):  # too long, with a zero byte, or ~ of an unknown user
+    except (OSError, ValueError, RuntimeError):
+        # Too long, with a zero byte, or ~ of an unknown user
         return False
 
 

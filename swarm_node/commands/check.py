@@ -58,7 +58,9 @@ def command(argv: list[str]) -> None:
 
 
 def examine(config: NodeConfig, card: str = "") -> list[str]:
-    """What this configuration means on this machine, or on a card of this size. UserError if a node could not start."""
+    """What this configuration means on this machine, or on a card of this size. UserError if a node
+    could not start.
+    """
     from swarm_node.environments.registry import build_environment, tasks_of
     from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch
     from swarm_node.node.learner import build_trainer
@@ -89,7 +91,9 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
 
 
 def _wrapped(text: str, indent: str) -> str:
-    """The text wrapped to the terminal's width; a word longer than a line stays whole, so that it can be copied."""
+    """The text wrapped to the terminal's width; a word longer than a line stays whole, so that it
+    can be copied.
+    """
     columns = shutil.get_terminal_size().columns
     whole = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
     whole.initial_indent, whole.subsequent_indent = indent, "    "

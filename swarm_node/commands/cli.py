@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
-SOON = 0.4  # seconds until a user at a terminal sees a line; with the start before it, within one second
+# Seconds until a user at a terminal sees a line; with the start before it, within one second
+SOON = 0.4
 
 
 def main() -> None:
-    """Entry point: exit code 0, 2 for a user's mistake, 75 for what may pass, 130 when interrupted."""
+    """Entry point: exit code 0, 2 for a user's mistake, 75 for what may pass, 130 when
+    interrupted.
+    """
     import signal  # here and below: little may run before the handler is set
 
     from swarm_node.common import interrupts
@@ -27,7 +30,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
-    # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of the time without.
+    # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
+    # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     leave(outcome(sys.argv[1:]))
 
@@ -41,7 +45,8 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
 
     interrupt = Interrupt()
     try:
-        if signal.getsignal(signal.SIGINT) is leave_at_once:  # else the caller handles signals itself
+        # Else the caller handles signals itself
+        if signal.getsignal(signal.SIGINT) is leave_at_once:
             signal.signal(signal.SIGINT, interrupt.handle)
         (act or dispatch)(argv)
         sys.stdout.flush()
@@ -70,7 +75,9 @@ def told(line: str, code: int) -> int:
 
 
 def leave(code: int) -> None:
-    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a second of CPU time."""
+    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a
+    second of CPU time.
+    """
     import atexit
 
     atexit._run_exitfuncs()
@@ -111,7 +118,9 @@ def dispatch(argv: list[str]) -> None:
 
 @contextmanager
 def saying(text: str) -> "Iterator[None]":
-    """Prints the text to standard error, if that is a terminal and the context takes longer than SOON seconds."""
+    """Prints the text to standard error, if that is a terminal and the context takes longer than
+    SOON seconds.
+    """
     if not os.isatty(2):
         yield
         return

@@ -1,4 +1,6 @@
-"""What a command is made of, and how the list of commands shows it. Imports nothing heavy: every list loads it."""
+"""What a command is made of, and how the list of commands shows it. Imports nothing heavy: every
+list loads it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ class Command:
 
     options: Callable[..., Any]  # the section that holds all its options: --help-all shows them
     page: str  # those most used, on a screen: --help shows it
-    do: Callable[[list[str]], None]  # takes the arguments behind the name; UserError for a mistake in them
+    # Takes the arguments behind the name; UserError for a mistake in them
+    do: Callable[[list[str]], None]
 
 
 @dataclass(frozen=True)
@@ -31,4 +34,5 @@ class Entry:
     arguments: str  # as `swarm-node --help` shows them behind the name
     summary: str  # what the command does, in some words
     purpose: Purpose
-    lasting: bool = False  # whether it runs on: then `loading ...` is shown where its import takes long
+    # Whether it runs on: then `loading ...` is shown where its import takes long
+    lasting: bool = False

@@ -1,7 +1,8 @@
-"""`doctor`: can this node train, and can it share? Every finding says what is wrong and what to do, in plain words.
+"""`doctor`: can this node train, and can it share? Every finding says what is wrong and what to do,
+in plain words.
 
-It asks the node that runs in this home. Where none runs, it starts a network that does nothing, for a few seconds, to
-see whether it can listen and whether the bootstrap nodes answer.
+It asks the node that runs in this home. Where none runs, it starts a network that does nothing, for
+a few seconds, to see whether it can listen and whether the bootstrap nodes answer.
 """
 
 import os
@@ -48,7 +49,9 @@ Exit code 0: trains and shares, 1: trains alone, 3: does not train.
 
 
 def diagnose(config: NodeConfig) -> Iterator[Finding]:
-    """Findings as they are made, the quick ones first. Never raises for what is wrong with the machine."""
+    """Findings as they are made, the quick ones first. Never raises for what is wrong with the
+    machine.
+    """
     home = config.home.expanduser()
     yield _disk(home)
     yield _sandbox()
@@ -72,7 +75,9 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
 
 
 def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
-    """Exit code and the line that explains it: 0 trains and shares, 1 trains alone, 3 does not train."""
+    """Exit code and the line that explains it: 0 trains and shares, 1 trains alone, 3 does not
+    train.
+    """
     levels = {finding.level for finding in findings}
     if Level.BAD in levels:
         return 3, "this node cannot train: see what is marked bad"
@@ -82,7 +87,9 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
 
 
 def _sandbox() -> Finding:
-    """Which layers of the sandbox work here. Missing ones are only a note: scoring runs with the others."""
+    """Which layers of the sandbox work here. Missing ones are only a note: scoring runs with the
+    others.
+    """
     found = sandbox.layers()
     return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
 
@@ -213,7 +220,9 @@ def _gpu(config: NodeConfig) -> Finding:
 
 
 def can_compile() -> bool:
-    """Whether Triton can build the C stubs that start its kernels: a compiler, and Python's headers."""
+    """Whether Triton can build the C stubs that start its kernels: a compiler, and Python's
+    headers.
+    """
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").is_file()
 

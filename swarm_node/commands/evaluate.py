@@ -58,10 +58,11 @@ class TaskAccuracy:
 
 
 def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
-    """Accuracy by one sampled completion per question. The last row is over all tasks. Progress goes to `console`.
+    """Accuracy by one sampled completion per question. The last row is over all tasks. Progress
+    goes to `console`.
 
-    A puzzle's score is the share of its questions answered rightly; taken as a proportion, its interval is too wide
-    rather than too narrow.
+    A puzzle's score is the share of its questions answered rightly; taken as a proportion, its
+    interval is too wide rather than too narrow.
     """
     scores: dict[str, list[float | None]] = {}  # by task
     example: tuple[Question, str] | None = None  # and its completion
@@ -69,7 +70,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         with quickly():
             from swarm_node.generation.generator import BatchGenerator
             from swarm_node.node.evaluation import answer
-            from swarm_node.policy.loading import configured_policy  # now, not above: they load torch
+
+            # Now, not above: they load torch
+            from swarm_node.policy.loading import configured_policy
         asking = _suited(config)
         config = config.model_copy(update={"model": asking.model, "generation": asking.generation})
         asked = _environments(asking, stack)  # before the model: a wrong task is told at once
@@ -103,7 +106,9 @@ def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
 
 
 def _suited(config: EvaluationConfig) -> LearningConfig:
-    """The options that suit this model, or the one that a checkpoint began from, as for a node with that model."""
+    """The options that suit this model, or the one that a checkpoint began from, as for a node with
+    that model.
+    """
     settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
     model = config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     parts = {"model": model, "generation": config.generation, "environment": settings, **sections_of(config)}
@@ -149,7 +154,9 @@ def _row(task: str, scores: Sequence[float | None]) -> TaskAccuracy:
 
 
 def command(argv: list[str]) -> None:
-    """Prints a table, or one JSON object. A first argument without dashes is the model, or the home of a node."""
+    """Prints a table, or one JSON object. A first argument without dashes is the model, or the home
+    of a node.
+    """
     config = from_command_line(EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
     named = "name" in config.model.model_fields_set
     name = _named(config.model.name if named else "", config.home.expanduser())
@@ -163,7 +170,9 @@ def command(argv: list[str]) -> None:
 
 
 def _named(name: str, home: Path) -> str:
-    """The model to ask: the one of this name, or the newest checkpoint of a home, if `name` is a home or empty."""
+    """The model to ask: the one of this name, or the newest checkpoint of a home, if `name` is a
+    home or empty.
+    """
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
         return name

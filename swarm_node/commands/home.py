@@ -1,5 +1,6 @@
-"""The home folder: the process that owns it, and the identity in it. The identity is a file of mode 0600, made once,
-never overwritten, and not encrypted."""
+"""The home folder: the process that owns it, and the identity in it. The identity is a file of mode
+0600, made once, never overwritten, and not encrypted.
+"""
 
 import fcntl
 import os
@@ -24,10 +25,13 @@ def load_identity(home: Path) -> Identity:
 
 @contextmanager
 def owned(home: Path) -> Iterator[None]:
-    """Locks the home for one process at a time; the lock ends with the process, however that ends. UserError."""
+    """Locks the home for one process at a time; the lock ends with the process, however that ends.
+    UserError.
+    """
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        ours = (home / KEY_FILE).exists() or not any(home.iterdir())  # else it may hold other files of its user
+        # Else it may hold other files of its user
+        ours = (home / KEY_FILE).exists() or not any(home.iterdir())
         descriptor = os.open(home / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileExistsError as error:
         raise UserError(f"home {home} is a file: choose another --home") from error
@@ -62,8 +66,9 @@ def in_use(home: Path) -> bool:
 
 
 def load_or_create(path: Path) -> Identity:
-    """The identity in this file; a new one, written there, if there is none. Two processes at once get the same one.
-    UserError."""
+    """The identity in this file; a new one, written there, if there is none. Two processes at once
+    get the same one. UserError.
+    """
     try:
         if not os.path.lexists(path):
             with suppress(FileExistsError):  # another process was faster: take its key
@@ -74,9 +79,12 @@ def load_or_create(path: Path) -> Identity:
 
 
 def _create(path: Path) -> None:
-    """Writes a new key, or nothing: the key is on disk before it has its name, and `link` never replaces a file."""
+    """Writes a new key, or nothing: the key is on disk before it has its name, and `link` never
+    replaces a file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:  # O_EXCL, mode 0600, removed in any case
+    # O_EXCL, mode 0600, removed in any case
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as file:
         file.write(Identity.create().key_bytes())
         file.flush()
         os.fsync(file.fileno())
@@ -89,7 +97,8 @@ def _create(path: Path) -> None:
 
 
 def _load(path: Path) -> Identity:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place must not block the start
+    # A pipe in its place must not block the start
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):

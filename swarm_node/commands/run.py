@@ -1,8 +1,8 @@
 """`swarm-node run`: the first second of a node, which starts everything that needs no torch.
 
-Importing torch and transformers takes seconds. The scoring process and the network process, each with imports of its
-own, get ready meanwhile. So peers have been found, and the first question is answered at once, when the policy is
-loaded.
+Importing torch and transformers takes seconds. The scoring process and the network process, each
+with imports of its own, get ready meanwhile. So peers have been found, and the first question is
+answered at once, when the policy is loaded.
 """
 
 import os
@@ -71,18 +71,23 @@ def run(config: NodeConfig, console: Console) -> None:
 
 
 def command(argv: list[str]) -> None:
-    """Runs until it is told to stop. It reports mistakes in addresses and missing extras before anything loads."""
+    """Runs until it is told to stop. It reports mistakes in addresses and missing extras before
+    anything loads.
+    """
     begin(from_command_line(NodeConfig, argv, "swarm-node run"))
 
 
 def begin(config: NodeConfig) -> None:
-    """Runs the whole node of a configuration, in the main thread of a process that does nothing else."""
+    """Runs the whole node of a configuration, in the main thread of a process that does nothing
+    else.
+    """
     interrupts.nothing_to_save()
     os.umask(0o077)  # only this user may read files written from here on
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
-    console = Console(force_terminal=None if sys.stdout.isatty() else False)  # so FORCE_COLOR puts no panel in a log
+    # So FORCE_COLOR puts no panel in a log
+    console = Console(force_terminal=None if sys.stdout.isatty() else False)
     config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:

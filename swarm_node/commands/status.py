@@ -1,5 +1,6 @@
-"""`status` and `peers`: what a running node says of itself, for people, for scripts and for health checks. `pause` and
-`resume`: the node rests, so that its user has the machine, and goes on later."""
+"""`status` and `peers`: what a running node says of itself, for people, for scripts and for health
+checks. `pause` and `resume`: the node rests, so that its user has the machine, and goes on later.
+"""
 
 import json
 import sys
@@ -56,7 +57,9 @@ The node of this home goes on after swarm-node pause.
 
 
 def ask(home: Path) -> dict[str, Any]:
-    """The node's reply with "healthy", "problems" and "state"; only the first two if there is no reply."""
+    """The node's reply with "healthy", "problems" and "state"; only the first two if there is no
+    reply.
+    """
     answer = control.ask(home)
     if answer is None:
         problem = f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
@@ -86,7 +89,9 @@ def begun(training: Mapping[str, Any] | None) -> bool:
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
-    """What a health check should fail for. To have no peers is no problem: the node trains, and keeps trying."""
+    """What a health check should fail for. To have no peers is no problem: the node trains, and
+    keeps trying.
+    """
     training, network = answer.get("training"), answer.get("network", {})
     found = []
     if training is not None and not training.get("resting") and (late := stalled(training)):
@@ -96,7 +101,8 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)
-        if not network.get("running") and begun(training):  # before that, the network is starting, too
+        # Before that, the network is starting, too
+        if not network.get("running") and begun(training):
             found.append("the network process is down and will be started again; training goes on")
         elif network.get("running") and not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
             found.append("the network does not listen: see what the node prints")
@@ -114,7 +120,9 @@ def stalled(training: Mapping[str, Any]) -> str:
 
 
 def alone(answer: Mapping[str, Any]) -> str:
-    """What is wrong where peers have said something, and none of them can share with this node; else ""."""
+    """What is wrong where peers have said something, and none of them can share with this node;
+    else "".
+    """
     peers = answer["network"].get("peers", ())
     notes = [str(peer["note"]) for peer in peers if peer["note"]]
     if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
@@ -170,7 +178,9 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def peer_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Each peer on a line of its own, to be copied whole, with its figures and address in indented lines below."""
+    """Each peer on a line of its own, to be copied whole, with its figures and address in indented
+    lines below.
+    """
     return [
         printable(line, 400)
         for peer in answer.get("network", {}).get("peers", ())

@@ -1,8 +1,9 @@
 """Which commands there are: a line of help for each, and the place of its code.
 
-The commands of the core stand here. An extension registers its own as entry points of the group `swarm_node.commands`,
-each an `Entry` in a module that imports little else. The code of a command is imported when the command is called.
-A command of the core is found without asking for entry points, which would take 0.1 seconds.
+The commands of the core stand here. An extension registers its own as entry points of the group
+`swarm_node.commands`, each an `Entry` in a module that imports little else. The code of a command
+is imported when the command is called. A command of the core is found without asking for entry
+points, which would take 0.1 seconds.
 
 A name of two words belongs to a group: `model eval`. Its entry point is called `model.eval`.
 """
@@ -17,14 +18,16 @@ from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 ENTRY_POINTS = "commands"  # of the group swarm_node.commands
-GROUPS: Mapping[str, str] = {  # what the commands of a group are about; an extension may have a group of its own
+# What the commands of a group are about; an extension may have a group of its own
+GROUPS: Mapping[str, str] = {
     "home": "a node's identity, and a copy of its home",
     "model": "how good it is; as a folder; to the hub",
     "swarm": "its signed card",
     "task": "what a file asks",
     "view": "figures of runs, as PNG and SVG",
 }
-RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}  # commands of 0.1
+# Commands of 0.1
+RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}
 
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
@@ -52,7 +55,9 @@ CORE: Mapping[str, Entry] = {
 
 
 def entry_of(name: str) -> Entry | None:
-    """The command of this name; None if there is none. UserError if its extension cannot be loaded."""
+    """The command of this name; None if there is none. UserError if its extension cannot be
+    loaded.
+    """
     if name in CORE:
         return CORE[name]
     from swarm_node.common import plugins  # here and below: it imports importlib.metadata
@@ -67,8 +72,10 @@ def entry_of(name: str) -> Entry | None:
 
 @cache
 def entries() -> Mapping[str, Entry]:
-    """All commands, by purpose: for each, the core's come first, and those of a group stand together behind the others.
-    A command that cannot be loaded is left out; a user who calls it is told why."""
+    """All commands, by purpose: for each, the core's come first, and those of a group stand
+    together behind the others. A command that cannot be loaded is left out; a user who calls it is
+    told why.
+    """
     from swarm_node.common import plugins
 
     found = dict(CORE)
@@ -92,14 +99,17 @@ def group(name: str) -> dict[str, Entry]:
 
 
 def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
-    """The name and entry of the command that these words begin with, and the words behind its name. UserError, with the
-    name that was probably meant, where there is no such command."""
+    """The name and entry of the command that these words begin with, and the words behind its name.
+    UserError, with the name that was probably meant, where there is no such command.
+    """
     found = {" ".join(words[:2]): words[2:], words[0]: words[1:]}
     for name in sorted(found, key=CORE.__contains__, reverse=True):
         if entry := entry_of(name):
             return name, entry, list(found[name])
     from swarm_node.common.errors import printable
-    from swarm_node.settings.options import meant  # only here: a command that exists starts sooner without it
+
+    # Only here: a command that exists starts sooner without it
+    from swarm_node.settings.options import meant
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
     near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(".", " ")

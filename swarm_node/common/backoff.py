@@ -1,4 +1,6 @@
-"""How long to wait before another try: twice as long with every failure, up to a bound. No clock in here."""
+"""How long to wait before another try: twice as long with every failure, up to a bound. No clock in
+here.
+"""
 
 from random import Random
 
@@ -11,5 +13,7 @@ def backoff(failures: int, first: float, longest: float) -> float:
 
 
 def jittered(seconds: float, random: Random) -> float:
-    """Between half and all of `seconds`, so that peers that failed together do not return together."""
+    """Between half and all of `seconds`, so that peers that failed together do not return
+    together.
+    """
     return seconds * random.uniform(0.5, 1.0)

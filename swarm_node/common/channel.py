@@ -1,9 +1,9 @@
 """Messages between two processes of ours, of which one has started the other.
 
-A frame is four bytes of length, big-endian, and one message in MessagePack. A value of a pydantic type travels as JSON.
-The parent's first frame is a digest of the types of all messages, so that two versions do not misread each other. The
-stream ends when the other process ends, for whatever cause. Nothing is pickled: a reader bounds each frame by its
-length, and then decodes it into types.
+A frame is four bytes of length, big-endian, and one message in MessagePack. A value of a pydantic
+type travels as JSON. The parent's first frame is a digest of the types of all messages, so that two
+versions do not misread each other. The stream ends when the other process ends, for whatever cause.
+Nothing is pickled: a reader bounds each frame by its length, and then decodes it into types.
 """
 
 import asyncio
@@ -38,7 +38,9 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class BrokenFrame(Exception):
-    """The bytes are no frame: the other end does not run the program that was started, or no longer."""
+    """The bytes are no frame: the other end does not run the program that was started, or no
+    longer.
+    """
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
@@ -57,7 +59,9 @@ class Frames(Generic[T]):
     """The frames of one direction."""
 
     def __init__(self, types: Any, most: int, hello: bytes = b"") -> None:
-        """`types`: a message, or a union of them. `most`: bytes of a frame. `hello`: the frame before the others."""
+        """`types`: a message, or a union of them. `most`: bytes of a frame. `hello`: the frame
+        before the others.
+        """
         self.hello, self._most = hello, most
         self._encoder = msgspec.msgpack.Encoder(enc_hook=methodcaller("model_dump_json"))
         self._decoder = msgspec.msgpack.Decoder(types, dec_hook=lambda kind, text: kind.model_validate_json(text))
@@ -70,7 +74,9 @@ class Frames(Generic[T]):
         return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
     def size(self, head: bytes) -> int:
-        """The bytes of a frame that begins with this head, the head not counted. Raises BrokenFrame if too many."""
+        """The bytes of a frame that begins with this head, the head not counted. Raises BrokenFrame
+        if too many.
+        """
         size = int.from_bytes(head, "big")
         if size > self._most:
             raise BrokenFrame(f"frame of {size} bytes")
@@ -80,13 +86,16 @@ class Frames(Generic[T]):
         """The message in the body of a frame. Raises BrokenFrame."""
         try:
             message: T = self._decoder.decode(body)
-        except (ValueError, RecursionError) as error:  # what msgspec and pydantic raise are ValueErrors
+        except (ValueError, RecursionError) as error:
+            # What msgspec and pydantic raise are ValueErrors
             raise BrokenFrame(f"not a frame: {printable(str(error))}") from error
         return message
 
 
 class Talk(Generic[Down, Up]):
-    """What a parent and one kind of child may say to each other: a union of messages for each direction."""
+    """What a parent and one kind of child may say to each other: a union of messages for each
+    direction.
+    """
 
     def __init__(self, down: Any, up: Any, most: int) -> None:
         """`down` is for the child, `up` for the parent. `most`: bytes of a frame."""
@@ -101,24 +110,31 @@ class Talk(Generic[Down, Up]):
 
 
 class Channel(Generic[In, Out]):
-    """One end of a stream, over a socket or two pipes. One thread may send while another receives."""
+    """One end of a stream, over a socket or two pipes. One thread may send while another
+    receives.
+    """
 
     def __init__(self, reading: End, writing: End, incoming: Frames[In], outgoing: Frames[Out]) -> None:
-        """A parent's `incoming` is `Talk.up`, and its `outgoing` is `Talk.down`; a child's the other way round."""
+        """A parent's `incoming` is `Talk.up`, and its `outgoing` is `Talk.down`; a child's the
+        other way round.
+        """
         self._reading, self._writing = reading, writing
         self._incoming, self._outgoing = incoming, outgoing
         self._hello, self._greeted = outgoing.hello, not incoming.hello
 
     def send(self, message: Out) -> None:
-        """Waits until the other end has room. OSError where that end is gone, ValueError as for `Frames.encode`."""
+        """Waits until the other end has room. OSError where that end is gone, ValueError as for
+        `Frames.encode`.
+        """
         data = memoryview(self._hello + self._outgoing.encode(message))
         self._hello = b""
         while data:
             data = data[os.write(self._writing.fileno(), data) :]
 
     def receive(self) -> In | None:
-        """Waits for the next message. None: the other end has gone. Raises BrokenFrame; in a child also UserError,
-        where its parent is of another version."""
+        """Waits for the next message. None: the other end has gone. Raises BrokenFrame; in a child
+        also UserError, where its parent is of another version.
+        """
         try:
             if not self._greeted and self._frame() != self._incoming.hello[LENGTH_BYTES:]:
                 raise UserError(MIXED)
@@ -141,10 +157,14 @@ class Channel(Generic[In, Out]):
 
 
 class AsyncChannel(Generic[In, Out]):
-    """One end of a stream, on an asyncio loop. Sending never waits: if the other end is slow, old messages are lost."""
+    """One end of a stream, on an asyncio loop. Sending never waits: if the other end is slow, old
+    messages are lost.
+    """
 
     def __init__(self, streams: Streams, incoming: Frames[In], outgoing: Frames[Out], waiting: int) -> None:
-        """`streams` as asyncio.open_connection gives them. `waiting`: messages that may wait to be sent."""
+        """`streams` as asyncio.open_connection gives them. `waiting`: messages that may wait to be
+        sent.
+        """
         self.dropped = 0  # messages that were too old, too long or no Unicode
         self._reader, self._writer = streams
         self._incoming, self._outgoing = incoming, outgoing
@@ -200,8 +220,9 @@ class AsyncChannel(Generic[In, Out]):
 
 
 def inherited() -> socket.socket:
-    """The socket to the parent, in a child of children.start. Processes that the child starts do not inherit it: while
-    they held it open, the parent would not see the child's death."""
+    """The socket to the parent, in a child of children.start. Processes that the child starts do
+    not inherit it: while they held it open, the parent would not see the child's death.
+    """
     connection = socket.socket(fileno=int(sys.argv[-1]))
     connection.set_inheritable(False)
     return connection
@@ -209,7 +230,9 @@ def inherited() -> socket.socket:
 
 @contextmanager
 def telling(send: Callable[[Failed], None]) -> Iterator[None]:
-    """Wraps all that a child does: an exception in the context becomes its last message, and goes no further."""
+    """Wraps all that a child does: an exception in the context becomes its last message, and goes
+    no further.
+    """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the parent is told

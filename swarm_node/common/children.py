@@ -1,8 +1,9 @@
-"""Processes that this one starts and speaks with, and the variables of the user's environment that they get: never the
-user's tokens, keys and proxies.
+"""Processes that this one starts and speaks with, and the variables of the user's environment that
+they get: never the user's tokens, keys and proxies.
 
-`clean_environment` is for processes that read what strangers send or wrote, and for those that need no variables;
-`without_secrets` is for those that compute, which need what the user has set for CUDA, caches and threads.
+`clean_environment` is for processes that read what strangers send or wrote, and for those that need
+no variables; `without_secrets` is for those that compute, which need what the user has set for
+CUDA, caches and threads.
 """
 
 import json
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 Process = subprocess.Popen[bytes]
 
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")  # libraries that the interpreter may need; the folder for sockets
-OF_THE_USER = (*KEPT_VARIABLES, "PATH", "HOME", "LANG", "LC_ALL", "TZ")  # for programs that print for a person
+# Libraries that the interpreter may need; the folder for sockets
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")
+# For programs that print for a person
+OF_THE_USER = (*KEPT_VARIABLES, "PATH", "HOME", "LANG", "LC_ALL", "TZ")
 SECRET = re.compile(
     r"TOKEN(?!IZERS)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_?KEY$|_KEY_|AUTH|PROXY$|^(AWS|AZURE|GOOGLE|WANDB|KAGGLE)_",
     re.I,
@@ -51,10 +54,12 @@ def usable_cores() -> int:
 def start(
     command: Sequence[str], log: Path, environment: Mapping[str, str], passed: Sequence[int] = (), append: bool = False
 ) -> tuple[Process, socket.socket]:
-    """A new process and the socket to it. Its own end is the last argument of the command: see channel.inherited.
+    """A new process and the socket to it. Its own end is the last argument of the command: see
+    channel.inherited.
 
-    `log` takes what the process prints, if that file can be written. The process inherits the descriptors `passed`, and
-    has a group of its own, since Ctrl-C is for its parent. Raises OSError where it cannot be started.
+    `log` takes what the process prints, if that file can be written. The process inherits the
+    descriptors `passed`, and has a group of its own, since Ctrl-C is for its parent. Raises OSError
+    where it cannot be started.
     """
     ours, theirs = socket.socketpair()
     try:
@@ -77,9 +82,12 @@ def start(
 async def start_program(
     command: Sequence[str], environment: Mapping[str, str], passed: Sequence[int], enter: Callable[[], object]
 ) -> "asyncio.subprocess.Process":
-    """Starts a program of others, without input; asyncio reads its output. `enter` confines it, in the new process: it
-    imports nothing and takes no lock, so that threads do not matter. Raises OSError, SubprocessError."""
-    import asyncio  # now: a scoring process imports this module, and the less it has loaded, the faster it forks
+    """Starts a program of others, without input; asyncio reads its output. `enter` confines it, in
+    the new process: it imports nothing and takes no lock, so that threads do not matter. Raises
+    OSError, SubprocessError.
+    """
+    # Now: a scoring process imports this module, and the less it has loaded, the faster it forks
+    import asyncio
 
     return await asyncio.create_subprocess_exec(
         *command,

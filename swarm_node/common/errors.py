@@ -1,5 +1,5 @@
-"""What a user is told: the exception for a mistake of theirs, what `doctor` found, and text of peers made safe
-to show.
+"""What a user is told: the exception for a mistake of theirs, what `doctor` found, and text of
+peers made safe to show.
 
 `printable` is the one place that protects a terminal from text of peers.
 """
@@ -10,16 +10,20 @@ import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and paragraph breaks.
+# Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and
+# paragraph breaks.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
-# Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no connection.
+# Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no
+# connection.
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EAGAIN, errno.EMFILE, errno.ENOMEM, errno.EIO}
 _PASSING |= {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN}
 
 
 class UserError(Exception):
-    """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No traceback is shown."""
+    """A mistake that a user can correct. Its text is one line: what is wrong, and what to do. No
+    traceback is shown.
+    """
 
 
 class TemporaryError(UserError):
@@ -29,7 +33,8 @@ class TemporaryError(UserError):
 def exit_code(error: BaseException | None) -> int:
     """75 where this error, or one that led to it, may pass by itself; else 2."""
     while error is not None:
-        unresolved = type(error).__name__ == "gaierror"  # by name: most commands never import socket
+        # By name: most commands never import socket
+        unresolved = type(error).__name__ == "gaierror"
         passing = isinstance(error, OSError) and error.errno in _PASSING
         if unresolved or passing or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
             return os.EX_TEMPFAIL
@@ -43,7 +48,9 @@ def first_line(error: BaseException, most: int = 200) -> str:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """At most `limit` characters on one line, without escapes, controls or characters that reorder their neighbours."""
+    """At most `limit` characters on one line, without escapes, controls or characters that reorder
+    their neighbours.
+    """
     shown = "".join("?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

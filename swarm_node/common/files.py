@@ -1,7 +1,8 @@
-"""Files of a home: private to their user, plain, and never written through a link; JSON files, whole or not at all.
+"""Files of a home: private to their user, plain, and never written through a link; JSON files,
+whole or not at all.
 
-A pipe in place of a file would block the process that opens it for ever. Writing through a link would overwrite
-another file.
+A pipe in place of a file would block the process that opens it for ever. Writing through a link
+would overwrite another file.
 """
 
 import errno
@@ -19,8 +20,10 @@ _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or n
 
 
 def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
-    """The file with this mode, unbuffered, and emptied unless it is appended to. None leaves the mode to the umask.
-    OSError where something other than a plain file or a device lies there, a link included."""
+    """The file with this mode, unbuffered, and emptied unless it is appended to. None leaves the
+    mode to the umask. OSError where something other than a plain file or a device lies there, a
+    link included.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (os.O_APPEND if append else 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else mode)
     try:
@@ -39,7 +42,9 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
 
 
 def open_to_read(path: Path) -> BufferedReader:
-    """The file. OSError where it is no plain file: reading a pipe might block, and a device may have no end."""
+    """The file. OSError where it is no plain file: reading a pipe might block, and a device may
+    have no end.
+    """
     file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
     try:
         _plain(file.fileno(), path)
@@ -56,8 +61,9 @@ def read_plain(path: Path, most: int = -1) -> bytes:
 
 
 def keep_private(folder: Path) -> None:
-    """Makes the folder, and all files and folders in it, private to their user. Links, and files of other users, are
-    left as they are; a file may vanish meanwhile."""
+    """Makes the folder, and all files and folders in it, private to their user. Links, and files of
+    other users, are left as they are; a file may vanish meanwhile.
+    """
     for place, folders, files in os.walk(folder):
         for name in (".", *folders, *files):
             _close_to_others(Path(place, name))
@@ -78,7 +84,9 @@ def _plain(descriptor: int, path: Path, or_device: bool = False) -> None:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: tuples as lists, paths as text, numbers that are not finite as null."""
+    """`value` as JSON can hold it: tuples as lists, paths as text, numbers that are not finite as
+    null.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -105,14 +113,15 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0o666) -> None:
-    """Writes a file beside `path` and renames it, so that a reader sees, and a power cut leaves, the old file or the
-    new one. The umask applies to `mode`.
+    """Writes a file beside `path` and renames it, so that a reader sees, and a power cut leaves,
+    the old file or the new one. The umask applies to `mode`.
 
     Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.unlink(missing_ok=True)  # left by a killed process with this id, or a link that somebody put there
+        # Left by a killed process with this id, or a link that somebody put there
+        part.unlink(missing_ok=True)
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()

@@ -1,12 +1,15 @@
-"""How a Linux process gives up rights for good, for itself and for all processes that it starts from then on.
+"""How a Linux process gives up rights for good, for itself and for all processes that it starts
+from then on.
 
-Landlock takes the file system, except the paths that a process names (Linux 5.13, landlock(7)). No library has its
-calls: they go through libc's `syscall`. It binds the calling thread, so a process uses it before it has a second one.
+Landlock takes the file system, except the paths that a process names (Linux 5.13, landlock(7)). No
+library has its calls: they go through libc's `syscall`. It binds the calling thread, so a process
+uses it before it has a second one.
 
-seccomp takes system calls, by filters for x86-64 and arm64 as classic BPF programs (seccomp(2), linux/filter.h). Two
-modules choose the calls: scoring/sandbox.py allows the few that scoring answers needs, network/confinement.py refuses
-those that talking to strangers does not need. Written with ctypes, since pyseccomp needs libseccomp.so, which slim
-images do not have, and bubblewrap needs user namespaces, which containers deny.
+seccomp takes system calls, by filters for x86-64 and arm64 as classic BPF programs (seccomp(2),
+linux/filter.h). Two modules choose the calls: scoring/sandbox.py allows the few that scoring
+answers needs, network/confinement.py refuses those that talking to strangers does not need. Written
+with ctypes, since pyseccomp needs libseccomp.so, which slim images do not have, and bubblewrap
+needs user namespaces, which containers deny.
 """
 
 import ctypes
@@ -27,21 +30,28 @@ REFER, TRUNCATE = 1 << 13, 1 << 14  # from versions 2 and 3 on
 
 READ = READ_FILE | READ_DIR
 RUN = READ_FILE | EXECUTE
-OWN = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK | REFER | TRUNCATE  # a folder
-_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE  # what a rule for anything but a folder may grant
+# A folder
+OWN = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK | REFER | TRUNCATE
+# What a rule for anything but a folder may grant
+_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 _GET_VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
-SIGNALS_SINCE = 6  # the version (Linux 6.12) that keeps signals and abstract sockets within the restricted processes
+# The version (Linux 6.12) that keeps signals and abstract sockets within the restricted processes
+SIGNALS_SINCE = 6
 
-AUDIT: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* by platform.machine()
+# AUDIT_ARCH_* by platform.machine()
+AUDIT: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 KILL, ALLOW, REFUSE = 0x80000000, 0x7FFF0000, 0x00050000 | errno.EPERM  # SECCOMP_RET_*
-UNKNOWN = 0x00050000 | errno.ENOSYS  # what a kernel without the call returns: libraries then use an older call
-LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, ...
+# What a kernel without the call returns: libraries then use an older call
+UNKNOWN = 0x00050000 | errno.ENOSYS
+# BPF_LD|W|ABS, BPF_JMP|JEQ|K, ...
+LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 AND = 0x54  # BPF_ALU|AND|K
-NUMBER, ARCH, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data, in bytes; each argument has 8, low half first
+# Offsets in struct seccomp_data, in bytes; each argument has 8, low half first
+NUMBER, ARCH, ARGUMENTS = 0, 4, 16
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 
@@ -58,9 +68,10 @@ def landlock() -> int:
 
 
 def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
-    """A descriptor of rules that refuse every right this kernel knows, but for those of `allowed`, each for a path and
-    all below it; paths that do not exist are left out. `tcp`: whether ports may be listened on and connected to.
-    -1 where there is no Landlock. Raises OSError."""
+    """A descriptor of rules that refuse every right this kernel knows, but for those of `allowed`,
+    each for a path and all below it; paths that do not exist are left out. `tcp`: whether ports may
+    be listened on and connected to. -1 where there is no Landlock. Raises OSError.
+    """
     known = landlock()
     if known < 1:
         return -1
@@ -76,7 +87,9 @@ def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
 
 
 def restrict(rules: int) -> None:
-    """Bind this thread to `rules`, a descriptor of `ruleset`. Needs `no_new_privileges` before. Raises OSError."""
+    """Bind this thread to `rules`, a descriptor of `ruleset`. Needs `no_new_privileges` before.
+    Raises OSError.
+    """
     _checked(_libc().syscall(_RESTRICT_SELF, rules, 0), "landlock_restrict_self")
 
 
@@ -108,7 +121,9 @@ def _checked(result: int, what: str) -> int:
 
 
 def beginning(audit: int) -> list[Instruction]:
-    """Instructions that end a process that makes calls of another architecture, and then load the call's number."""
+    """Instructions that end a process that makes calls of another architecture, and then load the
+    call's number.
+    """
     return [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, audit), (RETURN, 0, 0, KILL), (LOAD, 0, 0, NUMBER)]
 
 
@@ -122,11 +137,14 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """A program as the kernel takes it. Made once; `install` binds the calling thread, and what it starts, for good."""
+    """A program as the kernel takes it. Made once; `install` binds the calling thread, and what it
+    starts, for good.
+    """
 
     def __init__(self, code: Sequence[Instruction]) -> None:
         packed = b"".join(struct.pack("HBBI", *instruction) for instruction in code)
-        self._buffer = ctypes.create_string_buffer(packed, len(packed))  # kept: the structure below points into it
+        # Kept: the structure below points into it
+        self._buffer = ctypes.create_string_buffer(packed, len(packed))
         self._program = _Program(len(code), ctypes.addressof(self._buffer))
 
     def install(self) -> None:
@@ -136,6 +154,8 @@ class Filter:
 
 
 def filter_here(program: Callable[[str], Sequence[Instruction]]) -> Filter | None:
-    """The filter that `program` gives for this `platform.machine()`; None on a system that has no such filters."""
+    """The filter that `program` gives for this `platform.machine()`; None on a system that has no
+    such filters.
+    """
     known = sys.platform == "linux" and platform.machine() in AUDIT and sys.maxsize > 2**32
     return Filter(program(platform.machine())) if known else None

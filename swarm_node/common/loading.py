@@ -15,7 +15,9 @@ from typing import Any
 
 
 def load(target: str) -> Any:
-    """The module, or the object of that name in it. Raises whatever its import raises, and AttributeError."""
+    """The module, or the object of that name in it. Raises whatever its import raises, and
+    AttributeError.
+    """
     where, _, name = target.partition(":")
     found: Any = _from_file(where) if where.endswith(".py") else importlib.import_module(where)
     for part in name.split(".") if name else ():
@@ -24,7 +26,9 @@ def load(target: str) -> Any:
 
 
 def absolute(target: str) -> str:
-    """The same place with an absolute path if it names a file, also behind PLACE?, for a process in another folder."""
+    """The same place with an absolute path if it names a file, also behind PLACE?, for a process in
+    another folder.
+    """
     place, asked, named = target.rpartition("?")
     where, colon, name = named.partition(":")
     return place + asked + os.path.abspath(where) + colon + name if where.endswith(".py") else target
@@ -32,8 +36,9 @@ def absolute(target: str) -> str:
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """No garbage collection while torch and transformers are imported. They make 700,000 objects and no garbage, and
-    Python would search for garbage a thousand times."""
+    """No garbage collection while torch and transformers are imported. They make 700,000 objects
+    and no garbage, and Python would search for garbage a thousand times.
+    """
     searching = gc.isenabled()
     gc.disable()
     try:

@@ -8,7 +8,9 @@ Value = TypeVar("Value")
 
 
 class Lru(OrderedDict[Key, Value]):
-    """At most `size` entries, the longest unused first. Setting an entry and `use` count as uses, reading does not."""
+    """At most `size` entries, the longest unused first. Setting an entry and `use` count as uses,
+    reading does not.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__()

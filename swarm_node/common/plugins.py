@@ -1,8 +1,9 @@
-"""What can be plugged in: names that packages register, and MODULE:NAME for a file beside the configuration.
+"""What can be plugged in: names that packages register, and MODULE:NAME for a file beside the
+configuration.
 
-A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is registered the same way, in
-pyproject.toml. Code of another package is imported only if a configuration names it, except sections of options,
-observers and commands.
+A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is
+registered the same way, in pyproject.toml. Code of another package is imported only if a
+configuration names it, except sections of options, observers and commands.
 """
 
 import difflib
@@ -16,7 +17,8 @@ from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
 OURS = "textswarm"  # the distribution whose plug-ins ship
-CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}  # kind -> methods that its objects need
+# Kind -> methods that its objects need
+CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}
 
 
 @cache
@@ -27,9 +29,10 @@ def _points() -> Any:  # EntryPoints, which has another name before Python 3.12
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
-    """Entry points by name; none where no installed package and no extension registers any. No other package can take
-    a name of ours. UserError if not even an environment of ours is registered: then this checkout was never installed,
-    or was installed before it registered any."""
+    """Entry points by name; none where no installed package and no extension registers any. No
+    other package can take a name of ours. UserError if not even an environment of ours is
+    registered: then this checkout was never installed, or was installed before it registered any.
+    """
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
@@ -43,8 +46,10 @@ def is_ours(point: EntryPoint) -> bool:
 
 
 def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
-    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form. UserError otherwise,
-    which lists the registered names and those in `besides`, which the option takes too."""
+    """MODULE:NAME or FILE.py:NAME of a registered name; `name` itself if it has that form.
+    UserError otherwise, which lists the registered names and those in `besides`, which the option
+    takes too.
+    """
     if ":" in name:
         return name
     known = registered(kind)
@@ -69,7 +74,9 @@ def load(kind: str, name: str) -> Any:
 
 
 def made(kind: str, name: str) -> Any:
-    """An object of the registered class. UserError where the class lacks a method in CALLED or an abstract one."""
+    """An object of the registered class. UserError where the class lacks a method in CALLED or an
+    abstract one.
+    """
     found = load(kind, name)
     missing = [each for each in CALLED[kind] if not hasattr(found, each)]
     if missing := [*missing, *sorted(getattr(found, "__abstractmethods__", ()))]:
@@ -78,7 +85,9 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME, also behind ADAPTER:, with the path of MODULE's file if `folder` has it; other names unchanged."""
+    """MODULE:NAME, also behind ADAPTER:, with the path of MODULE's file if `folder` has it; other
+    names unchanged.
+    """
     module, colon, attribute = name.partition(":")
     if ":" in attribute:
         return f"{module}:{located(attribute, folder)}"

@@ -1,8 +1,8 @@
-"""Text without secrets, and text for strangers: without addresses, identities, keys, and names of folders, which may
-name a person.
+"""Text without secrets, and text for strangers: without addresses, identities, keys, and names of
+folders, which may name a person.
 
-Our own secrets have a type (settings/secret.py). This module is for text that others made: errors of libraries, replies
-of servers, files of earlier versions.
+Our own secrets have a type (settings/secret.py). This module is for text that others made: errors
+of libraries, replies of servers, files of earlier versions.
 """
 
 import os
@@ -37,7 +37,9 @@ _PATTERNS = (
 
 
 def redacted(text: str) -> str:
-    """The text with a mark like <address> in place of what must not leave this machine. A path keeps its last name."""
+    """The text with a mark like <address> in place of what must not leave this machine. A path
+    keeps its last name.
+    """
     text = hidden(text)
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
@@ -45,8 +47,10 @@ def redacted(text: str) -> str:
 
 
 def hidden(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The text with `***` in place of the user and password of every address, of the values of variables named token,
-    key, secret or password, and of the user and password in addresses that variables hold."""
+    """The text with `***` in place of the user and password of every address, of the values of
+    variables named token, key, secret or password, and of the user and password in addresses that
+    variables hold.
+    """
     for secret in _secrets(environment):
         text = text.replace(secret, HIDDEN)
     return _WORD.sub(_without_login, text) if ":/" in text else text
@@ -69,8 +73,9 @@ def _secrets(environment: Mapping[str, str]) -> list[str]:
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with `***` in place of these secrets: whole, in part (four characters in a row are enough: servers often
-    repeat the ends of a key), in base64, and quoted as in a URL."""
+    """The text with `***` in place of these secrets: whole, in part (four characters in a row are
+    enough: servers often repeat the ends of a key), in base64, and quoted as in a URL.
+    """
     hidden = [False] * len(text)
     for secret in secrets:
         size = min(PART, len(secret))
@@ -89,7 +94,8 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 def _forms(secret: str) -> set[str]:
     """The ways in which this secret may be written."""
     packed = {
-        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]  # the same, whatever stands before it
+        # The same, whatever stands before it
+        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]
         for shift, kept in enumerate((0, 2, 3))
     }
     return {secret, quote(secret, safe=""), *packed}

@@ -1,6 +1,8 @@
-"""A wheel, or one file in it, from the package index that pip would ask: that of variables or of pip's files, or PyPI.
+"""A wheel, or one file in it, from the package index that pip would ask: that of variables or of
+pip's files, or PyPI.
 
-No wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled here.
+No wheel is opened before its size and its SHA-256 are the pinned ones. Nothing is run or unpickled
+here.
 """
 
 import configparser
@@ -34,7 +36,8 @@ ACCEPTED = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+
 CHUNK = 1 << 18  # bytes
 PAGE_BYTES = 4 << 20  # of an index's page of one project
 DOWNLOAD_SECONDS = 3600.0
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)  # from bytes of a stranger
+# From bytes of a stranger
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no other source helps against these
 
 
@@ -60,7 +63,9 @@ def cached(name: str) -> Path:
 
 
 def unpacked(wheel: Wheel, add: str) -> Path:
-    """This user's cached folder of a whole wheel, downloaded if missing, with an empty file `add`. Raises UserError."""
+    """This user's cached folder of a whole wheel, downloaded if missing, with an empty file `add`.
+    Raises UserError.
+    """
     place = cached(wheel.file.removesuffix(".whl"))
     if not place.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -74,8 +79,10 @@ def unpacked(wheel: Wheel, add: str) -> Path:
 
 
 def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str) -> None:
-    """Puts the wanted member, or all of them, at `part`/member. UserError, which begins with `problem` and ends with
-    `instead`, where no source has this wheel. OSError where the disk is full."""
+    """Puts the wanted member, or all of them, at `part`/member. UserError, which begins with
+    `problem` and ends with `instead`, where no source has this wheel. OSError where the disk is
+    full.
+    """
     import httpx  # now: slow to import
 
     problems, causes = [], list[Exception]()
@@ -119,7 +126,9 @@ def _copy(source: Path, wheel: Wheel, target: Path) -> None:
 
 
 def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) -> None:
-    """Downloads the wheel from an index that speaks the simple API, as JSON (PEP 691) or HTML (PEP 503)."""
+    """Downloads the wheel from an index that speaks the simple API, as JSON (PEP 691) or HTML (PEP
+    503).
+    """
     import httpx
     from rich.console import Console
     from rich.progress import Progress
@@ -182,7 +191,9 @@ def _keep(chunks: Iterable[bytes], wheel: Wheel, target: Path) -> None:
 
 
 def sources() -> list[str]:
-    """Folders and indexes to ask, in turn, as pip and uv are configured: by variables, else by pip's files."""
+    """Folders and indexes to ask, in turn, as pip and uv are configured: by variables, else by
+    pip's files.
+    """
     indexes = []
     if not set(_setting("no-index")) & {"1", "true", "yes", "on"}:
         indexes += _setting("index-url", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")[:1] or [PYPI]
@@ -193,7 +204,9 @@ def sources() -> list[str]:
 
 
 def _setting(key: str, *variables: str) -> list[str]:
-    """The words of a setting: of the first of these variables that is set, else of the last of pip's files with it."""
+    """The words of a setting: of the first of these variables that is set, else of the last of
+    pip's files with it.
+    """
     for variable in variables or (f"PIP_{key.upper().replace('-', '_')}",):
         if os.environ.get(variable):
             return os.environ[variable].split()

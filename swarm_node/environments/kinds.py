@@ -1,5 +1,6 @@
-"""Kinds of environments and their tasks, which a configuration can name. Also the message for an unknown task, and the
-held-out questions of an environment."""
+"""Kinds of environments and their tasks, which a configuration can name. Also the message for an
+unknown task, and the held-out questions of an environment.
+"""
 
 import difflib
 from collections.abc import Sequence
@@ -20,8 +21,10 @@ Task = tuple[str, str]  # dataset, config id
 
 
 class Asking(Protocol):
-    """A configuration with environments, as `run`, `simulate` and `contribute` have it. It has their options in
-    `environment`, the sections of extensions, which `settings.section_of` finds, and the swarm."""
+    """A configuration with environments, as `run`, `simulate` and `contribute` have it. It has
+    their options in `environment`, the sections of extensions, which `settings.section_of` finds,
+    and the swarm.
+    """
 
     @property
     def environment(self) -> EnvironmentConfig: ...
@@ -44,16 +47,23 @@ class AskingEnvironment(Environment, Protocol):
     swarm: str  # its name: a part of the seeds of peers' questions
 
     def prepare(self) -> None:
-        """Start what takes seconds to start, without waiting for it. UserError if it cannot be started."""
+        """Start what takes seconds to start, without waiting for it. UserError if it cannot be
+        started.
+        """
         ...
 
 
 class EnvironmentKind(Protocol):
-    """The base of what is registered under `swarm_node.environments`: an environment that can be started."""
+    """The base of what is registered under `swarm_node.environments`: an environment that can be
+    started.
+    """
 
-    usual: bool = False  # whether its default tasks are asked if a configuration names neither tasks nor environments
-    first_tasks: Sequence[str] = ()  # what a pre-trained model learns first, in this order, if no task is named
-    continued: bool = False  # whether the model continues the prompt, as with shots; the answer is the rest of a line
+    # Whether its default tasks are asked if a configuration names neither tasks nor environments
+    usual: bool = False
+    # What a pre-trained model learns first, in this order, if no task is named
+    first_tasks: Sequence[str] = ()
+    # Whether the model continues the prompt, as with shots; the answer is the rest of a line
+    continued: bool = False
     evaluated: Scoring = "exact"  # the rule from scores to rewards in `eval`
 
     @property
@@ -72,11 +82,15 @@ class EnvironmentKind(Protocol):
         return ()
 
     def brought(self, config: Asking) -> Sequence[str]:
-        """The tasks of what the user brings, such as a file. They are asked if a configuration names no task."""
+        """The tasks of what the user brings, such as a file. They are asked if a configuration
+        names no task.
+        """
         return ()
 
     def leaves(self, config: Asking) -> str:
-        """The user's data that completions quote and so take off this machine; empty if all questions are public."""
+        """The user's data that completions quote and so take off this machine; empty if all
+        questions are public.
+        """
         return ""
 
     def why_not(self, task: str) -> str | None:
@@ -84,17 +98,22 @@ class EnvironmentKind(Protocol):
         return None
 
     def start(self, tasks: Sequence[str], config: Asking) -> AskingEnvironment:
-        """An environment that uses these tasks and rebuilds all of this kind. UserError if the options do not allow
-        it."""
+        """An environment that uses these tasks and rebuilds all of this kind. UserError if the
+        options do not allow it.
+        """
         ...
 
     def answer(self, question: Question) -> str:
-        """The reference answer, for simulated attackers. UserError if the environment does not offer it."""
+        """The reference answer, for simulated attackers. UserError if the environment does not
+        offer it.
+        """
         raise UserError(f"attackers know no answers of {question.environment}")
 
 
 def find(task: str, kinds: Sequence[EnvironmentKind]) -> EnvironmentKind:
-    """The kind that offers the task. UnknownTaskError: one line, with the task that was probably meant."""
+    """The kind that offers the task. UnknownTaskError: one line, with the task that was probably
+    meant.
+    """
     dataset, config_id = split_task(task)
     for kind in kinds:
         if config_id in kind.tasks.get(dataset, ()):
@@ -127,10 +146,12 @@ def split_task(task: str) -> tuple[str, str]:
 def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     """`count` questions for `swarm-node model eval` and for validation, over the tasks in turn.
 
-    No key makes their author's name, so no peer asks them. The environments that ship keep their texts apart, too.
+    No key makes their author's name, so no peer asks them. The environments that ship keep their
+    texts apart, too.
     """
     tasks = len(environment.tasks)
-    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND  # whole turns: all tasks equally often
+    # Whole turns: all tasks equally often
+    page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND
     full, rest = divmod(count, page)
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer")

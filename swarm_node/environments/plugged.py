@@ -1,7 +1,8 @@
-"""An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in the scoring process.
+"""An environment from outside: a class with `name`, `version`, `tasks` and `build`, which runs in
+the scoring process.
 
-The node itself never imports the class. Another process imports it, prints what it declares, and ends (`declare` in
-`scoring/server.py`).
+The node itself never imports the class. Another process imports it, prints what it declares, and
+ends (`declare` in `scoring/server.py`).
 """
 
 import subprocess
@@ -69,7 +70,9 @@ class PluggedKind(EnvironmentKind):
 
     @cached_property
     def facts(self) -> Facts:
-        """What the class declares. UserError if it cannot be loaded or declares something impossible."""
+        """What the class declares. UserError if it cannot be loaded or declares something
+        impossible.
+        """
         try:
             done = subprocess.run(
                 [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
@@ -122,7 +125,9 @@ class EpisodicEnvironment(ScoredEnvironment):
         ]
 
     def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
-        """The scoring process's replays of the episodes of one question, with rewards in place of scores."""
+        """The scoring process's replays of the episodes of one question, with rewards in place of
+        scores.
+        """
         return tuple(
             Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
             if isinstance(each, Replay)

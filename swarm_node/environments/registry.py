@@ -1,4 +1,6 @@
-"""Finds the environments of tasks. Those that ship are found like any other: by their registered names."""
+"""Finds the environments of tasks. Those that ship are found like any other: by their registered
+names.
+"""
 
 from functools import cache
 from typing import Any, TypeVar
@@ -17,14 +19,18 @@ KIND = "environments"
 
 @cache
 def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
-    """The kinds that a configuration names, then those that ship. UserError if one cannot be loaded."""
+    """The kinds that a configuration names, then those that ship. UserError if one cannot be
+    loaded.
+    """
     points = plugins.registered(KIND)
     shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
     return (*[shipped.pop(name, None) or PluggedKind(_place(name)) for name in use], *shipped.values())
 
 
 def _place(name: str) -> str:
-    """The place of a class from outside. An adapter gets the rest of ADAPTER:MODULE:NAME. UserError if unknown."""
+    """The place of a class from outside. An adapter gets the rest of ADAPTER:MODULE:NAME. UserError
+    if unknown.
+    """
     adapter, _, rest = name.partition(":")
     return f"{plugins.target('adapters', adapter)}?{rest}" if ":" in rest else plugins.target(KIND, name)
 
@@ -35,8 +41,9 @@ def with_environment(config: C, **changes: Any) -> C:
 
 
 def tasks_of(config: Asking) -> tuple[str, ...]:
-    """The tasks of a node: those given, else those of the user's data set, else all of the environments in use, else
-    those of the starters."""
+    """The tasks of a node: those given, else those of the user's data set, else all of the
+    environments in use, else those of the starters.
+    """
     settings = config.environment
     if settings.tasks:
         return settings.tasks
@@ -48,8 +55,10 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
 
 
 def first_tasks(config: Asking) -> tuple[str, ...]:
-    """The first tasks of a pre-trained model; none if a configuration names tasks or questions of the user's own. If it
-    names no environment either, they come from the environments whose prompts the model continues."""
+    """The first tasks of a pre-trained model; none if a configuration names tasks or questions of
+    the user's own. If it names no environment either, they come from the environments whose prompts
+    the model continues.
+    """
     settings = config.environment
     known = kinds(settings.use)
     if settings.tasks or any(kind.brought(config) for kind in known):
@@ -59,20 +68,25 @@ def first_tasks(config: Asking) -> tuple[str, ...]:
 
 
 def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
-    """The tasks of each environment that has one of them, in the order of the registry. UnknownTaskError."""
+    """The tasks of each environment that has one of them, in the order of the registry.
+    UnknownTaskError.
+    """
     known = kinds(config.environment.use)
     homes = [(task, find(task, known)) for task in tasks_of(config)]
     return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
 
 
 def leaving(config: Asking) -> str:
-    """A sentence on the user's data that completions take off this machine; empty if all questions are public."""
+    """A sentence on the user's data that completions take off this machine; empty if all questions
+    are public.
+    """
     what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
     return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
 
 
 def build_environment(config: Asking, prepare: bool = False) -> Mixture:
-    """All environments that the tasks of this node belong to, by the name that questions carry. Close it after use.
+    """All environments that the tasks of this node belong to, by the name that questions carry.
+    Close it after use.
 
     `prepare` starts their processes, which otherwise start with the first question.
     """
@@ -81,7 +95,8 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
         environment.swarm = config.swarm
         if prepare:
             environment.prepare()
-    # A single environment is wrapped too: a mixture turns an environment's exception into a counted skip.
+    # A single environment is wrapped too: a mixture turns an environment's exception into a counted
+    # skip.
     mixture = Mixture(environments, config.environment.at_once)
     mixture.choose({})
     if told := leaving(config):
@@ -90,7 +105,9 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
 
 
 def right_answer(config: Asking, question: Question) -> str:
-    """The answer, for simulated attackers: anybody can rebuild it. UserError if the environment does not offer it."""
+    """The answer, for simulated attackers: anybody can rebuild it. UserError if the environment
+    does not offer it.
+    """
     for kind in kinds(config.environment.use):
         if kind.name == question.environment:
             return kind.answer(question)

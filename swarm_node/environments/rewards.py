@@ -1,6 +1,8 @@
-"""Turns scores into rewards. Only `dataset.form_weight` may change a reward later. Advantages come from rewards.
+"""Turns scores into rewards. Only `dataset.form_weight` may change a reward later. Advantages come
+from rewards.
 
-A score is what a scorer returns for a completion, in [0, 1]; 1 is a right answer. A reward is what training uses.
+A score is what a scorer returns for a completion, in [0, 1]; 1 is a right answer. A reward is what
+training uses.
 """
 
 from collections.abc import Sequence
@@ -9,8 +11,10 @@ from typing import Literal
 
 Scoring = Literal["exact", "graded"]
 
-RIGHT_FROM = 1.0 - 1e-9  # allows for rounding; reasoning-gym gives 0.99 to an empty game of life with one cell alive
-DIGITS = 6  # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look informative
+# Allows for rounding; reasoning-gym gives 0.99 to an empty game of life with one cell alive
+RIGHT_FROM = 1.0 - 1e-9
+# 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look informative
+DIGITS = 6
 
 
 def is_right(score: float) -> bool:
@@ -20,7 +24,9 @@ def is_right(score: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RewardRule:
-    """How a score becomes a reward. `exact`: 1 for a right answer, else 0. `graded`: partial credit too."""
+    """How a score becomes a reward. `exact`: 1 for a right answer, else 0. `graded`: partial credit
+    too.
+    """
 
     scoring: Scoring
     partial: float = 1.0  # factor of partial credit

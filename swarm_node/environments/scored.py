@@ -1,9 +1,11 @@
-"""The environments of a node: how they ask a question, where they find its answer, and which scores they remember.
+"""The environments of a node: how they ask a question, where they find its answer, and which scores
+they remember.
 
-A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's own choice: an
-address names the bare question, so nodes with other forms and shots still score each other's groups, each by its own
-form. A completion is hostile text: reading it is string work in linear time. Text beside the answer earns nothing, but
-is trained on; only the form `whole` leaves no room for such text.
+A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's
+own choice: an address names the bare question, so nodes with other forms and shots still score each
+other's groups, each by its own form. A completion is hostile text: reading it is string work in
+linear time. Text beside the answer earns nothing, but is trained on; only the form `whole` leaves
+no room for such text.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
 KEPT_PROMPTS = 2048
-SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))  # no key makes this id; never a seed of held-out questions
+# No key makes this id; never a seed of held-out questions
+SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))
 FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of the questions 0 to 3 of a digest
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's groups
 LEARNED = 0.9  # held-out reward from which a task makes room for the next one
@@ -65,7 +68,9 @@ def behind_hashes(text: str) -> str:
 
 
 def last_number(text: str) -> str:
-    """The last number, with its sign, separators of thousands, decimals and denominator, but nothing behind it."""
+    """The last number, with its sign, separators of thousands, decimals and denominator, but
+    nothing behind it.
+    """
     last = deque(NUMBER.finditer(text), maxlen=1)
     return last[0][0] if last else ""
 
@@ -79,7 +84,8 @@ def first_line(text: str) -> str:
 class Form:
     """One way to give an answer."""
 
-    read: Callable[[str], str]  # takes a completion without its thinking; returns its answer, or an empty text
+    # Takes a completion without its thinking; returns its answer, or an empty text
+    read: Callable[[str], str]
     written: str = "{}"  # how a shot shows an answer
     sentence: str = ""  # names the form to a model that sees no shots
 
@@ -96,7 +102,9 @@ SHORT = ("whole", "first_line")  # forms that leave no room for thinking
 
 
 def without_thinking(text: str) -> str:
-    """The text behind the last </think>, whose <think> may be in the template. Thinking without an end is left out."""
+    """The text behind the last </think>, whose <think> may be in the template. Thinking without an
+    end is left out.
+    """
     return text.rpartition("</think>")[2].partition("<think>")[0]
 
 
@@ -106,7 +114,8 @@ class Answers:
 
     form: str = "whole"
     shots: int = 0
-    usual: Mapping[str, int] = field(default_factory=dict)  # config id -> shots where the node sets none
+    # Config id -> shots where the node sets none
+    usual: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def configured(
@@ -136,14 +145,17 @@ WHOLE = Answers()
 
 
 def _solved(question: str, answer: str) -> str:
-    """A shot, with its answer where a completion would be: behind the question, or below one of several lines."""
+    """A shot, with its answer where a completion would be: behind the question, or below one of
+    several lines.
+    """
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
 
 
 class ScoredEnvironment:
     """Some tasks of one source of questions, and scores for every task of its catalogue.
 
-    `rule` turns scores into rewards. `answers` says what a prompt shows and where a completion gives its answer.
+    `rule` turns scores into rewards. `answers` says what a prompt shows and where a completion
+    gives its answer.
     """
 
     def __init__(
@@ -161,9 +173,11 @@ class ScoredEnvironment:
         """`turns` and `probe` are those of a source of episodes."""
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
-        self.swarm = self.salt = ""  # set from outside; a salt keeps a digest from giving questions away
+        # Set from outside; a salt keeps a digest from giving questions away
+        self.swarm = self.salt = ""
         self.notes: Sequence[tuple[bool, str]] = ()
-        self.asked = self.tasks  # the tasks that rounds ask, in turn; held-out questions are of all tasks
+        # The tasks that rounds ask, in turn; held-out questions are of all tasks
+        self.asked = self.tasks
         self._known = Catalogue({name: (version, catalogue)}, {name: turns} if turns > 1 else {})
         self._rule, self._answers = rule, answers
         self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
@@ -171,15 +185,19 @@ class ScoredEnvironment:
         self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
-        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)  # skips too, so a group hangs a process only once
+        # Skips too, so a group hangs a process only once
+        self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)
 
     def prepare(self) -> None:
-        """Start the scoring process without waiting: importing its library takes seconds. Raises ScoringUnavailable."""
+        """Start the scoring process without waiting: importing its library takes seconds. Raises
+        ScoringUnavailable.
+        """
         self.scoring.prepare()
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Question k is of task k, in turn. With fewer questions than tasks each round takes the next few. Authors
-        begin at different tasks, so that a swarm covers all tasks."""
+        """Question k is of task k, in turn. With fewer questions than tasks each round takes the
+        next few. Authors begin at different tasks, so that a swarm covers all tasks.
+        """
         if not 0 <= count <= MAX_QUESTIONS_PER_ROUND:
             raise ValueError(f"{count} questions in a round: at most {MAX_QUESTIONS_PER_ROUND}")
         seed_of = fixed_seed if author == HELD_OUT else partial(question_seed, self.swarm)
@@ -190,7 +208,9 @@ class ScoredEnvironment:
 
     @property
     def catalogue(self) -> Catalogue:
-        """All tasks of the environment, not only this node's: external groups may be of any of them."""
+        """All tasks of the environment, not only this node's: external groups may be of any of
+        them.
+        """
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -223,11 +243,13 @@ class ScoredEnvironment:
         return [Skipped(UNKNOWN_QUESTION)] * len(asked)
 
     def digest(self, task: tuple[str, str]) -> str:
-        """A digest of what this environment does with a task: see protocol/README.md. It is made once in a process and
-        never stored, since code may change while its version stays."""
+        """A digest of what this environment does with a task: see protocol/README.md. It is made
+        once in a process and never stored, since code may change while its version stays.
+        """
         if task not in self._digests:
             found = self._behaviour(task)
-            # A second try if one failed: the first question of a task may spend its budget on what it has to load.
+            # A second try if one failed: the first question of a task may spend its budget on what
+            # it has to load.
             self._digests[task] = codec.environment_digest(found if all(found) else self._behaviour(task), self.salt)
         return self._digests[task]
 
@@ -261,8 +283,9 @@ class ScoredEnvironment:
         return question.dataset, question.config_id
 
     def _shots_of(self, task: tuple[str, str], count: int) -> list[Shot]:
-        """At most `count` + 1 questions with their answers, the same in every process. UserError if the environment
-        shows no answers."""
+        """At most `count` + 1 questions with their answers, the same in every process. UserError if
+        the environment shows no answers.
+        """
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
             asked, answers = (self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
@@ -287,13 +310,18 @@ def skipped(reply: Reply) -> Skipped:
 
 
 def _key(question: Question, texts: Sequence[str]) -> bytes:
-    """A digest, so that an entry stays small however long the completions are. No peer can make two collide."""
-    asked = question.dataset, question.config_id, question.seed, question.index, *texts  # a question's repr is slow
+    """A digest, so that an entry stays small however long the completions are. No peer can make two
+    collide.
+    """
+    # A question's repr is slow
+    asked = question.dataset, question.config_id, question.seed, question.index, *texts
     return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
 
 
 class Mixture:
-    """Takes an equal share of the questions from each environment. All peers must use the same names."""
+    """Takes an equal share of the questions from each environment. All peers must use the same
+    names.
+    """
 
     def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
         """`at_once`: how many tasks of each environment are asked at a time; 0 for all."""
@@ -309,8 +337,10 @@ class Mixture:
         return [question for questions in asked for question in questions]
 
     def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
-        """Choose and return the tasks to ask from now on, by held-out rewards of tasks. Of each environment these are
-        the first `at_once` that are not learned yet, or all if every one is learned. `at_once` 0 changes nothing."""
+        """Choose and return the tasks to ask from now on, by held-out rewards of tasks. Of each
+        environment these are the first `at_once` that are not learned yet, or all if every one is
+        learned. `at_once` 0 changes nothing.
+        """
         chosen: list[str] = []
         for environment in self._environments.values():
             if self._at_once:
@@ -360,8 +390,10 @@ class Mixture:
 
 
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:
-    """If an environment raises, its groups of this round are skipped, counted by the kind of error. Only a user's
-    mistake ends the run, such as a scoring process that cannot start: it would recur in every round."""
+    """If an environment raises, its groups of this round are skipped, counted by the kind of error.
+    Only a user's mistake ends the run, such as a scoring process that cannot start: it would recur
+    in every round.
+    """
     try:
         replies = ask(asked)
     except UserError:

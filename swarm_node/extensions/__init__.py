@@ -1,2 +1,3 @@
-"""What a node can do without. Each folder registers itself in pyproject.toml, and can be deleted: the core names none
-of them."""
+"""What a node can do without. Each folder registers itself in pyproject.toml, and can be deleted:
+the core names none of them.
+"""

@@ -1,8 +1,9 @@
 """Generates some tokens for every slot at a time, with nothing in between for which the host waits.
 
-On a CPU, completions of a prompt that have begun with the same tokens are decoded once, until they differ. On CUDA a
-step is recorded once and replayed, as a CUDA graph: a small model's hundreds of kernels take less time to run than to
-launch. Replay saves three quarters of the time for 64 completions of 0.5 B on an H200 (docs/results/speed.md).
+On a CPU, completions of a prompt that have begun with the same tokens are decoded once, until they
+differ. On CUDA a step is recorded once and replayed, as a CUDA graph: a small model's hundreds of
+kernels take less time to run than to launch. Replay saves three quarters of the time for 64
+completions of 0.5 B on an H200 (docs/results/speed.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from swarm_node.policy.log_probs import log_distribution
 from swarm_node.policy.policy import Policy
 
 BLOCK = 16  # tokens between two looks at what has ended, on a device for which the host waits
-COMPACT_BELOW = 0.5  # share of slots in use at which the others are dropped; moving the cache costs about a step
+# Share of slots in use at which the others are dropped; moving the cache costs about a step
+COMPACT_BELOW = 0.5
 
 
 class Decoder(Protocol):
@@ -35,13 +37,15 @@ class Decoder(Protocol):
         ...
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
-        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes first. Logits of
-        slots that are not `running` are never read."""
+        """Feed one token per slot, [slots]; logits [slots, vocabulary] of the next. `reserve` comes
+        first. Logits of slots that are not `running` are never read.
+        """
         ...
 
     def keep(self, slots: Tensor) -> None:
-        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt. A slot may come more
-        than once. -1 is an empty slot, on a CPU only."""
+        """Go on with these slots only: [prompts', group'] of old slot numbers, a row per prompt. A
+        slot may come more than once. -1 is an empty slot, on a CPU only.
+        """
         ...
 
 
@@ -105,8 +109,9 @@ Work = Callable[[Any, Drawing, Tensor, Slots], tuple[Slots, Tensor, Tensor]]
 
 
 def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
-    """Takes as many steps as `uniform` [steps, slots] has rows. Returns the slots after that, and the tokens of all
-    steps and their log-probs, [steps, slots]."""
+    """Takes as many steps as `uniform` [steps, slots] has rows. Returns the slots after that, and
+    the tokens of all steps and their log-probs, [steps, slots].
+    """
     tokens, log_probs = [], []
     for one in uniform.unbind(0):
         at, taken = drawing(decoder.step(at.token, at.running), one, at)
@@ -139,14 +144,16 @@ class Graphs:
     """Implements block.Work for one prefill of our own decoder."""
 
     def __init__(self) -> None:
-        self._known: tuple[int, int] | None = None  # moves of the buffers, and slots, of the latest step
+        # Moves of the buffers, and slots, of the latest step
+        self._known: tuple[int, int] | None = None
         self._recorded: _Recorded | None = None
 
     def __call__(
         self, decoder: Replayable, drawing: Drawing, uniform: Tensor, at: Slots
     ) -> tuple[Slots, Tensor, Tensor]:
-        """See `block`. The first step after the buffers have moved is not recorded: it loads and compiles kernels,
-        which a recording cannot."""
+        """See `block`. The first step after the buffers have moved is not recorded: it loads and
+        compiles kernels, which a recording cannot.
+        """
         tokens = torch.empty(uniform.shape, dtype=at.token.dtype, device=uniform.device)
         log_probs = torch.empty(uniform.shape, device=uniform.device)
         for k, one in enumerate(uniform.unbind(0)):
@@ -162,8 +169,9 @@ class Graphs:
 
 
 class Distinct:
-    """Implements block.Decoder with another decoder, in which no two slots are alike. It reads each token, so it is for
-    a CPU, where reading takes no wait."""
+    """Implements block.Decoder with another decoder, in which no two slots are alike. It reads each
+    token, so it is for a CPU, where reading takes no wait.
+    """
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -196,7 +204,9 @@ class Distinct:
         return logits if self._slot_of == list(range(len(logits))) else logits[self._slot_of]
 
     def _rearranged(self, distinct: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Gives each of these pairs (a slot of the decoder, the token that follows it) a slot of its own."""
+        """Gives each of these pairs (a slot of the decoder, the token that follows it) a slot of
+        its own.
+        """
         group = self._shape[1]
         rows: dict[int, list[tuple[int, int]]] = {}
         for one in distinct:

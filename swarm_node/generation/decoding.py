@@ -1,4 +1,6 @@
-"""Decoders over a model's own forward: with its cache, or without one for models whose cache cannot be shared."""
+"""Decoders over a model's own forward: with its cache, or without one for models whose cache cannot
+be shared.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +14,8 @@ from swarm_node.policy.device import on_host, probed, to_device
 from swarm_node.policy.policy import QUANTISED, Policy, agreement, rounding
 from swarm_node.policy.tree_attention import WORTH
 
-CACHES = ("cache", "past_key_values", "cache_params")  # names: since transformers 5.24, before, before in Mamba
+# Names: since transformers 5.24, before, before in Mamba
+CACHES = ("cache", "past_key_values", "cache_params")
 
 
 def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,8 +61,9 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
 
 
 def _joined(caches: Sequence[Any]) -> Any:
-    """The first of these caches, that of the longest prompts, with the rows of all. Keys and values of short prompts
-    have pads before them; states of recurrent layers have seen no pads."""
+    """The first of these caches, that of the longest prompts, with the rows of all. Keys and values
+    of short prompts have pads before them; states of recurrent layers have seen no pads.
+    """
     whole = caches[0]
     for first, *others in zip(*(cache.layers for cache in caches), strict=True):
         for name in ("conv_states", "recurrent_states"):
@@ -77,8 +81,9 @@ def _joined(caches: Sequence[Any]) -> Any:
 class ModelDecoder:
     """The model's forward and cache: prompts prefilled once, the cache repeated for the group.
 
-    Recurrent layers see pads. So a model with such layers is fed prompts of one length at a time, and then decodes all
-    of them together. transformers looks at its mask for every token, for which the host waits for the device.
+    Recurrent layers see pads. So a model with such layers is fed prompts of one length at a time,
+    and then decodes all of them together. transformers looks at its mask for every token, for which
+    the host waits for the device.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -139,7 +144,8 @@ def _by_length(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 class RecomputeDecoder:
-    """No cache: feeds the whole sequence again for every token. Slow but right, if a cache cannot be shared.
+    """No cache: feeds the whole sequence again for every token. Slow but right, if a cache cannot
+    be shared.
 
     Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
     """
@@ -176,8 +182,9 @@ class RecomputeDecoder:
 
 @torch.inference_mode()
 def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
-    """Whether prefill, step and keep give the logits of the full forward, on two prompts that begin alike and are of
-    different length. None if a decoder fails."""
+    """Whether prefill, step and keep give the logits of the full forward, on two prompts that begin
+    alike and are of different length. None if a decoder fails.
+    """
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     first = [(7 * i + 3) % vocabulary for i in range(WORTH + 5)]
     prompts = [first, [*first[:WORTH], *[(11 * i + 1) % vocabulary for i in range(3)]]]
@@ -188,7 +195,8 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
         ours = _probe(decoder_type(policy), prompts, fed, slots)
         return ours, _probe(RecomputeDecoder(policy), prompts, fed, slots)
 
-    found = probed(both, "in trying a decoder")  # an architecture that does not fit may fail in any way
+    # An architecture that does not fit may fail in any way
+    found = probed(both, "in trying a decoder")
     if found is None:
         return None
     ours, reference = found

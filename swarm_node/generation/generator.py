@@ -1,9 +1,10 @@
 """Sampling: what prompts share is prefilled once, and all questions of a round decode together.
 
-Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together, so that a few
-long completions do not cost what all of them would. Randomness is one uniform number per row and token, sampled ahead
-from a named stream: a completion depends on its own draws only, not on the rest of the batch. On a GPU tokens come in
-blocks (block.py), and the host looks at what has ended between blocks.
+Rows are kept in slots [prompts, group]. When half of them have ended the others are moved together,
+so that a few long completions do not cost what all of them would. Randomness is one uniform number
+per row and token, sampled ahead from a named stream: a completion depends on its own draws only,
+not on the rest of the batch. On a GPU tokens come in blocks (block.py), and the host looks at what
+has ended between blocks.
 """
 
 from collections.abc import Sequence
@@ -76,8 +77,9 @@ class BatchGenerator:
         decoder: Literal["auto", "native", "model"] = "auto",
         graphs: bool = True,
     ) -> None:
-        """`decoder`: native for our own, model for the forward of transformers, auto for ours where its logits agree.
-        `graphs`: steps are replayed where that works, which is on CUDA."""
+        """`decoder`: native for our own, model for the forward of transformers, auto for ours where
+        its logits agree. `graphs`: steps are replayed where that works, which is on CUDA.
+        """
         self._policy, self._config = policy, config
         self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
@@ -100,10 +102,13 @@ class BatchGenerator:
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        return copy(self)._behind(prompts, group_size, stream)  # the decoder and its weights are freed with the copy
+        # The decoder and its weights are freed with the copy
+        return copy(self)._behind(prompts, group_size, stream)
 
     def turns(self) -> Turns:
-        """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the turn before."""
+        """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the
+        turn before.
+        """
         turning = copy(self)
         turning._stops, turning._keeps = self._turn_stops, True
         return turning._behind
@@ -134,8 +139,10 @@ class BatchGenerator:
         """See interfaces.Generator: there is nothing to let go of."""
 
     def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
-        """A group per prompt. Where memory is short, samples the prompts in two halves, one after the other, with the
-        same text; a prompt too large alone gets an empty group. `first`: number of the first row in the stream."""
+        """A group per prompt. Where memory is short, samples the prompts in two halves, one after
+        the other, with the same text; a prompt too large alone gets an empty group. `first`: number
+        of the first row in the stream.
+        """
         try:
             return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
         except OutOfMemory:
@@ -155,7 +162,8 @@ class BatchGenerator:
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
-        # Inference mode is a little faster, but makes autocast cast the weights anew for every product.
+        # Inference mode is a little faster, but makes autocast cast the weights anew for every
+        # product.
         with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
             return self._decoded(prompts, group_size, stream, first)
 
@@ -167,7 +175,8 @@ class BatchGenerator:
         drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
-        made = self._kept = self._kept or self._decoder_type(policy)  # the decoder has a copy of the weights
+        # The decoder has a copy of the weights
+        made = self._kept = self._kept or self._decoder_type(policy)
         row = to_device(active.flatten(), policy.device)
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
@@ -223,7 +232,9 @@ class BatchGenerator:
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
-    """The fastest decoder whose logits agree with the model's own full forward, found out once by trying."""
+    """The fastest decoder whose logits agree with the model's own full forward, found out once by
+    trying.
+    """
     candidates: dict[str, list[type[Decoder]]] = {
         "auto": [LlamaDecoder, ModelDecoder],
         "native": [LlamaDecoder],
@@ -258,7 +269,8 @@ def replays(policy: Policy) -> bool | None:
 def still_running(running: Tensor) -> Tensor:
     """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
 
-    Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens are never read.
+    Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens are
+    never read.
     """
     group = running.shape[1]
     prompts = running.any(dim=1).nonzero()[:, 0]

@@ -1,4 +1,6 @@
-"""How much is generated at once, and when a completion that has gone astray is broken off. Both are off by default."""
+"""How much is generated at once, and when a completion that has gone astray is broken off. Both are
+off by default.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +14,9 @@ class Pace:
     """Admits as many completions at a time as are expected to stay within a number of tokens."""
 
     def __init__(self, max_tokens: int, longest: int) -> None:
-        """`max_tokens`: prompts and completions together, 0 for no limit. `longest`: tokens of a completion at most,
-        which is assumed for the first ones."""
+        """`max_tokens`: prompts and completions together, 0 for no limit. `longest`: tokens of a
+        completion at most, which is assumed for the first ones.
+        """
         self._max_tokens = max_tokens
         self._completion = float(longest)
 
@@ -31,13 +34,16 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Astray:
-    """Which completions have become improbable: an exponentially weighted mean of their log-probs fell too low."""
+    """Which completions have become improbable: an exponentially weighted mean of their log-probs
+    fell too low.
+    """
 
     below: float  # the bound, in nats per token, 0 for none
     memory: float = 0.992  # weight of the past at each token
 
     def __call__(self, mean: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The mean [slots] with the log-prob of the latest token, and whether it is too low; None if there is no bound.
+        """The mean [slots] with the log-prob of the latest token, and whether it is too low; None
+        if there is no bound.
 
         Means start from 0, so that the first tokens cannot end a completion.
         """

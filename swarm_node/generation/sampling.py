@@ -1,4 +1,6 @@
-"""From log-probs to tokens: one uniform number per row and token, sampled ahead from a named stream."""
+"""From log-probs to tokens: one uniform number per row and token, sampled ahead from a named
+stream.
+"""
 
 import hashlib
 
@@ -6,37 +8,45 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-CHUNK = 128  # tokens whose probabilities are added up first; divides the vocabularies of Qwen, Llama and SmolLM
+# Tokens whose probabilities are added up first; divides the vocabularies of Qwen, Llama and SmolLM
+CHUNK = 128
 
 
 def uniforms(stream: str, steps: int, rows: int) -> Tensor:
-    """Uniform numbers [steps, rows], float64 in [0, 1). A row's numbers do not depend on how many rows follow it."""
+    """Uniform numbers [steps, rows], float64 in [0, 1). A row's numbers do not depend on how many
+    rows follow it.
+    """
     seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
     return torch.rand(rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).T.contiguous()
 
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """Tokens [rows] from [rows, vocabulary]: in two levels where float64 over the vocabulary is slow."""
-    exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= 32 * CHUNK  # it has fewer operations
+    """Tokens [rows] from [rows, vocabulary]: in two levels where float64 over the vocabulary is
+    slow.
+    """
+    # It has fewer operations
+    exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= 32 * CHUNK
     return (inverse_cdf if exact else in_two_levels)(log_probs, uniform)
 
 
 def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
     """Sample [rows] from [rows, vocabulary] with one uniform number each.
 
-    float64, since the sum over a large vocabulary loses digits; the draw is scaled by the sum itself, so the token
-    found always has a positive probability.
+    float64, since the sum over a large vocabulary loses digits; the draw is scaled by the sum
+    itself, so the token found always has a positive probability.
     """
-    cumulative = log_probs.double().exp_().cumsum_(dim=-1)  # in place: large, and again for each token
+    # In place: large, and again for each token
+    cumulative = log_probs.double().exp_().cumsum_(dim=-1)
     total = cumulative[:, -1:]
     return torch.searchsorted(cumulative, _below(uniform[:, None] * total, total), right=True)[:, 0]
 
 
 def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """As `inverse_cdf`, but float64 only for the sums of chunks and for one chunk of each row, not for the vocabulary.
+    """As `inverse_cdf`, but float64 only for the sums of chunks and for one chunk of each row, not
+    for the vocabulary.
 
-    Sums of chunks are rounded to float32, which moves the edges between tokens by some 1e-8: about one draw in a
-    million falls on the other side.
+    Sums of chunks are rounded to float32, which moves the edges between tokens by some 1e-8: about
+    one draw in a million falls on the other side.
     """
     padding = -log_probs.shape[-1] % CHUNK
     padded = F.pad(log_probs, (0, padding), value=float("-inf")) if padding else log_probs
@@ -54,5 +64,7 @@ def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _below(point: Tensor, total: Tensor) -> Tensor:
-    """The point, kept strictly below the total, so that a token with a positive probability is found."""
+    """The point, kept strictly below the total, so that a token with a positive probability is
+    found.
+    """
     return point.minimum(torch.nextafter(total, torch.zeros_like(total)))

@@ -1,5 +1,6 @@
-"""Strings that end a completion. Peers get its text without them, except those that belong to the text, such as the end
-of a call. The tokens that spell such a string are trained on."""
+"""Strings that end a completion. Peers get its text without them, except those that belong to the
+text, such as the end of a call. The tokens that spell such a string are trained on.
+"""
 
 from collections.abc import Sequence
 
@@ -15,8 +16,9 @@ MARGIN = 4  # more tokens than the longest string has bytes: a character may be 
 class Stops:
     """Finds the first of some strings in what a policy wrote, also where it spans tokens.
 
-    The host looks for them after each block of tokens. If the newest token of a row holds the last character of a
-    string, it decodes the last few tokens. If these contain a string, it decodes the whole row, which decides.
+    The host looks for them after each block of tokens. If the newest token of a row holds the last
+    character of a string, it decodes the last few tokens. If these contain a string, it decodes the
+    whole row, which decides.
     """
 
     def __init__(self, policy: Policy, texts: Sequence[str], *, calls: bool = False) -> None:
@@ -37,8 +39,9 @@ class Stops:
         return self._closing[newest] and self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
 
     def completions(self, group: Sequence[Sequence[int]]) -> tuple[Episode, ...] | Skipped:
-        """Text and end of each completion of a group, from its tokens: both EOS and a string end one. An end is a flag,
-        not text, even if the tokenizer does not count EOS as special."""
+        """Text and end of each completion of a group, from its tokens: both EOS and a string end
+        one. An end is a flag, not text, even if the tokenizer does not count EOS as special.
+        """
         at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
         texts = self._policy.decode([list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)])
         cut = [self._cut(text) for text in texts]

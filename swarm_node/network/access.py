@@ -1,4 +1,6 @@
-"""The user's lists of the peers, networks and tasks that this node deals with or blocks, from a TOML file."""
+"""The user's lists of the peers, networks and tasks that this node deals with or blocks, from a
+TOML file.
+"""
 
 import tomllib
 from functools import lru_cache
@@ -14,9 +16,11 @@ MAX_ENTRIES = 100_000  # of one list
 
 
 class Access(BaseModel):
-    """A `block_` list blocks its entries. An `allow_` list that has entries also blocks everything outside it.
+    """A `block_` list blocks its entries. An `allow_` list that has entries also blocks everything
+    outside it.
 
-    `private_networks` blocks nothing: it lets this node dial into networks, such as 10.0.0.0/8, otherwise refused.
+    `private_networks` blocks nothing: it lets this node dial into networks, such as 10.0.0.0/8,
+    otherwise refused.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,14 +31,17 @@ class Access(BaseModel):
     allow_networks: frozenset[Range] = frozenset()
     block_tasks: frozenset[str] = frozenset()  # dataset/config
     allow_tasks: frozenset[str] = frozenset()
-    private_networks: frozenset[Range] = frozenset()  # not public, but dialled when peers announce addresses there
+    # Not public, but dialled when peers announce addresses there
+    private_networks: frozenset[Range] = frozenset()
 
     def peer(self, peer: PeerId) -> bool:
         """Whether to deal with this peer."""
         return _passes(peer, self.block_peers, self.allow_peers)
 
     def address(self, address: str) -> bool:
-        """Whether to deal with a peer at this multiaddr. Host names and unreadable addresses lie in no network."""
+        """Whether to deal with a peer at this multiaddr. Host names and unreadable addresses lie in
+        no network.
+        """
         if not (self.block_networks or self.allow_networks):
             return True
         found = _networks_of(address, self.block_networks | self.allow_networks)
@@ -46,7 +53,9 @@ class Access(BaseModel):
 
 
 def parse(text: str) -> Access:
-    """The lists in the text of a TOML file. ValueError, one line long, where the text makes no sense."""
+    """The lists in the text of a TOML file. ValueError, one line long, where the text makes no
+    sense.
+    """
     values = tomllib.loads(text)
     known = set(Access.model_fields)
     if unknown := sorted(set(values) - known):
@@ -66,7 +75,9 @@ def _passes(name: str, blocked: frozenset[str], allowed: frozenset[str]) -> bool
 
 @lru_cache(maxsize=4096)
 def _networks_of(address: str, networks: frozenset[Range]) -> frozenset[Range]:
-    """The networks that contain the address of a multiaddr, or of the relay that it leads through."""
+    """The networks that contain the address of a multiaddr, or of the relay that it leads
+    through.
+    """
     try:
         ip = ip_address(address.split("/", 3)[2])
     except (IndexError, ValueError):

@@ -1,4 +1,5 @@
-"""What the exchange wants done and remembered. It never acts: its runner makes the calls and reports how they went.
+"""What the exchange wants done and remembered. It never acts: its runner makes the calls and
+reports how they went.
 
 `Deliver`, `Refuse` and `Cards` go to the trainer as they are: see process/messages.py.
 """
@@ -12,8 +13,10 @@ from protocol import limits
 from protocol.messages import PeerId, Reason, RolloutGroup
 
 SERVE_ROUNDS = 3  # rounds of this node for which a group stays available
-OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT  # found by the trainer, once it has built the digest of a task
-USEFUL, UNINFORMATIVE = "useful", "uninformative"  # what the trainer finds in a group that it could score
+# Found by the trainer, once it has built the digest of a task
+OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT
+# What the trainer finds in a group that it could score
+USEFUL, UNINFORMATIVE = "useful", "uninformative"
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
 GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
 
@@ -40,13 +43,17 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True)
 
 
 class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """Why this node does not admit a genuine group. The trainer counts these reasons for the user."""
+    """Why this node does not admit a genuine group. The trainer counts these reasons for the
+    user.
+    """
 
     reason: Reason
 
 
 class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """To the trainer: a peer's cards beyond the newest one here. From it: the whole chain to follow from now on."""
+    """To the trainer: a peer's cards beyond the newest one here. From it: the whole chain to follow
+    from now on.
+    """
 
     cards: tuple[bytes, ...]  # the oldest first
     proof: bytes = b""  # that this node is a member of a private swarm
@@ -68,6 +75,7 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the exchange must know after a restart: without it old messages would count as new."""
 
     seq: Sequence = 0  # number of this node's last announcement
-    received: dict[PeerId, tuple[Sequence, float]] = {}  # author -> its last number, and how many seconds ago that came
+    # Author -> its last number, and how many seconds ago that came
+    received: dict[PeerId, tuple[Sequence, float]] = {}
     seen: tuple[GroupHash, ...] = ()  # groups handed to the trainer, oldest first
     bans: dict[PeerId, float] = {}  # peer -> seconds that its ban has yet to run

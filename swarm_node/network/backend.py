@@ -1,7 +1,8 @@
-"""The interface of network libraries: dial peers, and reply to them. Both libp2p libraries implement it.
+"""The interface of network libraries: dial peers, and reply to them. Both libp2p libraries
+implement it.
 
-A call is a request and a reply on a stream, each framed by four bytes of length, big-endian, and bounded before
-anything is allocated; see protocol/README.md.
+A call is a request and a reply on a stream, each framed by four bytes of length, big-endian, and
+bounded before anything is allocated; see protocol/README.md.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,11 +17,13 @@ class Failure(StrEnum):
     """Why a call or a dial failed. None of these reasons is a mistake in this program."""
 
     UNREACHABLE = "unreachable"  # no address answered in time
-    UNSUPPORTED = "protocol not supported"  # the peer answers, but does not speak this protocol or version
+    # The peer answers, but does not speak this protocol or version
+    UNSUPPORTED = "protocol not supported"
     TIMEOUT = "timeout"  # connected, and then too slow
     CLOSED = "closed early"  # the stream ended before the reply did
     TOO_BIG = "reply too big"
-    HELD = "held back"  # none of its addresses may be dialled now: see transport/gate.py; no fault of the peer
+    # None of its addresses may be dialled now: see transport/gate.py; no fault of the peer
+    HELD = "held back"
     REFUSED = "refused"  # an empty reply: over a limit, banned, or another swarm
 
 
@@ -37,10 +40,12 @@ class Caller:
     """The peer at the other end of an inbound stream; the encrypted connection proves its id."""
 
     peer: PeerId
-    address: str  # multiaddr it calls from, "" where the backend cannot say; a relayed one names the relay
+    # Multiaddr it calls from, "" where the backend cannot say; a relayed one names the relay
+    address: str
 
 
-Handler = Callable[[Caller, bytes], Awaitable[bytes]]  # request in, reply out; b"" refuses. Must not raise.
+# Request in, reply out; b"" refuses. Must not raise.
+Handler = Callable[[Caller, bytes], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +74,29 @@ class Stream(Protocol):
 
 
 class Backend(Protocol):
-    """One libp2p host on one asyncio loop. Call `start` and `close` once each; in between only CallFailed is raised."""
+    """One libp2p host on one asyncio loop. Call `start` and `close` once each; in between only
+    CallFailed is raised.
+    """
 
     peer_id: PeerId
     counters: Mapping[str, int]  # what the transport did and refused, since the start
 
     async def start(self, handlers: Mapping[str, Handler], limits: Mapping[str, int]) -> None:
-        """Listen. `handlers` and `limits` (largest request, bytes) by protocol id. UserError where it cannot start."""
+        """Listen. `handlers` and `limits` (largest request, bytes) by protocol id. UserError where
+        it cannot start.
+        """
         ...
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
-        """Connect to the peer that these full multiaddrs (.../p2p/ID) name, side by side. Returns its proven id."""
+        """Connect to the peer that these full multiaddrs (.../p2p/ID) name, side by side. Returns
+        its proven id.
+        """
         ...
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """The reply of a connected or known peer, at most `max_reply` bytes, all within `timeout` seconds."""
+        """The reply of a connected or known peer, at most `max_reply` bytes, all within `timeout`
+        seconds.
+        """
         ...
 
     async def disconnect(self, peer: PeerId) -> None:
@@ -95,11 +108,15 @@ class Backend(Protocol):
         ...
 
     async def addresses(self) -> list[str]:
-        """Full multiaddrs by which others may reach this node now: listening, observed, relayed; best first."""
+        """Full multiaddrs by which others may reach this node now: listening, observed, relayed;
+        best first.
+        """
         ...
 
     async def wait_closed(self) -> str:
-        """Waits until the host dies by itself, and returns the reason: the caller then starts another one."""
+        """Waits until the host dies by itself, and returns the reason: the caller then starts
+        another one.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,6 +1,8 @@
-"""The trainer's side of the network: it publishes, collects and passes on verdicts; a thread runs the network process.
+"""The trainer's side of the network: it publishes, collects and passes on verdicts; a thread runs
+the network process.
 
-Nothing here raises, and only `close` waits: what the network does or fails to do is a count or a line for the user.
+Nothing here raises, and only `close` waits: what the network does or fails to do is a count or a
+line for the user.
 """
 
 import asyncio
@@ -31,7 +33,8 @@ from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig
 
-CHARS_PER_TOKEN = 16  # generous, also for other tokenizers; bounds what a peer's group may cost to train on
+# Generous, also for other tokenizers; bounds what a peer's group may cost to train on
+CHARS_PER_TOKEN = 16
 INBOX_GROUPS = 1024  # received and not collected yet
 SPREAD = 8  # rounds over which the inbox is handed out, at most
 LINES = 64  # for the user, not read yet
@@ -43,7 +46,9 @@ Progress = Callable[[], dict[str, Any]]
 
 
 class RemoteNetwork(Network):
-    """Access to the swarm, through a network process if the network is on. Call `start` and `close` once each."""
+    """Access to the swarm, through a network process if the network is on. Call `start` and `close`
+    once each.
+    """
 
     def __init__(
         self,
@@ -56,8 +61,10 @@ class RemoteNetwork(Network):
         command: Sequence[str] = COMMAND,
         today: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`want`: external groups per round; `progress`: facts about training, for commands that ask the node.
-        `today`: seconds since 1970; with the default, 0, this node takes no newer card from a peer."""
+        """`want`: external groups per round; `progress`: facts about training, for commands that
+        ask the node. `today`: seconds since 1970; with the default, 0, this node takes no newer
+        card from a peer.
+        """
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
         self._inbox: deque[ExternalGroup] = deque()
@@ -74,10 +81,12 @@ class RemoteNetwork(Network):
         self._awake = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._received = 0
-        self._seen, self._viewed = messages.View({}), asyncio.Event()  # the last view; set once one has come
+        # The last view; set once one has come
+        self._seen, self._viewed = messages.View({}), asyncio.Event()
         self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
         known = messages.Rules(swarm=rules.swarm, environments=rules.environments)
-        self._known = self._shared = known.admission(identity.peer_id)  # groups outside these rules are not shared
+        # Groups outside these rules are not shared
+        self._known = self._shared = known.admission(identity.peer_id)
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="network", daemon=True)
@@ -153,7 +162,9 @@ class RemoteNetwork(Network):
         self._post(messages.Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
     def collect(self, now: Round) -> list[ExternalGroup]:
-        """Spreads groups that came for several quick rounds over as many: by the last they would else be too old."""
+        """Spreads groups that came for several quick rounds over as many: by the last they would
+        else be too old.
+        """
         waiting = len(self._inbox)
         count = min(self._pace.per_round(waiting), max(self._want, math.ceil(waiting / SPREAD)))
         return [self._inbox.popleft() for _ in range(count)]
@@ -287,7 +298,9 @@ class RemoteNetwork(Network):
         }
 
     async def _view(self) -> Mapping[str, Any]:
-        """Facts about the network process, with its own view if that comes within `VIEW_SECONDS`."""
+        """Facts about the network process, with its own view if that comes within
+        `VIEW_SECONDS`.
+        """
         process = {
             "enabled": self._config.enabled,
             "resting": self._resting,
@@ -321,7 +334,9 @@ def build_rules(config: LearningConfig, environment: Environment) -> messages.Ru
 def build_network(
     config: NodeConfig, identity: Identity, environment: Environment, progress: Progress, today: Callable[[], float]
 ) -> RemoteNetwork:
-    """The network, not started yet. `progress`: facts about training, for `status`. `today`: seconds since 1970."""
+    """The network, not started yet. `progress`: facts about training, for `status`. `today`:
+    seconds since 1970.
+    """
     rules = build_rules(config, environment)
     want = config.round.external_groups
     return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress, today=today)

@@ -1,16 +1,20 @@
-"""Confinement: the rights that processes which talk to strangers give up, for good, before a stranger's first byte.
+"""Confinement: the rights that processes which talk to strangers give up, for good, before a
+stranger's first byte.
 
-The network process and its daemon p2pd parse what anybody sends. An attacker who takes one over gains only what that
-process needs: connections, the folder of its own sockets, and the key of the node, with which it signs. Each layer
-is used where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
+The network process and its daemon p2pd parse what anybody sends. An attacker who takes one over
+gains only what that process needs: connections, the folder of its own sockets, and the key of the
+node, with which it signs. Each layer is used where the system has it; none needs root, capabilities
+or user namespaces, so a default container will do:
 
     rlimits       memory, descriptors, no core dump
-    no_new_privs  set-uid programs give no rights                                              (Linux)
-    seccomp       none of the calls of REFUSED, no raw sockets, no new namespaces              (Linux on x86-64, arm64)
-    landlock      no path but those named; no program but p2pd; no signal to other processes   (Linux 5.13, 6.12)
+    no_new_privs  Linux: set-uid programs give no rights
+    seccomp       Linux on x86-64 and arm64: none of the calls of REFUSED, no raw sockets, no new
+                  namespaces
+    landlock      Linux 5.13: no path but those named, no program but p2pd; 6.12: no signal to other
+                  processes
 
-No layer stops connections to a Unix socket by its path, such as that of a Docker engine which this user may use.
-`doctor` reports such sockets.
+No layer stops connections to a Unix socket by its path, such as that of a Docker engine which this
+user may use. `doctor` reports such sockets.
 """
 
 import json
@@ -42,11 +46,14 @@ from swarm_node.common.linux import (
     filter_here,
 )
 
-MEMORY_BYTES = 1024 * 1024 * 1024  # of writable data; the network process takes about 100 MB, p2pd in a flood 200
-NAMES = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf")  # for DNS
+# Of writable data; the network process takes about 100 MB, p2pd in a flood 200
+MEMORY_BYTES = 1024 * 1024 * 1024
+# For DNS
+NAMES = ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf")
 ENGINES = ("/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 
-# Calls that Python, py-libp2p, zeroconf and p2pd never make: numbers on x86-64 and arm64 (None: no such call).
+# Calls that Python, py-libp2p, zeroconf and p2pd never make: numbers on x86-64 and arm64 (None: no
+# such call).
 REFUSED: Mapping[str, tuple[int | None, int | None]] = {
     # other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
@@ -83,7 +90,8 @@ _X32 = 0x3FFFFFFF  # higher numbers are x32's, which repeats the calls under oth
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_*
 _STREAM, _DATAGRAM, _KIND = 1, 2, 0xF  # SOCK_*; the rest of the type are flags
 _NAMESPACES = 0x7E020000  # CLONE_NEW*
-_TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX: they forge the terminal's input
+# TIOCSTI, TIOCLINUX: they forge the terminal's input
+_TYPE_FOR_THE_USER, _TYPE_ON_THE_CONSOLE = 0x5412, 0x541C
 
 
 def program(machine: str) -> list[Instruction]:
@@ -96,7 +104,8 @@ def program(machine: str) -> list[Instruction]:
     looked_at = {name: numbers[column] for name, numbers in _LOOKED_AT.items()}
     code += [(EQUAL, 0, 1, looked_at["clone3"]), (RETURN, 0, 0, UNKNOWN)]
     code += _if(looked_at["clone"], [argument(0), (ANY_BIT, 0, 1, _NAMESPACES), TO_REFUSE, TO_ALLOW])
-    code += _if(looked_at["prlimit64"], [argument(0), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW])  # of this process only
+    # Of this process only
+    code += _if(looked_at["prlimit64"], [argument(0), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW])
     forged = [(EQUAL, 0, 1, _TYPE_FOR_THE_USER), TO_REFUSE, (EQUAL, 0, 1, _TYPE_ON_THE_CONSOLE), TO_REFUSE]
     code += _if(looked_at["ioctl"], [argument(1), *forged, TO_ALLOW])
     code += _if(looked_at["socket"], _sockets())
@@ -104,7 +113,9 @@ def program(machine: str) -> list[Instruction]:
 
 
 def _sockets() -> list[Instruction]:
-    """Allows streams and datagrams of IPv4, IPv6 and Unix; of netlink, what lists the addresses of this machine."""
+    """Allows streams and datagrams of IPv4, IPv6 and Unix; of netlink, what lists the addresses of
+    this machine.
+    """
     routes = [argument(2), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW]
     plain = [argument(1), (AND, 0, 0, _KIND), (EQUAL, 2, 0, _STREAM), (EQUAL, 1, 0, _DATAGRAM), TO_REFUSE, TO_ALLOW]
     families = [(EQUAL, 3, 0, _UNIX), (EQUAL, 2, 0, _INET), (EQUAL, 1, 0, _INET6), TO_REFUSE]
@@ -125,17 +136,22 @@ class Layers:
 
 
 class Confinement:
-    """A process makes one for itself, or for a child that enters it between fork and exec, where nothing may be
-    imported or locked any more. `enter` binds the calling thread and all that it starts."""
+    """A process makes one for itself, or for a child that enters it between fork and exec, where
+    nothing may be imported or locked any more. `enter` binds the calling thread and all that it
+    starts.
+    """
 
     def __init__(self, paths: Mapping[Path, int]) -> None:
-        """`paths`: the paths that stay open, with rights of common.linux. Raises OSError where the kernel has Landlock
-        and refuses the rules."""
+        """`paths`: the paths that stay open, with rights of common.linux. Raises OSError where the
+        kernel has Landlock and refuses the rules.
+        """
         self._filter = filter_here(program)
         self._rules = linux.ruleset(paths, tcp=True)
 
     def enter(self) -> Layers:
-        """Puts on all layers, for good. Raises OSError where a layer that the system has cannot be put on."""
+        """Puts on all layers, for good. Raises OSError where a layer that the system has cannot be
+        put on.
+        """
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_DATA, MEMORY_BYTES)
         _lower(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -159,9 +175,12 @@ class Confinement:
 
 
 def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Path, int]:
-    """Paths for a Python process that talks to strangers: its own code and libraries, and files for resolving names.
-    `folders`: further paths, with rights; `daemon`: the one program that it may start, None where it starts none."""
-    code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]  # not the other files of a checkout
+    """Paths for a Python process that talks to strangers: its own code and libraries, and files for
+    resolving names. `folders`: further paths, with rights; `daemon`: the one program that it may
+    start, None where it starts none.
+    """
+    # Not the other files of a checkout
+    code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]
     kept = dict.fromkeys([*code, *_libraries(), *map(Path, NAMES)], linux.READ)
     kept |= {Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE, Path("/dev/urandom"): linux.READ_FILE}
     if daemon is not None:
@@ -170,14 +189,18 @@ def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Pa
 
 
 def of_the_daemon(daemon: Path, folder: Path | None = None) -> dict[Path, int]:
-    """Paths that p2pd needs: its own file, files for resolving names, and the folder of its sockets."""
+    """Paths that p2pd needs: its own file, files for resolving names, and the folder of its
+    sockets.
+    """
     settings = ("/proc/sys/net/core/somaxconn", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
     kept = dict.fromkeys(map(Path, (*NAMES, *settings)), linux.READ_FILE) | {daemon: linux.RUN}
     return kept if folder is None else {**kept, folder: linux.OWN}
 
 
 def layers_here() -> Layers:
-    """The layers that bind such a process on this system, as found by a child that enters them and ends."""
+    """The layers that bind such a process on this system, as found by a child that enters them and
+    ends.
+    """
     return Layers(**{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()})
 
 
@@ -190,7 +213,9 @@ def _libraries() -> list[Path]:
 
 
 def _lower(what: int, value: int) -> None:
-    """Sets the soft and the hard limit to `value`, or to the present hard limit where that is lower."""
+    """Sets the soft and the hard limit to `value`, or to the present hard limit where that is
+    lower.
+    """
     hard = resource.getrlimit(what)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(what, (value, value))

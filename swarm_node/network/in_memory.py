@@ -1,6 +1,8 @@
-"""A swarm inside one process: messages are encoded, signed, lost or delayed, and each receiver admits or refuses them.
+"""A swarm inside one process: messages are encoded, signed, lost or delayed, and each receiver
+admits or refuses them.
 
-It has no topology, no bandwidth and no clock: time is the `now` its callers pass. Nothing here is thread-safe.
+It has no topology, no bandwidth and no clock: time is the `now` its callers pass. Nothing here is
+thread-safe.
 """
 
 from collections import Counter, deque
@@ -33,13 +35,16 @@ class Alone(Network):
         return {}
 
 
-UNSENT = "unsent: too big"  # counted among the rejections: the local group does not fit into a message
+# Counted among the rejections: the local group does not fit into a message
+UNSENT = "unsent: too big"
 INBOX_FULL = "inbox full"  # the oldest message made room for a new one
 
 
 class Parcel:
-    """A message in flight. Results that depend on its bytes alone are computed once, not by every receiver: so
-    eight nodes of 63 external groups each spend 13 ms a round on admission, instead of 68 ms."""
+    """A message in flight. Results that depend on its bytes alone are computed once, not by every
+    receiver: so eight nodes of 63 external groups each spend 13 ms a round on admission, instead of
+    68 ms.
+    """
 
     def __init__(self, data: bytes, due: Round) -> None:
         self.data = data
@@ -58,7 +63,9 @@ class Parcel:
 
 
 class MemorySwarm:
-    """Carries bytes between members. Takes them from any sender, member or not, and promises no delivery."""
+    """Carries bytes between members. Takes them from any sender, member or not, and promises no
+    delivery.
+    """
 
     def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0, inbox: int = 4096, memory: int = 4096) -> None:
         self._rng = rng
@@ -69,24 +76,31 @@ class MemorySwarm:
         self._members: dict[PeerId, MemoryNetwork] = {}
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
-        """The access of a new member, with an empty inbox. `rules`: those of this identity, which is no member yet."""
+        """The access of a new member, with an empty inbox. `rules`: those of this identity, which
+        is no member yet.
+        """
         member = MemoryNetwork(self, identity, rules, self._inbox, self._memory)
         self._members[identity.peer_id] = member
         return member
 
     def leave(self, peer: PeerId) -> None:
-        """The node is gone: nothing reaches it and it sends nothing more; what it sent before still arrives."""
+        """The node is gone: nothing reaches it and it sends nothing more; what it sent before still
+        arrives.
+        """
         self._members.pop(peer, None)
 
     def transmit(self, data: bytes, sender: PeerId, now: Round) -> None:
-        """Sends bytes to every member but the sender. Public, so that hostile peers can be simulated."""
+        """Sends bytes to every member but the sender. Public, so that hostile peers can be
+        simulated.
+        """
         parcel = Parcel(data, Round(now + self._delay))
         for peer, member in self._members.items():
             if peer != sender and self._rng.random() >= self._loss:
                 member.receive(parcel)
 
     def __contains__(self, member: object) -> bool:
-        return member in self._members.values()  # the member, not its id, which may have joined again
+        # The member, not its id, which may have joined again
+        return member in self._members.values()
 
 
 class MemoryNetwork(Network):
@@ -113,14 +127,18 @@ class MemoryNetwork(Network):
                 self._swarm.transmit(data, self._identity.peer_id, now)
 
     def receive(self, parcel: Parcel) -> None:
-        """Called by the swarm. A full inbox drops its oldest message: for training, new ones are worth more."""
+        """Called by the swarm. A full inbox drops its oldest message: for training, new ones are
+        worth more.
+        """
         if len(self._inbox) >= self._inbox_size:
             self._inbox.popleft()
             self._rejections[INBOX_FULL] += 1
         self._inbox.append(parcel)
 
     def collect(self, now: Round) -> list[ExternalGroup]:
-        """Groups that are due. Without delay, a message of round r is due as soon as its sender has published it."""
+        """Groups that are due. Without delay, a message of round r is due as soon as its sender has
+        published it.
+        """
         due = [parcel for parcel in self._inbox if parcel.due <= now]
         self._inbox = deque(parcel for parcel in self._inbox if parcel.due > now)
         admitted = []
@@ -145,6 +163,7 @@ class MemoryNetwork(Network):
         opened = parcel.open(self._rules.swarm)
         outcome = opened if isinstance(opened, Rejected) else review(opened, self._rules)
         if isinstance(outcome, RolloutGroup):
-            # Remembered only now: else anybody could block a payload by sending it first with a bad signature.
+            # Remembered only now: else anybody could block a payload by sending it first with a bad
+            # signature.
             self._admitted[parcel.id] = None
         return outcome

@@ -1,8 +1,10 @@
-"""Parties: peers counted as one when places, dials and requests are shared out. Identities are free, addresses are not.
+"""Parties: peers counted as one when places, dials and requests are shared out. Identities are
+free, addresses are not.
 
-On the internet a peer counts in three parties: itself, its address, and the /24 (IPv4) or /48 (IPv6) around it. A
-party holds a sixteenth of the places at most. On a local network and on this machine each peer counts for itself alone.
-Pure: no clock, the time is an argument, in seconds of any clock that never goes back.
+On the internet a peer counts in three parties: itself, its address, and the /24 (IPv4) or /48
+(IPv6) around it. A party holds a sixteenth of the places at most. On a local network and on this
+machine each peer counts for itself alone. Pure: no clock, the time is an argument, in seconds of
+any clock that never goes back.
 """
 
 import math
@@ -23,7 +25,9 @@ Range = IPv4Network | IPv6Network
 Key = TypeVar("Key", bound=Hashable)
 
 SHARE = 16  # a party holds at most one of so many places
-LEAST = 2  # ... but at least this many: two peers that call each other at once have two connections for a moment
+# ... but at least this many: two peers that call each other at once have two connections for a
+# moment
+LEAST = 2
 SHARED_BITS = {4: 24, 6: 48}  # bits of a network whose addresses all have one holder
 
 PRIVATE: tuple[Range, ...] = tuple(
@@ -31,12 +35,15 @@ PRIVATE: tuple[Range, ...] = tuple(
     for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
 )
 _LOCAL = (*PRIVATE, ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
-_WITH_IPV4 = tuple(map(ip_network, ("64:ff9b::/96", "::/96")))  # NAT64, IPv4-compatible: the last 32 bits are IPv4
+# NAT64, IPv4-compatible: the last 32 bits are IPv4
+_WITH_IPV4 = tuple(map(ip_network, ("64:ff9b::/96", "::/96")))
 UNKNOWN = ("unknown",)
 
 
 def outer(ip: IP) -> IP:
-    """The IPv4 address that an IPv6 address spells (mapped, 6to4, Teredo, NAT64); else the address itself."""
+    """The IPv4 address that an IPv6 address spells (mapped, 6to4, Teredo, NAT64); else the address
+    itself.
+    """
     if ip.version == 4:
         return ip
     if ip.ipv4_mapped is not None:
@@ -46,7 +53,8 @@ def outer(ip: IP) -> IP:
     spelt = ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
     if any(ip in each for each in _WITH_IPV4):
         spelt = IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip if spelt is None or is_local(spelt) else spelt  # no tunnel of the internet leads to a private address
+    # No tunnel of the internet leads to a private address
+    return ip if spelt is None or is_local(spelt) else spelt
 
 
 def is_local(ip: IP) -> bool:
@@ -61,10 +69,11 @@ def network_around(ip: IP) -> str:
 
 @lru_cache(maxsize=4096)
 def groups_of(address: str) -> tuple[str, ...]:
-    """The parties, beside the peer itself, in which a peer at this multiaddr counts; none on a local network.
+    """The parties, beside the peer itself, in which a peer at this multiaddr counts; none on a
+    local network.
 
-    A peer behind a relay also counts for the relay, wherever that is, because a relay lets anybody in. All unreadable
-    addresses count for one party, so that nobody gains by an odd address.
+    A peer behind a relay also counts for the relay, wherever that is, because a relay lets anybody
+    in. All unreadable addresses count for one party, so that nobody gains by an odd address.
     """
     entrance, through, _ = address.partition("/p2p-circuit")
     relay = (f"relay {entrance.rpartition('/p2p/')[2]}",) if through else ()
@@ -112,19 +121,23 @@ class Places:
 
 
 class Connected(Generic[Key]):
-    """Chooses peers to disconnect where a party has too many connections: those unused for longest."""
+    """Chooses peers to disconnect where a party has too many connections: those unused for
+    longest.
+    """
 
     def __init__(self, count: int) -> None:
         """`count`: connections that this node keeps."""
         self._share = share_of(count)
-        self._used: dict[Key, float] = {}  # seconds: when a peer came, or a call with it last went well
+        # Seconds: when a peer came, or a call with it last went well
+        self._used: dict[Key, float] = {}
 
     def used(self, peer: Key, now: float) -> None:
         """Notes that a call with this peer went well, or is under way."""
         self._used[peer] = now
 
     def surplus(self, connections: Sequence[tuple[Key, str]], now: float) -> list[Key]:
-        """Peers to disconnect, so that no party has more than its share. `connections`: peer and multiaddr of each.
+        """Peers to disconnect, so that no party has more than its share. `connections`: peer and
+        multiaddr of each.
 
         A peer that has too many by itself goes before others in its network.
         """
@@ -152,10 +165,11 @@ NETWORK_SHARE = 4  # a network of addresses with more peers is chosen as often a
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
-    """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which are free like identities; else "".
+    """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which are free like
+    identities; else "".
 
-    A relayed address names the relay: all peers behind one relay share its quota. All spellings of an IPv4 address
-    are in its /24.
+    A relayed address names the relay: all peers behind one relay share its quota. All spellings of
+    an IPv4 address are in its /24.
     """
     kind, host = [*address.split("/", 3)[1:3], "", ""][:2]
     if kind not in ("ip4", "ip6"):
@@ -168,7 +182,9 @@ def network_of(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_public(network: str) -> bool:
-    """Whether a network is part of the internet: not a LAN, not this machine, not a host name, not unknown."""
+    """Whether a network is part of the internet: not a LAN, not this machine, not a host name, not
+    unknown.
+    """
     try:
         return ip_address(network.partition("/")[0]).is_global
     except ValueError:
@@ -176,7 +192,9 @@ def is_public(network: str) -> bool:
 
 
 def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
-    """Own addresses as announced: without the trailing /p2p/ID, which repeats the announcement's author."""
+    """Own addresses as announced: without the trailing /p2p/ID, which repeats the announcement's
+    author.
+    """
     suffix = f"/p2p/{local_id}"
     short = [address.removesuffix(suffix) for address in addresses]
     fitting = [text for text in short if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)]
@@ -184,19 +202,23 @@ def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
 
 
 def full(addresses: Sequence[str], peer: PeerId) -> tuple[str, ...]:
-    """Announced addresses as dialled: each ends in the peer's own id, so that it can lead to no other peer."""
+    """Announced addresses as dialled: each ends in the peer's own id, so that it can lead to no
+    other peer.
+    """
     return tuple(f"{address}/p2p/{peer}" for address in addresses)
 
 
 def fair_sample(items: Sequence[T], count: int, network: Callable[[T], str], rng: Random) -> list[T]:
-    """Up to `count` items, in random order, none twice. A network with n items weighs min(n, NETWORK_SHARE).
+    """Up to `count` items, in random order, none twice. A network with n items weighs min(n,
+    NETWORK_SHARE).
 
     Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis, 2006).
     """
     if count <= 0:
         return []
     crowd = Counter(map(network, items))
-    if len(crowd) == 1 or max(crowd.values(), default=0) <= NETWORK_SHARE:  # all weigh the same: the usual case
+    # All weigh the same: the usual case
+    if len(crowd) == 1 or max(crowd.values(), default=0) <= NETWORK_SHARE:
         return rng.sample(items, min(count, len(items)))
 
     def key(item: T) -> float:

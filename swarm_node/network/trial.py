@@ -1,4 +1,6 @@
-"""A network that runs for seconds: can a node listen, do the peers it knows answer, and which cards do they have?"""
+"""A network that runs for seconds: can a node listen, do the peers it knows answer, and which cards
+do they have?
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +54,9 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
 
 
 async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]) -> list[str]:
-    """Dials all at once and notes how each goes; returns this node's addresses. UserError where no backend starts."""
+    """Dials all at once and notes how each goes; returns this node's addresses. UserError where no
+    backend starts.
+    """
     backend = make_backend(config, identity)
     try:
         await backend.start({}, {})
@@ -76,8 +80,10 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 def ask_for_cards(
     config: NetworkConfig, addresses: Sequence[str], network: str, holds: Holds, proves: Callable[[Identity], bytes]
 ) -> list[bytes]:
-    """The cards of a network from the first peer at these full multiaddrs whose cards pass `holds`; else from any that
-    answers; else none. `proves`: this newcomer's proof of membership. UserError where no backend starts."""
+    """The cards of a network from the first peer at these full multiaddrs whose cards pass `holds`;
+    else from any that answers; else none. `proves`: this newcomer's proof of membership. UserError
+    where no backend starts.
+    """
     identity = Identity.create()
     backend = make_backend(config.model_copy(update={"port": free_port()}), identity)
     proof = proves(identity)

@@ -1,4 +1,6 @@
-"""The parts of protobuf that messages of libp2p need: unsigned LEB128 numbers, fields by number, a length in front."""
+"""The parts of protobuf that messages of libp2p need: unsigned LEB128 numbers, fields by number, a
+length in front.
+"""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,8 +27,9 @@ def prefixed(data: bytes) -> bytes:
 
 
 def decode(data: Data, longest: int = MAX_BYTES) -> tuple[int, Data]:
-    """The number that `data` begins with, and the rest. ValueError where the number is cut off, or longer than
-    `longest` bytes."""
+    """The number that `data` begins with, and the rest. ValueError where the number is cut off, or
+    longer than `longest` bytes.
+    """
     number = 0
     for position, byte in enumerate(data[:longest]):
         number |= (byte & 0x7F) << 7 * position
@@ -36,8 +39,10 @@ def decode(data: Data, longest: int = MAX_BYTES) -> tuple[int, Data]:
 
 
 async def read_prefixed(exactly: Callable[[int], Awaitable[bytes]], longest: int) -> bytes:
-    """A message of a stream, without the length in front; `exactly` reads so many bytes of the stream, and its errors
-    are passed on. OSError where the message is longer than `longest` bytes, or its length is no number."""
+    """A message of a stream, without the length in front; `exactly` reads so many bytes of the
+    stream, and its errors are passed on. OSError where the message is longer than `longest` bytes,
+    or its length is no number.
+    """
     data = await exactly(1)
     while data[-1] >= 0x80 and len(data) < MAX_BYTES:
         data += await exactly(1)
@@ -51,7 +56,9 @@ async def read_prefixed(exactly: Callable[[int], Awaitable[bytes]], longest: int
 
 
 def fields(data: bytes) -> dict[int, int | bytes]:
-    """Fields of a protobuf message by number, integers and byte strings; those before the part that makes no sense."""
+    """Fields of a protobuf message by number, integers and byte strings; those before the part that
+    makes no sense.
+    """
     found: dict[int, int | bytes] = {}
     rest = data
     with suppress(ValueError):

@@ -1,2 +1,3 @@
-"""What one node does: round.py is a round, loop.py runs rounds until the node is stopped, and the other modules wire
-and guard these two."""
+"""What one node does: round.py is a round, loop.py runs rounds until the node is stopped, and the
+other modules wire and guard these two.
+"""

@@ -1,8 +1,8 @@
 """An asynchronous node: a `Node` whose generation runs in another process while this one trains.
 
-Rounds and reports are the same. Generated rounds wait here, the oldest first, and each is trained on once, in order.
-`Capacity` decides how far generation may run ahead. With `max_staleness` 0 the two processes take turns and do
-exactly what `Node` does.
+Rounds and reports are the same. Generated rounds wait here, the oldest first, and each is trained
+on once, in order. `Capacity` decides how far generation may run ahead. With `max_staleness` 0 the
+two processes take turns and do exactly what `Node` does.
 """
 
 import os
@@ -30,7 +30,8 @@ from swarm_node.rollouts.interfaces import Runner
 from swarm_node.settings import LearningConfig
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.node.generator")
-MAX_AHEAD = 64  # rounds under way at once, whatever staleness allows: waiting rounds are held in memory
+# Rounds under way at once, whatever staleness allows: waiting rounds are held in memory
+MAX_AHEAD = 64
 MAX_DEATHS = 3  # of the generator without a round generated in between
 
 
@@ -43,10 +44,12 @@ class GeneratorFailed(TemporaryError):
 
 @dataclass(slots=True)
 class Capacity:
-    """How far generation may run ahead of training (AReaL, arXiv 2505.24298, section 5.1). Pure counting.
+    """How far generation may run ahead of training (AReaL, arXiv 2505.24298, section 5.1). Pure
+    counting.
 
-    A round is one batch. It is started only if, trained on in order, it will be at most `max_staleness` updates old:
-    number N, from 1, needs N - 1 <= version + max_staleness. With 0 generation and training alternate.
+    A round is one batch. It is started only if, trained on in order, it will be at most
+    `max_staleness` updates old: number N, from 1, needs N - 1 <= version + max_staleness. With 0
+    generation and training alternate.
     """
 
     max_staleness: int  # eta: updates
@@ -71,7 +74,9 @@ class Capacity:
         self.accepted += 1
 
     def lose(self, count: int) -> None:
-        """`count` of the running rounds were lost, since their process died. Others may start in their place."""
+        """`count` of the running rounds were lost, since their process died. Others may start in
+        their place.
+        """
         if count > self.running:
             raise ValueError(f"{count} rounds ended, {self.running} were running")
         self.running -= count
@@ -84,7 +89,9 @@ class Capacity:
 
 
 class AsynchronousNode:
-    """Implements interfaces.Runner with a node and its generator process. Not for several threads."""
+    """Implements interfaces.Runner with a node and its generator process. Not for several
+    threads.
+    """
 
     def __init__(
         self,
@@ -105,15 +112,19 @@ class AsynchronousNode:
         self.node = node
         self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
         self._max_staleness, self._max_rounds = max_staleness, max_rounds
-        self._generated: deque[tuple[Generated, float]] = deque()  # not yet trained on, with the idle time before each
+        # Not yet trained on, with the idle time before each
+        self._generated: deque[tuple[Generated, float]] = deque()
         self._capacity = self._counts(Round(0))
         self._next = Round(0)  # the next round to order
         self._deaths = 0
         self._since = monotonic()
-        self._idle = self._waited = 0.0  # of the present round, in seconds: the generator idle, this process waiting
+        # Of the present round, in seconds: the generator idle, this process waiting
+        self._idle = self._waited = 0.0
 
     def start(self, done: Round, waiting: Sequence[str]) -> None:
-        """Begin after `done` rounds. `waiting`: the next rounds, already generated, as a checkpoint keeps them."""
+        """Begin after `done` rounds. `waiting`: the next rounds, already generated, as a checkpoint
+        keeps them.
+        """
         self._generated = deque((read_waiting(text), 0.0) for text in waiting)
         self._capacity = self._counts(done)
         self._capacity.accepted += len(waiting)
@@ -155,7 +166,9 @@ class AsynchronousNode:
             self._next = Round(self._next + 1)
 
     def _oldest(self, now: Round) -> Generated:
-        """The round to train on: the oldest that waits. A round is published when it comes from the generator."""
+        """The round to train on: the oldest that waits. A round is published when it comes from the
+        generator.
+        """
         began = monotonic()
         self._drain()
         while not self._generated:
@@ -205,7 +218,8 @@ class AsynchronousNode:
 def trainer_side(config: C) -> C:
     """The configuration of the trainer process: its device, and its share of the cores.
 
-    Of two cores it takes both: training costs more than generation, so the generator idles for a part of every round.
+    Of two cores it takes both: training costs more than generation, so the generator idles for a
+    part of every round.
     """
     if not config.asynchronous.enabled:
         return config
@@ -237,7 +251,8 @@ def driving(
     *,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Runner]:
-    """What runs the rounds: the node itself, or the node with a generator process, which ends with the context.
+    """What runs the rounds: the node itself, or the node with a generator process, which ends with
+    the context.
 
     Args:
         config: as the user gave it, for both sides.

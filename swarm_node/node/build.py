@@ -1,7 +1,8 @@
-"""Makes a node from its configuration and runs it, in a home folder. Loads torch: commands/run.py comes first.
+"""Makes a node from its configuration and runs it, in a home folder. Loads torch: commands/run.py
+comes first.
 
-The home folder holds everything: identity, checkpoints, events and manifest. A start in the same home goes on exactly
-where the last checkpoint was taken.
+The home folder holds everything: identity, checkpoints, events and manifest. A start in the same
+home goes on exactly where the last checkpoint was taken.
 """
 
 from contextlib import ExitStack, nullcontext, suppress
@@ -39,10 +40,12 @@ def work(
     progress: RecentRounds,
     console: Console,
 ) -> None:
-    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes environment, network and
-    telemetry."""
+    """Train until `max_rounds`, or until interrupted. The caller owns the home, and closes
+    environment, network and telemetry.
+    """
     home = config.home.expanduser()
-    # Until the first round has ended there is nothing to lose: a user who stops the node need not wait.
+    # Until the first round has ended there is nothing to lose: a user who stops the node need not
+    # wait.
     with stoppable() as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))

@@ -1,4 +1,6 @@
-"""What a node keeps in its home folder to go on from: checkpoints of the last rounds, and of the best validation."""
+"""What a node keeps in its home folder to go on from: checkpoints of the last rounds, and of the
+best validation.
+"""
 
 import re
 import shutil
@@ -27,7 +29,9 @@ STATES = 1  # newest checkpoints that keep AdamW's state, which is twice as larg
 
 
 class Kept:
-    """What an earlier run left. Raises UserError where its checkpoints are of another model than the configured one."""
+    """What an earlier run left. Raises UserError where its checkpoints are of another model than
+    the configured one.
+    """
 
     def __init__(self, config: NodeConfig) -> None:
         self._config, self._home = config, config.home.expanduser()
@@ -44,8 +48,9 @@ class Kept:
         return best_so_far(self._home / BEST)
 
     def build(self, make: Callable[[Path | None], Learner]) -> Learner:
-        """The node with its model, from the newest checkpoint that is whole, or new where there is none. UserError
-        where a checkpoint is damaged, and there is none before it."""
+        """The node with its model, from the newest checkpoint that is whole, or new where there is
+        none. UserError where a checkpoint is damaged, and there is none before it.
+        """
         while True:
             try:
                 learner = make(self.latest)
@@ -57,8 +62,9 @@ class Kept:
                 self._look()
 
     def pinned(self) -> NodeConfig:
-        """The configuration with the commit of the base model that the checkpoints began from: adapters fit no other.
-        UserError where the configuration asks for another commit."""
+        """The configuration with the commit of the base model that the checkpoints began from:
+        adapters fit no other. UserError where the configuration asks for another commit.
+        """
         config, earlier = self._config, str(self._extra.get("model", {}).get("revision", ""))
         wanted = config.model.revision
         if COMMIT.fullmatch(wanted) and COMMIT.fullmatch(earlier) and wanted != earlier:
@@ -91,7 +97,9 @@ class Kept:
         self.latest, self.done, self.waiting, self.measured = None, 0, [], Measured()
 
     def _restore(self, node: Node) -> None:
-        """Restores the optimiser, the pool and the defence of a node. Its weights came with its policy."""
+        """Restores the optimiser, the pool and the defence of a node. Its weights came with its
+        policy.
+        """
         if self.latest is None:
             return
         checkpoint.restore_trainer(self.latest, _trainer(node))
@@ -102,7 +110,9 @@ class Kept:
             raise Damaged(f"state.json: {_short(error)}") from error
 
     def _fall_back(self, damaged: Path, error: Exception) -> None:
-        """Falls back to the checkpoint before, and renames the damaged one. UserError where there is none before."""
+        """Falls back to the checkpoint before, and renames the damaged one. UserError where there
+        is none before.
+        """
         whole = checkpoint.all_checkpoints(self._home / LAST)
         if whole[0] == damaged:
             raise UserError(
@@ -145,8 +155,9 @@ class Keeper:
         return done % self._config.every == 0
 
     def save(self, done: int, waiting: list[str]) -> str:
-        """Saves a checkpoint after `done` rounds. Returns why that failed, or "". After a failure the older checkpoints
-        are whole, and the next one may succeed."""
+        """Saves a checkpoint after `done` rounds. Returns why that failed, or "". After a failure
+        the older checkpoints are whole, and the next one may succeed.
+        """
         extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
         extra[MEASURED] = self._measured.model_dump()
         if failed := self._write(LAST, done, extra, KEPT, STATES):
@@ -172,7 +183,9 @@ class Keeper:
             self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
 
     def _needed(self) -> int:
-        """Bytes of a checkpoint: those of the last, else the size of weights and optimiser state."""
+        """Bytes of a checkpoint: those of the last, else the size of weights and optimiser
+        state.
+        """
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())

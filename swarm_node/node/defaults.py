@@ -1,4 +1,5 @@
-"""What a node does where its user says nothing: its model, and the options that suit that model. Loads no torch.
+"""What a node does where its user says nothing: its model, and the options that suit that model.
+Loads no torch.
 
 What the user gave, in a file, a variable or a flag, stays as it is.
 """
@@ -19,7 +20,8 @@ from swarm_node.settings.sections import Section
 
 MODEL, STARTER = "smollm2-135m", "rare"
 NEEDED = 1.9e9  # bytes that the processes of a node with that model take: 1.7e9 were measured
-AT_ONCE, SHOTS = 4, 4  # first tasks asked at a time; shots where not all of them are texts to go on with
+# First tasks asked at a time; shots where not all of them are texts to go on with
+AT_ONCE, SHOTS = 4, 4
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
@@ -27,8 +29,9 @@ S = TypeVar("S", bound=Section)
 
 
 def resolved(config: N, tell: named.Tell) -> N:
-    """The configuration with a model that is available, and with the options that suit it. UserError, within seconds,
-    where the user names a model that is not available."""
+    """The configuration with a model that is available, and with the options that suit it.
+    UserError, within seconds, where the user names a model that is not available.
+    """
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
         named.check_model(config.model, tell)
@@ -59,7 +62,9 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
 
 
 def model_of(folder: Path) -> Mapping[str, Any]:
-    """The options of the model that this home, or this checkpoint, holds; empty where they cannot be read."""
+    """The options of the model that this home, or this checkpoint, holds; empty where they cannot
+    be read.
+    """
     try:
         newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
         found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
@@ -69,15 +74,18 @@ def model_of(folder: Path) -> Mapping[str, Any]:
 
 
 def newest(folder: Path, remedy: str) -> Path:
-    """The newest checkpoint in this folder. UserError, which names the remedy, where there is none."""
+    """The newest checkpoint in this folder. UserError, which names the remedy, where there is
+    none.
+    """
     if not (found := sorted(path.parent for path in folder.expanduser().glob("[0-9]*/state.json"))):
         raise UserError(f"{folder} holds no checkpoint yet: {remedy}")
     return found[-1]
 
 
 def suited(config: C, base: object = "") -> C:
-    """The configuration with the options that suit its model or, if given, `base`: the model that a checkpoint began
-    from. UserError for an unknown task."""
+    """The configuration with the options that suit its model or, if given, `base`: the model that a
+    checkpoint began from. UserError for an unknown task.
+    """
     if named.is_starter(base or config.model.name):
         return config
     if first := first_tasks(config):
@@ -91,7 +99,9 @@ def suited(config: C, base: object = "") -> C:
 
 
 def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
-    """Options that suit a pre-trained model, by section. `continued`: prompts are texts to go on with, line by line."""
+    """Options that suit a pre-trained model, by section. `continued`: prompts are texts to go on
+    with, line by line.
+    """
     short = {"max_completion_length": 16, "stop": ("\n",)}
     asked = {"every": 10, "questions": 64} if continued else {}
     return {
@@ -99,7 +109,8 @@ def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:
         "generation": short if continued else {"max_completion_length": 64},
         "round": {"questions": 8},
         "validation": asked,
-        # The KL penalty keeps entropy for later tasks. Under LoRA its reference is the base; else it would need a copy.
+        # The KL penalty keeps entropy for later tasks. Under LoRA its reference is the base; else
+        # it would need a copy.
         "training": {"learning_rate": 2e-4, "beta": 0.04} if lora else {"learning_rate": 1e-6},
     }
 

@@ -1,12 +1,14 @@
-"""Completions of questions: in one turn, or turn by turn with what this node's environment answers; and peers'
-episodes, replayed.
+"""Completions of questions: in one turn, or turn by turn with what this node's environment answers;
+and peers' episodes, replayed.
 
-All unfinished episodes are generated together, a turn at a time. A turn ends as a completion does, or with a call. An
-episode ends where its environment ends it, where a turn is cut off, or where there is no room for another turn.
+All unfinished episodes are generated together, a turn at a time. A turn ends as a completion does,
+or with a call. An episode ends where its environment ends it, where a turn is cut off, or where
+there is no room for another turn.
 
-No peer is charged where its episode goes differently here, since nobody knows whose environment is the odd one. But
-such episodes cost time. So where half of an author's episodes of a task differ, its groups of that task are left out
-for a while. Where that happens with several authors, this node's environment is the odd one.
+No peer is charged where its episode goes differently here, since nobody knows whose environment is
+the odd one. But such episodes cost time. So where half of an author's episodes of a task differ,
+its groups of that task are left out for a while. Where that happens with several authors, this
+node's environment is the odd one.
 """
 
 from collections import Counter
@@ -32,13 +34,16 @@ class Live:
     begin: int  # number of ids of the prompt
     turns: list[Turn] = field(default_factory=list)
     ended: bool = True  # whether the policy itself ended the last turn
-    log_probs: list[float] = field(default_factory=list)  # this and the next two: for each id after the prompt
+    # This and the next two: for each id after the prompt
+    log_probs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     mask: list[bool] = field(default_factory=list)
     played: Played | None = None
 
     def take(self, text: Episode, tokens: Tokens) -> bool:
-        """Takes the next turn. False, and nothing is taken, where the episode would exceed the protocol's limit."""
+        """Takes the next turn. False, and nothing is taken, where the episode would exceed the
+        protocol's limit.
+        """
         turn = parse(text.text)
         if not fits([*self.turns, turn]):
             return False
@@ -59,7 +64,9 @@ class Live:
         self.mask += [own] * len(ids)
 
     def finished(self) -> tuple[Episode, Tokens]:
-        """The episode as it travels, and the tokens to train on, without what the environment says to the last turn."""
+        """The episode as it travels, and the tokens to train on, without what the environment says
+        to the last turn.
+        """
         assert self.played is not None
         single = len(self.turns) == 1 and not self.turns[0].calls
         episode = Episode(ended=self.ended, trace="" if single else self.played.trace, turns=tuple(self.turns))
@@ -97,8 +104,9 @@ def _scores(played: tuple[Played | Skipped, ...] | Skipped) -> tuple[float, ...]
 
 
 def play_out(environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str) -> Made:
-    """Groups of episodes of several turns. A question is skipped where its first turns are not generated, or its
-    environment fails."""
+    """Groups of episodes of several turns. A question is skipped where its first turns are not
+    generated, or its environment fails.
+    """
     generate = generator.turns()
     first = generate([prompt for _, prompt in asked], group_size, f"{stream}/turn 1")
     failed = {place: made for place, made in enumerate(first) if isinstance(made, Skipped)}
@@ -142,7 +150,9 @@ def _said(live: Live) -> Sequence[str]:
 
 
 def _play(environment: Environment, asked: Asked, going: Sequence[tuple[int, Live]]) -> dict[int, Skipped]:
-    """Plays these episodes, and notes the replies of the environment. Returns the questions that it cannot play."""
+    """Plays these episodes, and notes the replies of the environment. Returns the questions that it
+    cannot play.
+    """
     groups: dict[int, list[Live]] = {}
     for place, live in going:
         groups.setdefault(place, []).append(live)
@@ -174,8 +184,10 @@ Task = tuple[str, str, str]  # environment, data set, config id
 def replayed(
     group: RolloutGroup, prompt: str, plays: Plays, tokens: Sequence[Tokens] = (), prompt_ids: tuple[int, ...] = ()
 ) -> ScoredGroup | Skipped:
-    """The group without the episodes that went differently here, with this node's rewards and observations; `Skipped`
-    where too few are left. `tokens`: of each episode, where this node generated them."""
+    """The group without the episodes that went differently here, with this node's rewards and
+    observations; `Skipped` where too few are left. `tokens`: of each episode, where this node
+    generated them.
+    """
     if isinstance(plays, Skipped):
         return plays
     pairs = enumerate(zip(group.episodes, plays, strict=True))
@@ -193,18 +205,24 @@ def replayed(
 
 
 def as_told(episode: Episode, played: Played) -> bool:
-    """Whether the episode went here as its author told. One turn without calls has nothing to compare."""
+    """Whether the episode went here as its author told. One turn without calls has nothing to
+    compare.
+    """
     return episode.single or episode.trace == played.trace
 
 
 class Divergence:
-    """How many episodes of each author and task went differently here. Any thread may ask; one thread notes."""
+    """How many episodes of each author and task went differently here. Any thread may ask; one
+    thread notes.
+    """
 
     def __init__(self, clock: Callable[[], float], odd: Callable[[list[str]], object] = lambda tasks: None) -> None:
-        """`clock`: seconds. `odd` is told all tasks on which this node's environment is the odd one, when they
-        change."""
+        """`clock`: seconds. `odd` is told all tasks on which this node's environment is the odd
+        one, when they change.
+        """
         self._clock, self._tell, self._told = clock, odd, list[str]()
-        self._counts: Lru[tuple[PeerId, Task], tuple[int, int]] = Lru(KEPT)  # episodes, and those of them that diverged
+        # Episodes, and those of them that diverged
+        self._counts: Lru[tuple[PeerId, Task], tuple[int, int]] = Lru(KEPT)
         self._until: Lru[tuple[PeerId, Task], float] = Lru(KEPT)  # seconds
 
     def leaves(self, author: PeerId, question: Question) -> bool:
@@ -212,7 +230,9 @@ class Divergence:
         return self._until.get((author, _task(question)), 0.0) > self._clock()
 
     def note(self, group: RolloutGroup, result: ScoredGroup | Skipped) -> None:
-        """Notes the result of a group. All episodes of a group that was skipped as diverged count as diverged."""
+        """Notes the result of a group. All episodes of a group that was skipped as diverged count
+        as diverged.
+        """
         if result != Skipped(DIVERGED) and not isinstance(result, ScoredGroup):
             return
         kept = len(result.group.episodes) if isinstance(result, ScoredGroup) else 0

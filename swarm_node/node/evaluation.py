@@ -1,5 +1,5 @@
-"""Held-out questions: how their answers are scored, and validation, which asks the same ones every few rounds and tells
-which checkpoint answered them best.
+"""Held-out questions: how their answers are scored, and validation, which asks the same ones every
+few rounds and tells which checkpoint answered them best.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,9 @@ SHOWN = 200  # characters of a question or an answer that are kept
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One sampled completion of each question, None where the question could not be asked or answered; and its score,
-    also None where the completion could not be scored."""
+    """One sampled completion of each question, None where the question could not be asked or
+    answered; and its score, also None where the completion could not be scored.
+    """
 
     texts: list[str | None]
     scores: list[float | None]
@@ -54,7 +55,8 @@ class Measured(BaseModel):
 
     before: dict[str, float] = {}  # by task: its first reward
     now: dict[str, float] = {}  # by task: its newest reward
-    wrong: dict[str, str] = {}  # by task and index of a question: its first answer, where that scored 0
+    # By task and index of a question: its first answer, where that scored 0
+    wrong: dict[str, str] = {}
 
 
 class Validation:
@@ -63,15 +65,18 @@ class Validation:
     def __init__(
         self, config: NodeConfig, environment: Mixture, generator: Generator, best: float | None, measured: Measured
     ) -> None:
-        """`environment` is the node's, asked where the configuration names no other tasks or puzzles for validation.
-        `best`: the highest reward of an earlier part of the run; `measured`: what validation found in that part."""
+        """`environment` is the node's, asked where the configuration names no other tasks or
+        puzzles for validation. `best`: the highest reward of an earlier part of the run;
+        `measured`: what validation found in that part.
+        """
         self.best, self.measured = best, measured
         self._config, self._generator, self._at_once = config.validation, generator, config.environment.at_once
         self._own = _other_environment(config)
         self._environment = self._own or environment
         self._asked = set(environment.choose(measured.now))
         tasks, at_once = len(tasks_of(config)), self._at_once
-        share = tasks / at_once if at_once else 1  # a task gets as many questions, however many tasks wait
+        # A task gets as many questions, however many tasks wait
+        share = tasks / at_once if at_once else 1
         self._count = min(round(self._config.questions * max(1.0, share)), MAX_QUESTIONS_PER_ROUND)
 
     def close(self) -> None:
@@ -83,8 +88,10 @@ class Validation:
         return self._config.every > 0 and (asked or done % self._config.every == 0)
 
     def measure(self, done: int) -> Validated:
-        """Mean reward of the present weights after `done` rounds. It leaves out questions that could not be scored, and
-        tasks that wait for their turn. A task whose turn has come is measured before anything is trained on it."""
+        """Mean reward of the present weights after `done` rounds. It leaves out questions that
+        could not be scored, and tasks that wait for their turn. A task whose turn has come is
+        measured before anything is trained on it.
+        """
         questions = self._environment.sample(EVALUATION, Round(0), self._count)
         rewards: dict[str, list[float]] = {}
         corrected: list[Corrected] = []
@@ -103,7 +110,9 @@ class Validation:
         return Validated(done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected))
 
     def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
-        """Asks these questions, and adds to `rewards` by task. Returns those first wrong and now right, one a task."""
+        """Asks these questions, and adds to `rewards` by task. Returns those first wrong and now
+        right, one a task.
+        """
         answers = answer(self._generator, self._environment, asked, "validation")
         prompts, corrected, known = self._environment.prompts(asked), dict[str, Corrected](), set(self.measured.before)
         found: dict[str, list[float]] = {}

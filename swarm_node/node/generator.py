@@ -1,8 +1,10 @@
-"""Both ends of the generator process of an asynchronous node: `python -m swarm_node.node.generator`. Not for people.
+"""Both ends of the generator process of an asynchronous node: `python -m
+swarm_node.node.generator`. Not for people.
 
-The process generates and scores rounds in the order that it receives, each with the newest published weights. Training
-and the network belong to the trainer process, which starts it, orders rounds, and starts another if it dies. Weights go
-through shared memory (policy/weights.py), so messages are short: texts, token ids, log-probs, rewards.
+The process generates and scores rounds in the order that it receives, each with the newest
+published weights. Training and the network belong to the trainer process, which starts it, orders
+rounds, and starts another if it dies. Weights go through shared memory (policy/weights.py), so
+messages are short: texts, token ids, log-probs, rewards.
 """
 
 import json
@@ -34,7 +36,8 @@ with quickly():
     from swarm_node.policy.tried import Tried
     from swarm_node.policy.weights import SharedWeights
 
-MAX_FRAME_BYTES = 1024 * 1024 * 1024  # a token takes about 12: far more than a round of any model has
+# A token takes about 12: far more than a round of any model has
+MAX_FRAME_BYTES = 1024 * 1024 * 1024
 
 
 class Order(Message, frozen=True):
@@ -73,21 +76,26 @@ Ours = Channel[ToGenerator, FromGenerator]
 
 
 def settings_for(config: LearningConfig) -> str:
-    """The settings of an order, as JSON. Options of the configuration that a generator does not need are left out."""
+    """The settings of an order, as JSON. Options of the configuration that a generator does not
+    need are left out.
+    """
     kind = with_sections(LearningConfig)
     plain = {name: getattr(config, name) for name in kind.model_fields if hasattr(config, name)}
     return json.dumps(revealed(kind.model_construct(**plain)))
 
 
 class GeneratorProcess:
-    """One process at a time. A thread reads its messages, so the process never waits for a busy trainer."""
+    """One process at a time. A thread reads its messages, so the process never waits for a busy
+    trainer.
+    """
 
     def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str]) -> None:
         """`log` takes what the process prints; `threads`: how many it uses for tensor maths."""
         self._order, self._threads, self._log, self._command = order, threads, log, command
         self._process: Process | None = None
         self._channel: Channel[FromGenerator, ToGenerator] | None = None
-        self._messages: SimpleQueue[FromGenerator | None] = SimpleQueue()  # None: the process has ended
+        # None: the process has ended
+        self._messages: SimpleQueue[FromGenerator | None] = SimpleQueue()
 
     @property
     def pid(self) -> int | None:
@@ -106,7 +114,9 @@ class GeneratorProcess:
         self._send(Generate(now, tuple(others)))
 
     def take(self, block: bool) -> FromGenerator | None:
-        """The next message; None when the process has ended. Without `block`, raises `queue.Empty` if none has come."""
+        """The next message; None when the process has ended. Without `block`, raises `queue.Empty`
+        if none has come.
+        """
         return self._messages.get(block)
 
     def stop(self) -> str:
@@ -138,7 +148,9 @@ def _read(
 
 
 def generator_environment(threads: int) -> dict[str, str]:
-    """Variables for a process that shares the cores with another one. Its idle threads sleep instead of spinning."""
+    """Variables for a process that shares the cores with another one. Its idle threads sleep
+    instead of spinning.
+    """
     count = str(threads)
     threading = {
         "OMP_WAIT_POLICY": "passive",
@@ -193,7 +205,8 @@ def _read_orders(channel: Ours, orders: "SimpleQueue[Generate]") -> None:
         while isinstance(order := channel.receive(), Generate):
             orders.put(order)
     finally:
-        os._exit(1)  # the trainer has gone; the scoring process ends when our end of its pipe closes
+        # The trainer has gone; the scoring process ends when our end of its pipe closes
+        os._exit(1)
 
 
 if __name__ == "__main__":

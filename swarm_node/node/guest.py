@@ -1,8 +1,9 @@
-"""When a node rests to make room for the user of its machine (after `pause`, outside its hours, or on battery), and how
-many bytes it has exchanged with peers in this calendar month.
+"""When a node rests to make room for the user of its machine (after `pause`, outside its hours, or
+on battery), and how many bytes it has exchanged with peers in this calendar month.
 
-A resting node stays in memory, since loading takes longer than connecting. It leaves the swarm, since a user who pauses
-it expects its network traffic to stop, too. The wall clock tells hours and months: nothing else depends on it here.
+A resting node stays in memory, since loading takes longer than connecting. It leaves the swarm,
+since a user who pauses it expects its network traffic to stop, too. The wall clock tells hours and
+months: nothing else depends on it here.
 """
 
 import json
@@ -62,14 +63,18 @@ class Guest:
         return True
 
     def _within(self, start: int, end: int) -> bool:
-        """Whether it is now within this span. It may go over midnight; start and end alike mean all day."""
+        """Whether it is now within this span. It may go over midnight; start and end alike mean all
+        day.
+        """
         now = self._now()
         minute = now.hour * 60 + now.minute
         return start <= minute < end if start < end else minute >= start or minute < end
 
 
 class Traffic:
-    """Counts bytes exchanged, over restarts. A count that cannot be read or written begins anew: training goes on."""
+    """Counts bytes exchanged, over restarts. A count that cannot be read or written begins anew:
+    training goes on.
+    """
 
     def __init__(self, home: Path, megabytes: int, now: Callable[[], datetime] = datetime.now) -> None:
         """`megabytes`: the limit for a calendar month; 0 for none."""

@@ -1,4 +1,6 @@
-"""Makes a node with its generator and trainer, which need torch, and the scoring of external groups for it."""
+"""Makes a node with its generator and trainer, which need torch, and the scoring of external groups
+for it.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,9 +29,13 @@ from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, Scorin
 from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
 from swarm_node.training.trainer import GrpoTrainer
 
-REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0  # groups come once a second at most, and a round may take a tenth of that
-EXTERNAL_SHARE = 5  # an external group may take a fifth of the time of a local one: its author may be hostile
-WARMING = 8  # questions that are built first: the start of a process takes seconds, and no group is at fault for that
+# Groups come once a second at most, and a round may take a tenth of that
+REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0
+# An external group may take a fifth of the time of a local one: its author may be hostile
+EXTERNAL_SHARE = 5
+# Questions that are built first: the start of a process takes seconds, and no group is at fault for
+# that
+WARMING = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,9 @@ class Learner:
     node: Node
 
     def facts(self) -> dict[str, str]:
-        """The model, where it runs and how, as the first lines of a run and its manifest show it."""
+        """The model, where it runs and how, as the first lines of a run and its manifest show
+        it.
+        """
         policy, plan = self.policy, self.plan
         parameters = sum(p.numel() for p in policy.model.parameters())
         packing = getattr(self.node.trainer, "packing", None)
@@ -66,8 +74,9 @@ def build_learner(
     tried: Tried,
     external: ExternalScoring | None,
 ) -> Learner:
-    """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from; `tried`: what is known to
-    work on this machine. The others: see `build_node`."""
+    """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from;
+    `tried`: what is known to work on this machine. The others: see `build_node`.
+    """
     policy = configured_policy(config, resume, tried)
     config, plan = fitted(config, policy, config.limits, environment.catalogue.most_turns)
     node = build_node(config, peer_id, environment, network, policy, external=external)
@@ -84,9 +93,11 @@ def build_node(
     external: ExternalScoring | None = None,
     exact_mix: bool = False,
 ) -> Node:
-    """A node, its policy loaded by `config.model` unless given. `external` scores external groups; without it they are
-    scored as they are selected. `exact_mix`: a round trains on exactly the configured numbers of local and external
-    groups: nothing fills in for external groups that have not come, and none is used twice."""
+    """A node, its policy loaded by `config.model` unless given. `external` scores external groups;
+    without it they are scored as they are selected. `exact_mix`: a round trains on exactly the
+    configured numbers of local and external groups: nothing fills in for external groups that have
+    not come, and none is used twice.
+    """
     if config.threads:
         torch.set_num_threads(config.threads)
     policy = policy or configured_policy(config)
@@ -138,7 +149,9 @@ def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | No
 
 
 def initial(config: LearningConfig, tried: Tried) -> Policy | None:
-    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that policy."""
+    """The initial policy for a KL penalty, also after a resume. LoRA needs none: its base is that
+    policy.
+    """
     if not config.training.beta or config.model.lora_rank:
         return None
     return configured_policy(config, tried=tried)
@@ -148,8 +161,10 @@ def initial(config: LearningConfig, tried: Tried) -> Policy | None:
 def scoring_ahead(
     config: LearningConfig, peer_id: PeerId, note: Callable[[str, Any], None]
 ) -> Iterator[ExternalScoring]:
-    """Scores external groups in a thread until the context ends. Their own environment gives a group less time, so that
-    a slow one delays no local group. `note` gets, as `odd`, the tasks on which it is the odd one."""
+    """Scores external groups in a thread until the context ends. Their own environment gives a
+    group less time, so that a slow one delays no local group. `note` gets, as `odd`, the tasks on
+    which it is the odd one.
+    """
     less = with_environment(config, time_limit=config.environment.time_limit / EXTERNAL_SHARE)
     environment = build_environment(less, prepare=True)
 

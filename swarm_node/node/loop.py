@@ -1,7 +1,8 @@
-"""The loop of a node: it runs one round after another until it is told to stop, saves checkpoints and reports.
+"""The loop of a node: it runs one round after another until it is told to stop, saves checkpoints
+and reports.
 
-The node rests while its user wants the machine, leaves the swarm while the traffic of the month is used up, and saves
-before it ends. `build.py` makes all parts that the loop drives.
+The node rests while its user wants the machine, leaves the swarm while the traffic of the month is
+used up, and saves before it ends. `build.py` makes all parts that the loop drives.
 """
 
 from collections.abc import Callable
@@ -56,7 +57,8 @@ class Session:
             try:
                 with self.stop.interruptible():
                     report = self.runner.run_round(Round(self.done))
-                    self.done, self.stop.to_save = self.done + 1, True  # before anybody is told of the round
+                    # Before anybody is told of the round
+                    self.done, self.stop.to_save = self.done + 1, True
             except Interrupted:
                 self._give_up(start)
                 return
@@ -83,7 +85,9 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """Ends the run in the middle of a round. The next run does that round again, generation included."""
+        """Ends the run in the middle of a round. The next run does that round again, generation
+        included.
+        """
         if self.stop.updating():
             lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
             self.telemetry.emit(Warned(lost))
@@ -92,7 +96,9 @@ class Session:
         self.telemetry.emit(RunFinished(f"{self._summary(start)}, in the middle of the next"))
 
     def _count(self) -> None:
-        """Leaves the swarm when this month's traffic is used up, and rejoins it when the next month begins."""
+        """Leaves the swarm when this month's traffic is used up, and rejoins it when the next month
+        begins.
+        """
         exceeded = self.traffic.exceeded(self.network.traffic)
         self.progress.note("traffic_megabytes", self.traffic.megabytes)
         if exceeded != self.capped:
@@ -102,17 +108,22 @@ class Session:
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 
     def _save_last(self, waiting: list[str]) -> None:
-        """Saves the last checkpoint. TemporaryError where that fails: no later one can make up for it."""
+        """Saves the last checkpoint. TemporaryError where that fails: no later one can make up for
+        it.
+        """
         self.telemetry.emit(Notice("saving ..."))
         if failed := self.keeper.save(self.done, waiting):
             failed = f"the last checkpoint could not be written ({failed}): make room, the one before is whole"
             raise TemporaryError(failed)
 
     def _rest(self, reason: str) -> str:
-        """Rests, without training or traffic, until the reason is gone or a stop is wanted. Returns the reason left."""
+        """Rests, without training or traffic, until the reason is gone or a stop is wanted. Returns
+        the reason left.
+        """
         self.telemetry.emit(Resting(reason))
         self.network.rest(True)
-        before, self.stop.to_save = self.stop.to_save, True  # else a signal would end it without a last line
+        # Else a signal would end it without a last line
+        before, self.stop.to_save = self.stop.to_save, True
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
             reason = self.guest.resting()
@@ -123,7 +134,9 @@ class Session:
         return reason
 
     def _pass_on(self) -> None:
-        """Passes on what the network tells the user: new addresses, and lines. Counts the traffic."""
+        """Passes on what the network tells the user: new addresses, and lines. Counts the
+        traffic.
+        """
         if self.network.addresses != self.addresses:
             self.addresses = self.network.addresses
             self.telemetry.emit(Listening(self.addresses))

@@ -1,8 +1,8 @@
 """One node of the swarm. A round is train(select(publish(generate(round)))): values pass one way.
 
-Generating needs no gradient and no peers. Only training changes the weights. So the phases may overlap or interleave:
-the simulation does this with many nodes, asynchronous.py with the two halves of one node. Nothing here waits for peers:
-the network returns what has arrived.
+Generating needs no gradient and no peers. Only training changes the weights. So the phases may
+overlap or interleave: the simulation does this with many nodes, asynchronous.py with the two halves
+of one node. Nothing here waits for peers: the network returns what has arrived.
 """
 
 from collections import Counter
@@ -61,7 +61,8 @@ class Node:
     group_size: int
     clock: Callable[[], float]  # seconds
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
-    watch: Callable[[Selection], None] | None = None  # sees what a round trains on, and changes nothing
+    # Sees what a round trains on, and changes nothing
+    watch: Callable[[Selection], None] | None = None
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
     unanswered: Unanswered = field(default_factory=Unanswered)
@@ -76,12 +77,16 @@ class Node:
         return self.train(self.select(produced))
 
     def waiting(self) -> list[str]:
-        """See interfaces.Runner. Always empty: a round is generated and trained on in the same call."""
+        """See interfaces.Runner. Always empty: a round is generated and trained on in the same
+        call.
+        """
         return []
 
     def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
-        """Local groups: completions of this round's prompts, scored here. `others`: questions of other nodes, answered
-        in place of own ones, so that comparing costs no time. As many own ones stay as local groups are trained on."""
+        """Local groups: completions of this round's prompts, scored here. `others`: questions of
+        other nodes, answered in place of own ones, so that comparing costs no time. As many own
+        ones stay as local groups are trained on.
+        """
         least = max(1, min(self.config.local_groups, self.config.questions))
         own = self.environment.sample(self.peer_id, now, max(least, self.config.questions - len(others)))
         groups, skipped, seconds = self._complete([*own, *others], now)
@@ -92,13 +97,16 @@ class Node:
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
         with _timed(self.clock, "publish") as seconds:
-            # Every node computes the same rewards, so a group that is uninformative here is so everywhere.
+            # Every node computes the same rewards, so a group that is uninformative here is so
+            # everywhere.
             informative = [scored.group for scored in generated.groups if scored.informative]
             self.network.publish(informative, generated.round)
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
-        """Local groups, and some of the external groups that have arrived, without what the defence refuses."""
+        """Local groups, and some of the external groups that have arrived, without what the defence
+        refuses.
+        """
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
         with _timed(self.clock, "collect") as collecting:
             self.pool.add(self.network.collect(generated.round), generated.round)
@@ -113,7 +121,8 @@ class Node:
         chosen: list[ScoredGroup] = []
         refused: list[Refused] = []
         spent = [external for external, _ in failed]
-        faults = {external.id: reason for external, reason in failed}  # by id, why the group could not be scored
+        # By id, why the group could not be scored
+        faults = {external.id: reason for external, reason in failed}
         hung = {external.author for external, reason in failed if reason in HUNG}
         with _timed(self.clock, "score") as seconds_scoring:
             order = self.sampler.order(ready, rng)
@@ -181,8 +190,10 @@ class Node:
     def _compared(
         self, chosen: Sequence[ScoredGroup], answers: Sequence[ScoredGroup], rng: Random
     ) -> list[ScoredGroup]:
-        """The external groups that a round trains on: those chosen now or, where the defence compares them with local
-        completions, those chosen before whose questions this round has answered."""
+        """The external groups that a round trains on: those chosen now or, where the defence
+        compares them with local completions, those chosen before whose questions this round has
+        answered.
+        """
         if not self.defence.compares:
             return list(chosen)
         self.unanswered.add(chosen)
@@ -197,8 +208,9 @@ class Node:
         hung: Collection[PeerId],
         now: Round,
     ) -> None:
-        """Takes the groups that were looked at from the pool, except informative ones that passed the defence and were
-        not chosen. Tells the network what the taken groups were worth."""
+        """Takes the groups that were looked at from the pool, except informative ones that passed
+        the defence and were not chosen. Tells the network what the taken groups were worth.
+        """
         used = {(scored.author, scored.question) for scored in chosen}
         waiting = {(scored.author, scored.question) for scored in passed if scored.informative} - used
         spent = [external for external in spent if (external.author, external.question) not in waiting]
@@ -211,8 +223,9 @@ class Node:
     def _choose_local(
         self, groups: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[ScoredGroup], int]:
-        """Local groups to train on, spare ones for places that no external group takes, and how many external groups to
-        look for."""
+        """Local groups to train on, spare ones for places that no external group takes, and how
+        many external groups to look for.
+        """
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
         return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
 
@@ -243,7 +256,9 @@ class Node:
 def score_external(
     environment: Environment, asked: Sequence[ExternalGroup], divergence: Divergence | None = None
 ) -> list[ScoredGroup | Skipped]:
-    """Scores external groups, their prompts rebuilt. `divergence` says which to leave out, and learns of the others."""
+    """Scores external groups, their prompts rebuilt. `divergence` says which to leave out, and
+    learns of the others.
+    """
     left = [divergence is not None and divergence.leaves(external.author, external.question) for external in asked]
     groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
     results = score_groups(environment, groups, environment.prompts([group.question for group in groups]))
@@ -267,8 +282,10 @@ def score_groups(
     prompts: Sequence[str | Skipped],
     written: Sequence[GeneratedGroup] = (),
 ) -> list[ScoredGroup | Skipped]:
-    """Score groups here, local and external ones alike: rewards never travel. Episodes of questions of several turns
-    are played. `written`: the groups as this node generated them, in the same order; empty for external ones."""
+    """Score groups here, local and external ones alike: rewards never travel. Episodes of questions
+    of several turns are played. `written`: the groups as this node generated them, in the same
+    order; empty for external ones.
+    """
     several = [place for place, group in enumerate(groups) if environment.turns(group.question) > 1]
     played = [(groups[place].question, [each.turns for each in groups[place].episodes]) for place in several]
     plays = dict(zip(several, environment.play(played) if played else (), strict=True))

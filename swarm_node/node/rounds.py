@@ -8,7 +8,9 @@ from swarm_node.common.files import write_json
 
 
 class Rounds:
-    """Counts rounds, and never goes back, even after a restart: the number of a round decides its questions."""
+    """Counts rounds, and never goes back, even after a restart: the number of a round decides its
+    questions.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,10 +1,11 @@
 """How a node is told to stop, and how soon it does.
 
-The first Ctrl-C lets the round in progress end, however long that takes. The second gives the round up, and the node
-saves what it learned before. The third leaves at once. SIGTERM comes from a supervisor that kills after some seconds,
-SIGHUP from a terminal that was closed: the node then gives up a round that does not end soon. It waits longer only for
-an update of the weights, because half-updated weights cannot be saved. Until the first round has ended there is nothing
-to save, and every signal ends the node at once.
+The first Ctrl-C lets the round in progress end, however long that takes. The second gives the round
+up, and the node saves what it learned before. The third leaves at once. SIGTERM comes from a
+supervisor that kills after some seconds, SIGHUP from a terminal that was closed: the node then
+gives up a round that does not end soon. It waits longer only for an update of the weights, because
+half-updated weights cannot be saved. Until the first round has ended there is nothing to save, and
+every signal ends the node at once.
 """
 
 import signal
@@ -16,12 +17,15 @@ from types import FrameType
 from swarm_node.common import interrupts
 
 ROUND_SECONDS = 4.0  # from SIGTERM until a round is given up
-UPDATE_SECONDS = 7.0  # ... until an update is given up; docker kills after 10 s, and saving and leaving take time
+# ... until an update is given up; docker kills after 10 s, and saving and leaving take time
+UPDATE_SECONDS = 7.0
 LOOK_SECONDS = 0.1
 
 
 class Interrupted(BaseException):
-    """Gives up the present round. Not an Exception, so that code that handles errors does not catch it."""
+    """Gives up the present round. Not an Exception, so that code that handles errors does not catch
+    it.
+    """
 
 
 class Stop:
@@ -30,8 +34,10 @@ class Stop:
     def __init__(self) -> None:
         self.wanted = False
         self.to_save = False  # whether there is anything to lose
-        self.updating: Callable[[], bool] = lambda: False  # whether weights are being changed right now
-        self.note: Callable[[str], None] = lambda text: None  # shows a line at once; a signal handler calls it
+        # Whether weights are being changed right now
+        self.updating: Callable[[], bool] = lambda: False
+        # Shows a line at once; a signal handler calls it
+        self.note: Callable[[str], None] = lambda text: None
         self._asked = 0.0  # when SIGTERM or SIGHUP came, in monotonic seconds; 0 before
         self._typed = 0  # how often Ctrl-C was pressed
         self._may_interrupt = False
@@ -64,8 +70,10 @@ class Stop:
             self.note("stopping after this round" + "; Ctrl-C again gives it up" * self._typed)
 
     def hurry(self, number: int, frame: FrameType | None) -> None:
-        """Handles the alarm after SIGTERM, SIGHUP or a second Ctrl-C: raises Interrupted where that is allowed. It lets
-        a running update end first: after SIGTERM or SIGHUP for UPDATE_SECONDS at most."""
+        """Handles the alarm after SIGTERM, SIGHUP or a second Ctrl-C: raises Interrupted where that
+        is allowed. It lets a running update end first: after SIGTERM or SIGHUP for UPDATE_SECONDS
+        at most.
+        """
         late = self._asked and monotonic() - self._asked > UPDATE_SECONDS
         if self._may_interrupt and (late or not self.updating()):
             self._may_interrupt = False
@@ -74,7 +82,9 @@ class Stop:
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """The Stop handles signals, in the main thread, until the context ends. What nohup ignores stays ignored."""
+    """The Stop handles signals, in the main thread, until the context ends. What nohup ignores
+    stays ignored.
+    """
     stop = Stop()
     handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
     taken = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}

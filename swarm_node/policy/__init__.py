@@ -1,1 +1,3 @@
-"""The model that a node trains: its weights, its tokenizer, its rows of tokens, and the memory it takes."""
+"""The model that a node trains: its weights, its tokenizer, its rows of tokens, and the memory it
+takes.
+"""

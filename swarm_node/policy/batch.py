@@ -1,15 +1,18 @@
-"""Groups as token ids, micro-batches of them, and the tensors of a micro-batch. Only `tokenise` encodes for training.
+"""Groups as token ids, micro-batches of them, and the tensors of a micro-batch. Only `tokenise`
+encodes for training.
 
-A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded on the left, so a
-completion follows its prompt directly, and only the last columns need logits. In a *tree* all groups share one row
-without a pad (tree_attention.py), where a common beginning of sequences stands once. In both a completion sees only its
-prompt and itself, positions count from the start of its prompt, and its last token is predicted but never fed.
-`Policy.packing` finds the layout for a model. Tokens that an environment wrote into an episode are fed and never
-predicted, so they enter no loss and no figure.
+A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded
+on the left, so a completion follows its prompt directly, and only the last columns need logits. In
+a *tree* all groups share one row without a pad (tree_attention.py), where a common beginning of
+sequences stands once. In both a completion sees only its prompt and itself, positions count from
+the start of its prompt, and its last token is predicted but never fed. `Policy.packing` finds the
+layout for a model. Tokens that an environment wrote into an episode are fed and never predicted, so
+they enter no loss and no figure.
 
-The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L columns of a row, T
-predicted tokens of a batch (group by group, completion by completion, in order), U columns that predict one or more of
-them, D hidden size, V vocabulary, H heads, S segments of a level of a tree, P places of attention's blocks.
+The name of a tensor ends in its shape, here and where a policy or a loss computes: R rows, L
+columns of a row, T predicted tokens of a batch (group by group, completion by completion, in
+order), U columns that predict one or more of them, D hidden size, V vocabulary, H heads, S segments
+of a level of a tree, P places of attention's blocks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +31,8 @@ from swarm_node.rollouts.groups import ScoredGroup, Skipped
 MAX_PADDING = 0.3  # pads per real token in a micro-batch
 UNKNOWN = float("nan")
 
-Recorded = Sequence[Sequence[float] | None]  # per completion a value for every predicted token; None: none was recorded
+# Per completion a value for every predicted token; None: none was recorded
+Recorded = Sequence[Sequence[float] | None]
 
 
 class Encoder(transcript.Encoder, Protocol):
@@ -46,14 +50,16 @@ class Encoder(transcript.Encoder, Protocol):
 class TokenGroup:
     """A group, or some of its completions, as token ids, with what is recorded of every token.
 
-    Where no log-probs are recorded, a step uses those that it computes: before the first step no weight has moved.
+    Where no log-probs are recorded, a step uses those that it computes: before the first step no
+    weight has moved.
     """
 
     prompt_ids: Sequence[int]
     completion_ids: Sequence[Sequence[int]]  # each of at least one token
     advantages: Sequence[float]  # one per completion, as all that follow
     external: Sequence[bool]  # whether a peer generated it
-    behaviour: Recorded  # log-probs of the policy that generated it; external: of this policy before the first step
+    # Log-probs of the policy that generated it; external: of this policy before the first step
+    behaviour: Recorded
     proximal: Recorded  # log-probs of this policy before the first step
     staleness: Recorded  # updates since each token was generated; None for external completions
     masks: Sequence[Sequence[bool]] = ()  # as in Tokens; empty: the policy wrote all
@@ -76,8 +82,9 @@ class TokenGroup:
         return len(self.prompt_ids) + self.fed
 
     def pieces(self, columns: int) -> list["TokenGroup"]:
-        """The group in rows of at most `columns`, completions in order. A row always takes one completion, so 0 gives
-        each completion a row of its own."""
+        """The group in rows of at most `columns`, completions in order. A row always takes one
+        completion, so 0 gives each completion a row of its own.
+        """
         pieces: list[list[int]] = []
         length = 0
         for index, ids in enumerate(self.completion_ids):
@@ -104,7 +111,8 @@ class TokenGroup:
 
 
 def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
-    """A group as token ids: those that were generated for a local completion, this tokenizer's for an external one.
+    """A group as token ids: those that were generated for a local completion, this tokenizer's for
+    an external one.
 
     Args:
         advantages: one per completion.
@@ -160,13 +168,16 @@ def unrecorded(prompt_ids: Sequence[int], completion_ids: Sequence[Sequence[int]
 
 
 def micro_batches(groups: Sequence[TokenGroup], token_budget: int, *, pads: bool = True) -> Iterator[list[int]]:
-    """Indices of groups, longest first, in batches of little padding whose padded size stays within the budget.
+    """Indices of groups, longest first, in batches of little padding whose padded size stays within
+    the budget.
 
-    A batch of one group always fits. Work grows with the padded size, so a batch is closed before its padding exceeds
-    MAX_PADDING, although more passes cost time too. Without `pads` groups lie end to end and there is no padding.
+    A batch of one group always fits. Work grows with the padded size, so a batch is closed before
+    its padding exceeds MAX_PADDING, although more passes cost time too. Without `pads` groups lie
+    end to end and there is no padding.
     """
     batch: list[int] = []
-    prompt = fed = real = 0  # widest of the batch: prompts are padded on the left, completions on the right
+    # Widest of the batch: prompts are padded on the left, completions on the right
+    prompt = fed = real = 0
     for index in sorted(range(len(groups)), key=lambda i: -groups[i].length):
         group = groups[index]
         wider = max(prompt, len(group.prompt_ids)), max(fed, group.fed)
@@ -184,15 +195,18 @@ def micro_batches(groups: Sequence[TokenGroup], token_budget: int, *, pads: bool
 def dynamic_batches(
     groups: Sequence[TokenGroup], token_budget: int, *, pads: bool = True, fewest: int = 1
 ) -> list[list[int]]:
-    """Indices of groups in micro-batches by token budget, the longest first (AReaL, arXiv 2505.24298, algorithm 1).
+    """Indices of groups in micro-batches by token budget, the longest first (AReaL, arXiv
+    2505.24298, algorithm 1).
 
-    A new batch is opened while there are fewer than `fewest`, or when no batch has room. Else a group joins the batch
-    with the fewest groups among those with room. The padded size must stay within the budget; without `pads` groups lie
-    end to end. A group longer than the budget is alone. Compared with `micro_batches` it makes fewer batches with more
-    padding, and never closes one that has room.
+    A new batch is opened while there are fewer than `fewest`, or when no batch has room. Else a
+    group joins the batch with the fewest groups among those with room. The padded size must stay
+    within the budget; without `pads` groups lie end to end. A group longer than the budget is
+    alone. Compared with `micro_batches` it makes fewer batches with more padding, and never closes
+    one that has room.
     """
     batches: list[list[int]] = []
-    widths: list[tuple[int, int]] = []  # of each batch: the widest prompt, the most columns behind one
+    # Of each batch: the widest prompt, the most columns behind one
+    widths: list[tuple[int, int]] = []
     real: list[int] = []  # tokens of each batch
     for index in sorted(range(len(groups)), key=lambda i: -groups[i].length):
         group = groups[index]
@@ -234,7 +248,9 @@ class Batch:
 
 
 def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
-    """One row per completion, padded with its first token. Pads often embed to zero, where Gemma 3n has no gradient."""
+    """One row per completion, padded with its first token. Pads often embed to zero, where Gemma 3n
+    has no gradient.
+    """
     pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     predicted = [places for group in groups for places in group.predicted]
     width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
@@ -246,14 +262,17 @@ def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
         ids.append([fed[0]] * left + fed + [fed[0]] * right)
         positions.append([0] * left + list(range(len(fed))) + [0] * right)
         mask.append([0] * left + [1] * len(fed) + [0] * right)
-        # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that of token j - 1.
+        # Token 0 is predicted by the prompt's last column, which is kept column 0; token j by that
+        # of token j - 1.
         source += [number * keep + place for place in places]
     ids_RL, positions_RL, mask_RL = (to_device(rows, device) for rows in (ids, positions, mask))
     return _batch(groups, device, ids_RL, positions_RL, mask_RL, None, keep, source)
 
 
 def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = WORTH) -> Batch:
-    """The groups in one row, where a common beginning of sequences stands once. See `grow` for `worth`."""
+    """The groups in one row, where a common beginning of sequences stands once. See `grow` for
+    `worth`.
+    """
     completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
     tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
     predicted = [places for group in groups for places in group.predicted]
@@ -273,7 +292,9 @@ def _batch(
     keep: int,
     source: list[int],
 ) -> Batch:
-    """Adds to the input what both layouts have: targets and recorded values, in the order of the groups."""
+    """Adds to the input what both layouts have: targets and recorded values, in the order of the
+    groups.
+    """
     pairs = [pair for group in groups for pair in zip(group.completion_ids, group.predicted, strict=True)]
     lengths = [len(places) for _, places in pairs]
 

@@ -1,7 +1,8 @@
-"""Memory of the device and copies to it: shortages of any library as one error, queued copies, a bound for a GPU.
+"""Memory of the device and copies to it: shortages of any library as one error, queued copies, a
+bound for a GPU.
 
-`attempt` turns what libraries raise for want of memory into `OutOfMemory`. While tokens are generated, `on_host` is the
-only function that waits for a GPU.
+`attempt` turns what libraries raise for want of memory into `OutOfMemory`. While tokens are
+generated, `on_host` is the only function that waits for a GPU.
 """
 
 import ctypes
@@ -18,17 +19,21 @@ from swarm_node.common.errors import UserError
 T = TypeVar("T")
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-SAYINGS = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")  # CUDA, torch on CPUs, cuBLAS
+# CUDA, torch on CPUs, cuBLAS
+SAYINGS = ("out of memory", "allocate memory", "not enough memory", "alloc_failed")
 
 
 class OutOfMemory(UserError):
-    """Memory ran out. A caller that can do with less catches this error; otherwise it stops the node with one line."""
+    """Memory ran out. A caller that can do with less catches this error; otherwise it stops the
+    node with one line.
+    """
 
 
 def attempt(work: Callable[[], T], doing: str) -> T:
     """What `work` returns. Raises OutOfMemory if `work` failed for want of memory, in any library.
 
-    The library's error is dropped first, and with it the frames that held tensors: their memory is free again.
+    The library's error is dropped first, and with it the frames that held tensors: their memory is
+    free again.
 
     Args:
         doing: ends the message, such as "in loading the model".
@@ -43,7 +48,9 @@ def attempt(work: Callable[[], T], doing: str) -> T:
 
 
 def probed(work: Callable[[], T], doing: str) -> T | None:
-    """What `work` returns; None if it fails. A lack of memory says nothing about `work`, and raises OutOfMemory."""
+    """What `work` returns; None if it fails. A lack of memory says nothing about `work`, and raises
+    OutOfMemory.
+    """
     try:
         return attempt(work, doing)
     except OutOfMemory:
@@ -60,20 +67,25 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def keep_freed(plenty: bool) -> None:
-    """From now on, freed tensors on a CPU stay with this process for later ones, if there is `plenty` of memory; else
-    large ones go back to the system. By glibc's own rule each token and micro-batch takes new pages, which costs 6 to
-    15 % of a round; where memory is short, that rule keeps 1.4 GB after a round of a model of 0.5 B."""
+    """From now on, freed tensors on a CPU stay with this process for later ones, if there is
+    `plenty` of memory; else large ones go back to the system. By glibc's own rule each token and
+    micro-batch takes new pages, which costs 6 to 15 % of a round; where memory is short, that rule
+    keeps 1.4 GB after a round of a model of 0.5 B.
+    """
     for limit, most in ((M_TRIM_THRESHOLD, -1), (M_MMAP_THRESHOLD, 2**30)):  # -1: never
         _ask_libc("mallopt", limit, most if plenty else 2**20)
 
 
 def trim() -> None:
-    """Gives small freed tensors on a CPU back to the system, too. glibc keeps those that lie below memory in use."""
+    """Gives small freed tensors on a CPU back to the system, too. glibc keeps those that lie below
+    memory in use.
+    """
     _ask_libc("malloc_trim", 0)
 
 
 def _ask_libc(name: str, *arguments: int) -> None:
-    if sys.platform == "linux" and (asked := getattr(ctypes.CDLL(None), name, None)):  # not every libc has it
+    # Not every libc has it
+    if sys.platform == "linux" and (asked := getattr(ctypes.CDLL(None), name, None)):
         asked(*arguments)
 
 
@@ -85,10 +97,12 @@ def release() -> None:
 
 
 def limit_gpu_memory(megabytes: int, device: str) -> None:
-    """Bounds the GPU memory that this process may take: what goes beyond it is handled as memory that ran out.
+    """Bounds the GPU memory that this process may take: what goes beyond it is handled as memory
+    that ran out.
 
     Args:
-        megabytes: 0 sets no limit, and without a GPU there is nothing to limit. UserError for more than there is.
+        megabytes: 0 sets no limit, and without a GPU there is nothing to limit. UserError for more
+        than there is.
     """
     if not megabytes or not torch.cuda.is_available() or device.startswith("cpu"):
         return
@@ -108,13 +122,16 @@ def to_device(values: Sequence[Any] | Tensor, device: torch.device) -> Tensor:
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """The values, on the CPU: waits until a device has computed them. While tokens are generated nothing else does."""
+    """The values, on the CPU: waits until a device has computed them. While tokens are generated
+    nothing else does.
+    """
     return tensor.cpu()
 
 
 def pin(memory: Tensor) -> bool:
-    """Lock shared memory into place, so that a GPU reads and writes it by itself. Returns whether that worked: without
-    it copies are right, but slower."""
+    """Lock shared memory into place, so that a GPU reads and writes it by itself. Returns whether
+    that worked: without it copies are right, but slower.
+    """
     size = memory.numel() * memory.element_size()
     return int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)) == 0  # type: ignore[no-untyped-call]
 

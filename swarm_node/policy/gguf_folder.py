@@ -1,7 +1,8 @@
 """A GGUF file of a Llama model, quantised or not, as a Hugging Face folder in bfloat16.
 
-It reads the three kinds of numbers and the kind of tokenizer that the models in named.py have. transformers reads more
-kinds, ten times more slowly, and keeps the weights packed, which cannot be trained or saved.
+It reads the three kinds of numbers and the kind of tokenizer that the models in named.py have.
+transformers reads more kinds, ten times more slowly, and keeps the weights packed, which cannot be
+trained or saved.
 """
 
 import mmap
@@ -60,7 +61,9 @@ class _Reader:
 
 
 def convert(source: Path, out: Path) -> None:
-    """Writes the folder `out`. Raises ValueError, KeyError or struct.error for a file of another kind."""
+    """Writes the folder `out`. Raises ValueError, KeyError or struct.error for a file of another
+    kind.
+    """
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         reader = _Reader(data)
         if reader.scalar("4s") != b"GGUF" or reader.scalar("I") != 3:
@@ -134,7 +137,9 @@ def _config(told: dict[str, Any]) -> LlamaConfig:
 
 
 def _tokenizer(told: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """A tokenizer of byte-level BPE with digits apart, as all of SmolLM2 have. ValueError for another kind."""
+    """A tokenizer of byte-level BPE with digits apart, as all of SmolLM2 have. ValueError for
+    another kind.
+    """
     if told["tokenizer.ggml.pre"] != "smollm":
         raise ValueError(f"its tokenizer is of kind {told['tokenizer.ggml.pre']}")
     tokens, kinds = told["tokenizer.ggml.tokens"], told["tokenizer.ggml.token_type"]

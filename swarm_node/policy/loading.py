@@ -1,7 +1,7 @@
 """Loads a policy from a name, a folder or a checkpoint onto its device.
 
-Weights come from safetensors only and no code comes with a model (`trust_remote_code` stays off), so a stranger's model
-folder can be wrong but not dangerous.
+Weights come from safetensors only and no code comes with a model (`trust_remote_code` stays off),
+so a stranger's model folder can be wrong but not dangerous.
 """
 
 import json
@@ -33,9 +33,10 @@ from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, M
 def configured_policy(
     config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
 ) -> Policy:
-    """The policy of a whole configuration, with the frame around its prompts and the precision of an extension whose
-    section asks for one. `tried`: what is known to work here. UserError if the model's chat template does not take the
-    frame."""
+    """The policy of a whole configuration, with the frame around its prompts and the precision of
+    an extension whose section asks for one. `tried`: what is known to work here. UserError if the
+    model's chat template does not take the frame.
+    """
     policy = load_policy(config.model, resume, precision_of(config))
     policy.tried = tried or policy.tried
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
@@ -49,23 +50,28 @@ MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as pe
 
 
 def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use = plain) -> Policy:
-    """The policy of the model that `named.source` finds; `resume` is a checkpoint folder to take its weights, or
-    adapters, from. `precision` puts another precision into the model, but not into its adapters. Raises Damaged if the
-    checkpoint cannot be loaded, UserError if the model cannot."""
+    """The policy of the model that `named.source` finds; `resume` is a checkpoint folder to take
+    its weights, or adapters, from. `precision` puts another precision into the model, but not into
+    its adapters. Raises Damaged if the checkpoint cannot be loaded, UserError if the model cannot.
+    """
     config = config.model_copy(update={"name": named.source(config.name)})
     device = choose_device(config.device)
-    if config.lora_rank:  # its copy of the base is freed, and each round merges adapters into a new one
+    # Its copy of the base is freed, and each round merges adapters into a new one
+    if config.lora_rank:
         keep_freed(plenty=False)
     source = _locate(config.name) if config.lora_rank or resume is None else resume
-    getLogger("bitsandbytes").setLevel(ERROR)  # it would warn every user that it lacks a quick 4-bit product
-    filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)  # peft reads it, and no user can change that
+    # It would warn every user that it lacks a quick 4-bit product
+    getLogger("bitsandbytes").setLevel(ERROR)
+    # Peft reads it, and no user can change that
+    filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # its bars of loading would stay in pipes, and above the view
     try:
         return attempt(partial(_loaded, config, device, source, resume, precision), f"in loading model {str(source)!r}")
     except UserError:
         raise
-    except Exception as error:  # each library underneath raises types of its own on missing or broken files
+    except Exception as error:
+        # Each library underneath raises types of its own on missing or broken files
         if source is resume or (resume is not None and isinstance(error, Damaged)):
             raise Damaged(first_line(error)) from error
         raise UserError(f"cannot load model {str(source)!r}: {first_line(error)}") from error
@@ -92,13 +98,15 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
         output_loading_info=True,
         **_quantized(config, device),
     )
-    if missing := sorted(loading["missing_keys"]):  # transformers would continue with random weights
+    # Transformers would continue with random weights
+    if missing := sorted(loading["missing_keys"]):
         raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
-    place = named.cache() / Path(source).name  # a small model of the user's own is not worth a file there
+    # A small model of the user's own is not worth a file there
+    place = named.cache() / Path(source).name
     base = _share_base(model, place) if frozen and (place == Path(source) or model.num_parameters() > 2**27) else None
     precision = use(model, device)
     if config.lora_rank:
@@ -106,14 +114,17 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = named.commit_of(source, revision) if isinstance(source, str) else ""
-    has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)  # not in every build
+    # Not in every build
+    has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     if config.dtype == "bfloat16" and device.type == "cpu" and not has_bfloat16():
         named.say("this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast")
     policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
-            module.training = True  # else bitsandbytes lays it out for inference on a CPU, without a backward pass
-    with torch.no_grad(), policy.exact():  # a model that cannot compute is refused now, and not in the first round
+            # Else bitsandbytes lays it out for inference on a CPU, without a backward pass
+            module.training = True
+    # A model that cannot compute is refused now, and not in the first round
+    with torch.no_grad(), policy.exact():
         policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
 
@@ -136,14 +147,17 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be used."""
+    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be
+    used.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"  # that text lists every device
+        # That text lists every device
+        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"
         raise UserError(f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps") from error
     return device
 
@@ -163,7 +177,8 @@ def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
     """Type of the weights: as configured, or what suits the device."""
     if config.dtype != "auto":
         return getattr(torch, config.dtype)  # type: ignore[no-any-return]
-    frozen = config.lora_rank > 0  # under LoRA the base is not updated, so its small steps cannot be lost to rounding
+    # Under LoRA the base is not updated, so its small steps cannot be lost to rounding
+    frozen = config.lora_rank > 0
     return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
 
 
@@ -185,25 +200,31 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             return peft.PeftModel.from_pretrained(model, resume, is_trainable=True)
         except Exception as error:
             raise Damaged(first_line(error)) from error
-    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}  # this leaves the head out
+    # This leaves the head out
+    options: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
     if model.config.model_type in MAMBAS:
-        options["exclude_modules"] = ["out_proj", "conv1d"]  # Mamba's kernels take their weights without adapters
+        # Mamba's kernels take their weights without adapters
+        options["exclude_modules"] = ["out_proj", "conv1d"]
     try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # peft uses an outdated name
+        # Peft uses an outdated name
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
             return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
 
 
 def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
-    """Maps the frozen weights, in float32, from a file in this user's cache. So all nodes of a machine hold one copy,
-    and none while generation has its own. One process writes the file first if it is missing or has other weights, bit
-    for bit. Returns the mapped memory; if that fails, the model keeps its own and a line says so."""
+    """Maps the frozen weights, in float32, from a file in this user's cache. So all nodes of a
+    machine hold one copy, and none while generation has its own. One process writes the file first
+    if it is missing or has other weights, bit for bit. Returns the mapped memory; if that fails,
+    the model keeps its own and a line says so.
+    """
     weights, file, memory = list(model.parameters()), place.with_name(f"{place.name}.float32"), None
     try:
         if (memory := _taken(weights, file)) is None:
             with named.alone(place):
-                if (memory := _taken(weights, file)) is None:  # another process may have written it meanwhile
+                # Another process may have written it meanwhile
+                if (memory := _taken(weights, file)) is None:
                     write_bytes(file, (weight.detach().numpy().data for weight in weights))
                     memory = _taken(weights, file)
     except OSError as error:
@@ -212,8 +233,10 @@ def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
 
 
 def _taken(weights: list[nn.Parameter], file: Path) -> mmap.mmap | None:
-    """The file as mapped memory; None if it lacks weights. The weights that it has are taken from it. A change to such
-    a weight would stay in this process, in its own copy of the page, until `Policy.let_go`."""
+    """The file as mapped memory; None if it lacks weights. The weights that it has are taken from
+    it. A change to such a weight would stay in this process, in its own copy of the page, until
+    `Policy.let_go`.
+    """
     sizes = [weight.numel() for weight in weights]
     if not file.exists() or file.stat().st_size != 4 * sum(sizes):
         return None

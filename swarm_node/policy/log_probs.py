@@ -1,12 +1,15 @@
-"""The one definition of the policy's distribution, for sampling and for training, and log-probs under it in chunks.
+"""The one definition of the policy's distribution, for sampling and for training, and log-probs
+under it in chunks.
 
-Temperature changes what is sampled. A log-prob that ignores it belongs to another policy, and the probability ratio
-means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top-p cuts it off.
+Temperature changes what is sampled. A log-prob that ignores it belongs to another policy, and the
+probability ratio means nothing. Tokens are drawn from the whole vocabulary: neither top-k nor top-p
+cuts it off.
 
-With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So `projected_log_probs` projects
-the hidden states of a few tokens at a time, turns each row of logits into a log-prob and an entropy, drops it, and
-computes it again in `backward`, unless the head is frozen. The log-prob of a token taken has the gradient (one-hot -
-probabilities) / temperature. Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
+With a vocabulary of 150,000 the logits of a micro-batch are larger than the model. So
+`projected_log_probs` projects the hidden states of a few tokens at a time, turns each row of logits
+into a log-prob and an entropy, drops it, and computes it again in `backward`, unless the head is
+frozen. The log-prob of a token taken has the gradient (one-hot - probabilities) / temperature.
+Fused kernels (Liger's, TRL's) do not give the entropy, and need a GPU or Triton.
 
 Suffixes of tensors: see policy/batch.py.
 """
@@ -18,12 +21,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 CHUNK_BYTES = 2**27  # of a chunk's logits in float32
-FROZEN_BYTES = 2**25  # where the head is not trained: no chunk then reads and writes a gradient as large as the head
+# Where the head is not trained: no chunk then reads and writes a gradient as large as the head
+FROZEN_BYTES = 2**25
 
 
 def log_distribution(logits: Tensor, temperature: float) -> Tensor:
-    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled from. `logits` have the
-    same shape and any float type."""
+    """Log-probabilities [..., vocabulary] (float32) of the distribution that tokens are sampled
+    from. `logits` have the same shape and any float type.
+    """
     scaled = logits.float()
     return torch.log_softmax(scaled if temperature == 1.0 else scaled / temperature, dim=-1)
 
@@ -39,8 +44,10 @@ def chunk_rows(vocabulary: int, *, frozen: bool = False) -> int:
 
 
 def is_large(tokens: int, vocabulary: int, hidden: int, *, frozen: bool = False) -> bool:
-    """Whether the logits of so many tokens, or the head's own gradient, take more than one chunk. The direct way is
-    faster for less, but holds a second gradient of the head, if not `frozen`, and a third where it is the embedding."""
+    """Whether the logits of so many tokens, or the head's own gradient, take more than one chunk.
+    The direct way is faster for less, but holds a second gradient of the head, if not `frozen`, and
+    a third where it is the embedding.
+    """
     chunk = chunk_rows(vocabulary, frozen=frozen)
     return (tokens if frozen else max(tokens, hidden)) > chunk
 
@@ -48,7 +55,8 @@ def is_large(tokens: int, vocabulary: int, hidden: int, *, frozen: bool = False)
 def projected_log_probs(
     hidden_TD: Tensor, head: nn.Linear, taken_T: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Log-prob [T] of each token taken, and the entropy [T] of the distribution it was taken from, without gradient.
+    """Log-prob [T] of each token taken, and the entropy [T] of the distribution it was taken from,
+    without gradient.
 
     Args:
         hidden_TD: the input of the output head.
@@ -82,9 +90,11 @@ class _Projected(torch.autograd.Function):
             for part in _parts(len(taken_T), rows):
                 log_p_TV = log_distribution(used(hidden_TD[part]), temperature)
                 log_probs_T[part] = log_p_TV.gather(-1, taken_T[part, None])[:, 0]
-                p_TV, least = log_p_TV.exp(), torch.finfo(torch.float32).min  # where p is 0, log_p may be -inf
+                # Where p is 0, log_p may be -inf
+                p_TV, least = log_p_TV.exp(), torch.finfo(torch.float32).min
                 entropies_T[part] = log_p_TV.clamp_min_(least).mul_(p_TV).sum(-1).neg_()
-                if of_hidden_TD is not None:  # without each token's factor: so `backward` needs no logits
+                # Without each token's factor: so `backward` needs no logits
+                if of_hidden_TD is not None:
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
         ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))
@@ -141,9 +151,11 @@ def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:
 
 
 def _total(weight: Tensor) -> Tensor:
-    """The tensor in which the head's gradient is added up, in float32: the weight's `grad` if the weight is float32.
+    """The tensor in which the head's gradient is added up, in float32: the weight's `grad` if the
+    weight is float32.
 
-    Autograd would hold this gradient, as large as the embedding, until it has computed the embedding's own gradient.
+    Autograd would hold this gradient, as large as the embedding, until it has computed the
+    embedding's own gradient.
     """
     if weight.dtype != torch.float32 or not weight.is_leaf:
         return torch.zeros_like(weight, dtype=torch.float32)

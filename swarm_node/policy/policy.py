@@ -1,4 +1,5 @@
-"""A causal language model with its tokenizer: token ids of text, and logits and log-probs of tokens.
+"""A causal language model with its tokenizer: token ids of text, and logits and log-probs of
+tokens.
 
 It can be any Hugging Face causal LM. `loading.py` makes a policy.
 """
@@ -30,7 +31,8 @@ from swarm_node.policy.tried import Tried, folder_digest, subject
 from swarm_node.rollouts.transcript import results
 
 NO_LIMIT = 2**31  # context of models without positions
-# Largest difference of logits, as a share of the largest: rounding gives 1e-6, bfloat16 0.03, FP8 0.15, errors above 1.
+# Largest difference of logits, as a share of the largest: rounding gives 1e-6, bfloat16 0.03, FP8
+# 0.15, errors above 1.
 FINE, COARSE, QUANTISED = 1e-3, 0.1, 0.4
 SAID = "forty-two"  # an answer that no chat template changes
 SMALL_VOCABULARY = 2**11  # with fewer tokens the logits of a micro-batch are not worth a trial
@@ -45,12 +47,15 @@ class Packing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The text around a prompt, and the end that this node puts behind an external completion that ended."""
+    """The text around a prompt, and the end that this node puts behind an external completion that
+    ended.
+    """
 
     system: str = ""  # what the model is told before each prompt
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the chat template
     stop: str = ""  # the string that ends this node's own completions; "" for EOS
-    chat: bool = True  # a prompt is a turn of a chat, for a model with a chat template; else text to continue
+    # A prompt is a turn of a chat, for a model with a chat template; else text to continue
+    chat: bool = True
 
 
 @dataclass
@@ -60,13 +65,16 @@ class Policy:
     model: Any  # transformers.PreTrainedModel or a peft wrapper of one
     tokenizer: Any  # transformers.PreTrainedTokenizerBase
     device: torch.device
-    autocast_dtype: torch.dtype | None = None  # of matrix products; None computes in the weights' own type
+    # Of matrix products; None computes in the weights' own type
+    autocast_dtype: torch.dtype | None = None
     name: str = ""
     precision: Precision = PLAIN  # of the linear layers of `model`
     commit: str = ""  # of the hub model that was loaded; "" for a folder
     checkpointing: bool = False  # blocks are computed again in the backward pass instead of kept
-    frugal: bool = False  # memory is short: adapters are trained a few tokens at a time, and freed memory is given back
-    concurrent_tokens: int = 0  # of prompts and completions, decoded at the same time; 0 for all of a round
+    # Memory is short: adapters are trained a few tokens at a time, and freed memory is given back
+    frugal: bool = False
+    # Of prompts and completions, decoded at the same time; 0 for all of a round
+    concurrent_tokens: int = 0
     base: mmap.mmap | None = None  # where a frozen base is mapped from a file
     frame: Frame = Frame()
     version: int = 0  # updates of the weights since they were first loaded, over all resumes
@@ -78,7 +86,8 @@ class Policy:
     context_length: int = field(init=False)  # tokens, prompt and completion together
 
     def __post_init__(self) -> None:
-        self.model.eval()  # dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
+        # Dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
+        self.model.eval()
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
@@ -87,7 +96,9 @@ class Policy:
         self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
 
     def take(self, frame: Frame) -> None:
-        """Puts this frame around prompts from now on. UserError if the model's chat template does not accept it."""
+        """Puts this frame around prompts from now on. UserError if the model's chat template does
+        not accept it.
+        """
         try:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
@@ -98,7 +109,9 @@ class Policy:
         self.__dict__.pop("_around", None)
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Ids up to where the completion starts: through the chat template where the tokenizer has one."""
+        """Ids up to where the completion starts: through the chat template where the tokenizer has
+        one.
+        """
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
             return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
@@ -108,16 +121,19 @@ class Policy:
         return list(ids)
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
-        """Ids of a peer's completion. Text that spells a special token stays text. A completion that ended gets this
-        node's own end: the string that ends its own completions, tokenized together with the text, or an end token."""
+        """Ids of a peer's completion. Text that spells a special token stays text. A completion
+        that ended gets this node's own end: the string that ends its own completions, tokenized
+        together with the text, or an end token.
+        """
         whole = text + self.frame.stop if ended else text
         ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
         end = self.turn_end if self.frame.chat else self.eos_id
         return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them. A
-        turn that ends with an end token does not get a second one."""
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the
+        id before them. A turn that ends with an end token does not get a second one.
+        """
         said = results(observations) if self._around is None else "\n".join(observations)
         ids = list(self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids)
         before, behind = self._around or ([], [])
@@ -126,7 +142,9 @@ class Policy:
 
     @cached_property
     def _around(self) -> tuple[list[int], list[int]] | None:
-        """Ids around a user turn that follows an answer; None where episodes have the plain form."""
+        """Ids around a user turn that follows an answer; None where episodes have the plain
+        form.
+        """
         if not self.tokenizer.chat_template or not self.frame.chat:
             return None
         found = around_turns(self.tokenizer, self.frame.system, self.frame.arguments)
@@ -139,8 +157,9 @@ class Policy:
         return list(texts)
 
     def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
-        """Writes the weights, in `dtype` if given, and the tokenizer, for `from_pretrained`. Raises OSError, or
-        safetensors' own error, on a full disk."""
+        """Writes the weights, in `dtype` if given, and the tokenizer, for `from_pretrained`. Raises
+        OSError, or safetensors' own error, on a full disk.
+        """
         cast = {} if dtype is None else {"state_dict": _cast(self.model, dtype)}
         shown = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # checkpoints come all the time, between lines of rounds
@@ -158,17 +177,21 @@ class Policy:
 
     def _autocast(self) -> torch.autocast:
         kind, wanted = self.device.type, self.autocast_dtype
-        again = self.checkpointing and torch.is_grad_enabled()  # no cast of a weight outlives its block then
+        # No cast of a weight outlives its block then
+        again = self.checkpointing and torch.is_grad_enabled()
         return torch.autocast(kind, wanted or torch.bfloat16, enabled=wanted is not None, cache_enabled=not again)
 
     def let_go(self) -> None:
-        """Lets go of the pages of a mapped base, which has been copied. They come back when the base is read again."""
+        """Lets go of the pages of a mapped base, which has been copied. They come back when the
+        base is read again.
+        """
         if self.base is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.base.madvise(mmap.MADV_DONTNEED)
 
     def casts_held(self) -> AbstractContextManager[Any]:
         """Inside, autocast casts each weight once, not at each `forward`."""
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)  # only the outermost drops casts
+        # Only the outermost drops casts
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=False)
 
     @property
     def arithmetic(self) -> str:
@@ -177,20 +200,24 @@ class Policy:
 
     @contextmanager
     def generating(self) -> Iterator[None]:
-        """Inside, the model computes as in generation. Training differs if only generation has its own precision."""
+        """Inside, the model computes as in generation. Training differs if only generation has its
+        own precision.
+        """
         alike = self.precision.in_training and self.packing is Packing.BLOCKS
         attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
         with self.precision.active(True), attention:
             yield
 
     def exact(self) -> AbstractContextManager[None]:
-        """Inside, the model computes with plain linear layers, for comparisons. A low precision can turn a tiny
-        difference in the order of sums into a visible one."""
+        """Inside, the model computes with plain linear layers, for comparisons. A low precision can
+        turn a tiny difference in the order of sums into a visible one.
+        """
         return self.precision.active(False)
 
     def log_probs(self, batch: Batch, temperature: float, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
-        """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no gradient (0 unless asked
-        for). A large [T, V] is never held."""
+        """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no
+        gradient (0 unless asked for). A large [T, V] is never held.
+        """
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         way = self.packing  # tried, if it has to be, before autocast keeps casts of weights
         frozen = head is not None and not head.weight.requires_grad
@@ -207,7 +234,9 @@ class Policy:
         return distribution_UV[source_T, target_T], total
 
     def backward(self, loss: Tensor, batch: Batch) -> None:
-        """Backward pass from a loss of `log_probs`: blocks that are computed again attend as in the forward pass."""
+        """Backward pass from a loss of `log_probs`: blocks that are computed again attend as in the
+        forward pass.
+        """
         again = self.checkpointing and batch.tree is not None and self.packing is not Packing.NATIVE
         with tree_attention.using(self.model, tree_attention.BLOCKS) if again else nullcontext():
             loss.backward()  # type: ignore[no-untyped-call]
@@ -247,7 +276,9 @@ class Policy:
 
     @cached_property
     def _head(self) -> nn.Linear | None:
-        """The output head, if only a plain linear layer follows the hidden states, found by trying; else None."""
+        """The output head, if only a plain linear layer follows the hidden states, found by trying;
+        else None.
+        """
         head = self.causal.get_output_embeddings()
         if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
             return None
@@ -275,14 +306,17 @@ class Policy:
 
     @cached_property
     def packing(self) -> Packing | None:
-        """The best way for this model to train on a tree, found by trying, not by its name; None if there is none.
+        """The best way for this model to train on a tree, found by trying, not by its name; None if
+        there is none.
 
-        A way is taken if a tree gives the logits that padded rows give. It is for sequences within `reach`.
+        A way is taken if a tree gives the logits that padded rows give. It is for sequences within
+        `reach`.
         """
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         prompt = [(7 * i + 3) % vocabulary for i in range(11)]
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
-        longer = [*completions[1], *completions[2]]  # begins as another; the second prompt begins as the first
+        # Begins as another; the second prompt begins as the first
+        longer = [*completions[1], *completions[2]]
         packed = [unrecorded(prompt, [*completions, longer]), unrecorded([*prompt[:6], *prompt[1:]], completions[:2])]
 
         @cache
@@ -296,7 +330,9 @@ class Policy:
             return next((way for way, agree in tried if self.works(f"rows: {way.value}", agree)), None)
 
     def works(self, name: str, trial: Callable[[], bool | None]) -> bool:
-        """Whether something works for this model here: found out once, by `trial`. See `Tried.ask`."""
+        """Whether something works for this model here: found out once, by `trial`. See
+        `Tried.ask`.
+        """
         return self.tried.ask(self._subject, name, trial)
 
     @cached_property
@@ -310,7 +346,8 @@ class Policy:
             batch = build_tree(packed, self.device, 1)
             return self._computed(batch, way, self.model)[batch.source_T]
 
-        ours = probed(attended, "in trying packed rows")  # a model may refuse; padded rows always work
+        # A model may refuse; padded rows always work
+        ours = probed(attended, "in trying packed rows")
         if ours is None:
             return None
         wanted = reference()
@@ -318,7 +355,9 @@ class Policy:
 
     @property
     def reach(self) -> int:
-        """Tokens of the longest sequence that all layers attend over: a tree's mask would replace that of a window."""
+        """Tokens of the longest sequence that all layers attend over: a tree's mask would replace
+        that of a window.
+        """
         names = ("sliding_window", "window_size", "attention_chunk_size")
         reaches = (getattr(self.model.config, name, None) for name in names)
         return min(self.context_length, *(reach for reach in reaches if isinstance(reach, int)), NO_LIMIT)
@@ -332,14 +371,17 @@ def rounding(dtype: torch.dtype) -> float:
 def agreement(ours: Tensor, reference: Tensor, tolerance: float) -> bool:
     """Whether two ways to compute the same logits differ by rounding only.
 
-    Relative, since the small logits of a fresh model would make any two ways agree, until training tells them apart.
+    Relative, since the small logits of a fresh model would make any two ways agree, until training
+    tells them apart.
     """
     return bool((ours.float() - reference.float()).abs().max() <= tolerance * float(reference.abs().max()))
 
 
 def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
-    """The end token that the chat template puts behind an answer, with which a chat model ends its turn; `otherwise` if
-    no template shows one. Gemma, Phi and Llama 3 have several, and EOS may be another."""
+    """The end token that the chat template puts behind an answer, with which a chat model ends its
+    turn; `otherwise` if no template shows one. Gemma, Phi and Llama 3 have several, and EOS may be
+    another.
+    """
     if not tokenizer.chat_template:
         return otherwise
     chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]

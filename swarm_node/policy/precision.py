@@ -1,8 +1,10 @@
-"""The type of numbers in which a model's linear layers multiply. An extension can put in its own layers here.
+"""The type of numbers in which a model's linear layers multiply. An extension can put in its own
+layers here.
 
-`Precision` itself is plain and changes nothing. An extension registers, under `swarm_node.precision`, a function of a
-model, the whole configuration and a device. It changes the model and returns a subclass, or None if its options are
-off. The extension is loaded only if an option of its section is set.
+`Precision` itself is plain and changes nothing. An extension registers, under
+`swarm_node.precision`, a function of a model, the whole configuration and a device. It changes the
+model and returns a subclass, or None if its options are off. The extension is loaded only if an
+option of its section is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +26,14 @@ Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
 class Precision:
     """The linear layers multiply in the type of their weights, or in autocast's."""
 
-    plain: ClassVar[bool] = True  # False: results differ by more than the rounding of the weights' type
+    # False: results differ by more than the rounding of the weights' type
+    plain: ClassVar[bool] = True
     in_training: bool = False  # whether training multiplies so too, and not generation alone
 
     def describe(self, plain: str) -> str:
-        """The type that the linear layers compute in, for people; `plain` is their type without this precision."""
+        """The type that the linear layers compute in, for people; `plain` is their type without
+        this precision.
+        """
         return plain
 
     def active(self, on: bool) -> AbstractContextManager[None]:
@@ -36,11 +41,15 @@ class Precision:
         return nullcontext()
 
     def follow(self, optimizer: torch.optim.Optimizer) -> None:
-        """Follows from now on the steps of this optimiser, which change the weights of the model."""
+        """Follows from now on the steps of this optimiser, which change the weights of the
+        model.
+        """
 
     def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
-        """One map to the outputs of all these layers, for a decoder. It computes them in `dtype`, as the layers do in
-        training, and returns them in the type of its input. None for plain layers."""
+        """One map to the outputs of all these layers, for a decoder. It computes them in `dtype`,
+        as the layers do in training, and returns them in the type of its input. None for plain
+        layers.
+        """
         return None
 
 
@@ -54,7 +63,9 @@ def plain(model: Any, device: torch.device) -> Precision:
 
 
 def precision_of(config: BaseModel) -> Use:
-    """A function that puts into a model the precision of the extension that the configuration asks for."""
+    """A function that puts into a model the precision of the extension that the configuration asks
+    for.
+    """
 
     def use(model: Any, device: torch.device) -> Precision:
         for name in asked_for(config, "precision"):

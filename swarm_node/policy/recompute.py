@@ -1,7 +1,9 @@
-"""Gradient checkpointing by block: a block keeps only its input, and is computed again in the backward pass.
+"""Gradient checkpointing by block: a block keeps only its input, and is computed again in the
+backward pass.
 
-transformers' own switch needs blocks in training mode, which turns on dropout. Autograd runs the backward pass in
-threads of its own: `around` sets up there what a block needs besides its arguments.
+transformers' own switch needs blocks in training mode, which turns on dropout. Autograd runs the
+backward pass in threads of its own: `around` sets up there what a block needs besides its
+arguments.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +16,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 Around = Callable[[], AbstractContextManager[Any]]
 
-recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)  # nothing here is random
+# Nothing here is random
+recomputed = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
 
 
 def blocks_of(model: Any) -> list[Any]:
-    """The blocks that can be computed again; none for a model that transformers does not checkpoint."""
+    """The blocks that can be computed again; none for a model that transformers does not
+    checkpoint.
+    """
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 

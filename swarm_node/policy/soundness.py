@@ -1,7 +1,7 @@
 """Checks that libraries leave out: whether the contents of a checkpoint folder can be trained on.
 
-An optimiser whose tensors have other shapes than the weights ends in a segmentation fault; a NaN spreads over all
-weights with the next update.
+An optimiser whose tensors have other shapes than the weights ends in a segmentation fault; a NaN
+spreads over all weights with the next update.
 """
 
 import sys
@@ -15,10 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from swarm_node.common.files import read_plain
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of Adam, with the shape of their weight; counters and 8-bit state have others
-TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}  # AdamW in 8 bits has these for large weights only
+# Of Adam, with the shape of their weight; counters and 8-bit state have others
+MOMENTS = ("exp_avg", "exp_avg_sq")
+# AdamW in 8 bits has these for large weights only
+TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}
 TEMPLATE_STEPS = 3_000_000  # lines of Python; compiling a long template takes a tenth of them
-SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"  # a chat that a template is tried with
+# A chat that a template is tried with
+SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
 
 Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
@@ -53,21 +56,26 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def check_plain(folder: Path) -> None:
-    """Raises Damaged if anything in the folder is not a plain file: reading a pipe would take for ever."""
+    """Raises Damaged if anything in the folder is not a plain file: reading a pipe would take for
+    ever.
+    """
     for path in folder.iterdir():
         if not path.is_file():
             raise Damaged(f"{path.name} is no plain file")
 
 
 def check_adapters(folder: Path) -> None:
-    """Raises Damaged if the folder has adapters in another format than safetensors: peft would unpickle them."""
+    """Raises Damaged if the folder has adapters in another format than safetensors: peft would
+    unpickle them.
+    """
     if (folder / "adapter_config.json").exists() and not (folder / "adapter_model.safetensors").is_file():
         raise Damaged("its adapters are no safetensors")
 
 
 def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
-    """Raises Damaged unless each of the optimiser's tensors fits its parameter and is finite, and no weight lacks its
-    state. The keys are "INDEX.NAME", as in the checkpoint."""
+    """Raises Damaged unless each of the optimiser's tensors fits its parameter and is finite, and
+    no weight lacks its state. The keys are "INDEX.NAME", as in the checkpoint.
+    """
     names: dict[str, set[str]] = {}
     for key, tensor in tensors.items():
         index, dot, name = key.partition(".")
@@ -92,8 +100,9 @@ def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any
 
 
 def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> str:
-    """The text that the chat template makes of a chat. The template comes with the model, and is a program. Raises
-    Damaged if it fails, or does not end."""
+    """The text that the chat template makes of a chat. The template comes with the model, and is a
+    program. Raises Damaged if it fails, or does not end.
+    """
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -116,8 +125,9 @@ def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> s
 
 
 def around_turns(tokenizer: Any, system: str, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The text that the chat template writes between an answer and the next user turn, and the text between that turn
-    and the next answer. None if the template changes earlier turns, or fails."""
+    """The text that the chat template writes between an answer and the next user turn, and the text
+    between that turn and the next answer. None if the template changes earlier turns, or fails.
+    """
     asked = [{"role": "system", "content": system}] if system else []
     asked.append({"role": "user", "content": "?"})
     later = [*asked, {"role": "assistant", "content": SAID}, {"role": "user", "content": NEXT}]

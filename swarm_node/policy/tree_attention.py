@@ -1,16 +1,19 @@
-"""Token sequences as a tree of their common beginnings (few shots, a prompt, first tokens of completions), and
-attention over such trees, registered with transformers for any model that lets its attention be chosen.
+"""Token sequences as a tree of their common beginnings (few shots, a prompt, first tokens of
+completions), and attention over such trees, registered with transformers for any model that lets
+its attention be chosen.
 
-Each common part is computed once, in training and in a prefill. Columns lie end to end in one row, without a pad.
-Attention works level by level, because that takes two tensors a level, and no mask of L x L.
+Each common part is computed once, in training and in a prefill. Columns lie end to end in one row,
+without a pad. Attention works level by level, because that takes two tensors a level, and no mask
+of L x L.
 
-The segments of each level attend to a copy of the keys above them and to their own, in one call of torch's
-scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own keys, without the copy, nor
-torch's FlexAttention with a block mask (one size on an H200) was faster.
-Another kernel, `alike`, is for generation: the model's usual attention in the type that training uses.
+The segments of each level attend to a copy of the keys above them and to their own, in one call of
+torch's scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own
+keys, without the copy, nor torch's FlexAttention with a block mask (one size on an H200) was
+faster. Another kernel, `alike`, is for generation: the model's usual attention in the type that
+training uses.
 
-A model may compute something else this way, so Policy.packing compares logits before use. Suffixes of tensors: see
-policy/batch.py.
+A model may compute something else this way, so Policy.packing compares logits before use. Suffixes
+of tensors: see policy/batch.py.
 """
 
 from bisect import bisect_left
@@ -33,25 +36,31 @@ from swarm_node.policy.device import to_device
 
 BLOCKS, ALIKE = "swarm_node_blocks", "swarm_node_alike"  # names for transformers
 MAX_LEVELS = 8  # peers choose how their completions branch
-WORTH = 16  # columns that a level has to save: in starters its own calls cost as much; larger models gain from one
+# Columns that a level has to save: in starters its own calls cost as much; larger models gain from
+# one
+WORTH = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Segments with the same number of ancestors, as a block of attention: each is padded to the level's longest."""
+    """Segments with the same number of ancestors, as a block of attention: each is padded to the
+    level's longest.
+    """
 
     count: int
     longest: int
     parents_S: Tensor  # index of each one's parent in the level above
-    mask: Tensor | None  # bool [S or 1, 1, longest, all of the levels above + longest]; the first one is just causal
+    # Bool [S or 1, 1, longest, all of the levels above + longest]; the first one is just causal
+    mask: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     """Where the columns of a tree belong, and where they go for attention.
 
-    A column sees the earlier ones of its segment, and all of the segments above. It leads to some of the leaves, whose
-    numbers are consecutive. Pads repeat the last column of their segment, and attention hides them.
+    A column sees the earlier ones of its segment, and all of the segments above. It leads to some
+    of the leaves, whose numbers are consecutive. Pads repeat the last column of their segment, and
+    attention hides them.
     """
 
     ids_L: Tensor
@@ -74,7 +83,9 @@ class _Run(NamedTuple):
 
 
 def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORTH) -> tuple[Tree, list[Sequence[int]]]:
-    """The tree of these sequences, and each one's columns in order; more may follow its last one. `worth`: as WORTH."""
+    """The tree of these sequences, and each one's columns in order; more may follow its last one.
+    `worth`: as WORTH.
+    """
     ordered = sorted(set(map(tuple, paths)))
     leaves = [path for path, after in zip(ordered, [*ordered[1:], ()], strict=True) if after[: len(path)] != path]
     columns: list[list[int]] = [[] for _ in leaves]
@@ -104,7 +115,8 @@ def _runs(leaves: Sequence[Sequence[int]], parent: int, first: int, past: int, s
     """The leaves from `first` to before `past`, in runs of the same token at `start`."""
     for _, equal in groupby(range(first, past), key=lambda number: leaves[number][start]):
         members = list(equal)
-        one, other = leaves[members[0]], leaves[members[-1]]  # sorted: those between share what these two share
+        # Sorted: those between share what these two share
+        one, other = leaves[members[0]], leaves[members[-1]]
         end = start
         while end < min(len(one), len(other)) and one[end] == other[end]:
             end += 1
@@ -155,7 +167,9 @@ def _tree(ids: list[int], positions: list[int], levels: Sequence[Sequence[_Run]]
 
 
 def _mask(above: Tensor, longest: int) -> Tensor:
-    """The mask of a level. `above`: bool [S, columns of all levels above], which of these are real."""
+    """The mask of a level. `above`: bool [S, columns of all levels above], which of these are
+    real.
+    """
     above = above[:1] if above.all() else above  # one for all
     own = torch.ones(longest, longest, dtype=torch.bool).tril().expand(len(above), 1, -1, -1)
     return torch.cat([above[:, None, None, :].expand(-1, 1, longest, -1), own], dim=-1)
@@ -173,7 +187,9 @@ def attending(model: Any, tree: Tree) -> Iterator[None]:
 
 @contextmanager
 def within(tree: Tree) -> Iterator[None]:
-    """`BLOCKS` attends over this tree inside the context, in this thread only: autograd has threads of its own."""
+    """`BLOCKS` attends over this tree inside the context, in this thread only: autograd has threads
+    of its own.
+    """
     token = _current.set(tree)
     try:
         yield
@@ -193,7 +209,9 @@ def using(model: Any, kernel: str) -> Iterator[None]:
 
 
 class _Rearranged(torch.autograd.Function):
-    """Rows of x by index. The gradient comes back by an index, too: each real row is taken exactly once."""
+    """Rows of x by index. The gradient comes back by an index, too: each real row is taken exactly
+    once.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, there: Tensor, back: Tensor, pads: Tensor | None) -> Tensor:
@@ -211,7 +229,9 @@ class _Rearranged(torch.autograd.Function):
 
 
 class _Repeated(torch.autograd.Function):
-    """Blocks by index, each as often as it is named. torch's own backward adds single numbers; this is a product."""
+    """Blocks by index, each as often as it is named. torch's own backward adds single numbers; this
+    is a product.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
@@ -253,7 +273,9 @@ def _for_every_head(x: Tensor, heads: int) -> Tensor:
 def _attend(
     _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
 ) -> tuple[Tensor, None]:
-    """transformers' signature: q [1, heads, L, dim], k and v [1, kv_heads, L, dim] -> [1, L, heads, dim]."""
+    """transformers' signature: q [1, heads, L, dim], k and v [1, kv_heads, L, dim] -> [1, L, heads,
+    dim].
+    """
     with torch.autocast(query.device.type, enabled=False):
         q, k, v = (x[0].transpose(0, 1) for x in _of_one_type(query, key, value))
         seen = attend(q, k, v, _current.get(), scaling)
@@ -269,13 +291,16 @@ def _attend_alike(
 
 
 def attention_dtype(device: torch.device, products: torch.dtype) -> torch.dtype:
-    """The type of attention in training, by that of the matrix products: float32 on a CPU, whose kernel is twice as
-    slow backwards in bfloat16."""
+    """The type of attention in training, by that of the matrix products: float32 on a CPU, whose
+    kernel is twice as slow backwards in bfloat16.
+    """
     return torch.float32 if device.type == "cpu" else products
 
 
 def _of_one_type(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """All in one type, as kernels demand; under autocast rotary embeddings make q and k float32, v stays bfloat16."""
+    """All in one type, as kernels demand; under autocast rotary embeddings make q and k float32, v
+    stays bfloat16.
+    """
     dtype = attention_dtype(query.device, value.dtype)
     return query.to(dtype), key.to(dtype), value.to(dtype)
 

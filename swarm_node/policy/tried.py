@@ -1,8 +1,9 @@
-"""Remembers in a file what was tried with a model on this machine, and whether it worked: a node tries it once.
+"""Remembers in a file what was tried with a model on this machine, and whether it worked: a node
+tries it once.
 
-An answer holds for the model, the code and the device that it was found with: `subject` names all three. A file that is
-damaged, or that no node wrote, costs the trials again and one line. A trial that fails for want of memory or with an
-error is not remembered: the reason may be gone next time.
+An answer holds for the model, the code and the device that it was found with: `subject` names all
+three. A file that is damaged, or that no node wrote, costs the trials again and one line. A trial
+that fails for want of memory or with an error is not remembered: the reason may be gone next time.
 """
 
 import hashlib
@@ -22,10 +23,13 @@ from swarm_node.common.files import read_plain, write_bytes
 
 FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
-SUBJECTS = 16  # that are remembered, the latest: a home has one model, and some options that change it
+# That are remembered, the latest: a home has one model, and some options that change it
+SUBJECTS = 16
 CODE = Path(__file__).parents[1]
-ROOMS = ("policy", "generation", "training")  # folders of the code that is tried, except that of a precision
-NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}  # of a model's config
+# Folders of the code that is tried, except that of a precision
+ROOMS = ("policy", "generation", "training")
+# Of a model's config
+NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
 Answers = dict[str, dict[str, bool]]
 
@@ -36,14 +40,18 @@ class _Kept(msgspec.Struct):
 
 
 class Tried:
-    """Answers by subject and name. Without a file they are remembered as long as this object lives."""
+    """Answers by subject and name. Without a file they are remembered as long as this object
+    lives.
+    """
 
     def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = path
         self._answers = {} if path is None else _read(path, warn)
 
     def ask(self, subject: str, name: str, trial: Callable[[], bool | None]) -> bool:
-        """Whether `name` works: the remembered answer, else that of `trial`, which is None if the trial failed."""
+        """Whether `name` works: the remembered answer, else that of `trial`, which is None if the
+        trial failed.
+        """
         known = self._answers.get(subject, {}).get(name)
         if known is not None:
             return known
@@ -64,8 +72,9 @@ class Tried:
 
 
 def subject(facts: Mapping[str, Any], model: Any, device: torch.device) -> str:
-    """The digest of all that an answer depends on: `facts`, shapes of the model, this code, its libraries, the
-    device."""
+    """The digest of all that an answer depends on: `facts`, shapes of the model, this code, its
+    libraries, the device.
+    """
     config = {key: value for key, value in model.config.to_dict().items() if key not in NO_MATTER}
     whole = {
         "facts": dict(facts),

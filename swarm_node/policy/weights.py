@@ -1,9 +1,10 @@
-"""Weights in memory that two processes share: the trainer publishes a snapshot after every update, the generator copies
-the newest. Neither ever sees the other's live parameters, nor a snapshot half of which is older than the rest.
+"""Weights in memory that two processes share: the trainer publishes a snapshot after every update,
+the generator copies the newest. Neither ever sees the other's live parameters, nor a snapshot half
+of which is older than the rest.
 
-A process holds a record lock of the system while it writes or reads a snapshot, so the other process waits for one copy
-at most. The lock goes away with its process, even with a killed one. A snapshot has only trained parameters (under
-LoRA: the adapters), in the trainer's types.
+A process holds a record lock of the system while it writes or reads a snapshot, so the other
+process waits for one copy at most. The lock goes away with its process, even with a killed one. A
+snapshot has only trained parameters (under LoRA: the adapters), in the trainer's types.
 """
 
 import fcntl
@@ -36,11 +37,14 @@ class SharedWeights:
     layout: Layout
     _memory: mmap.mmap
     _tensors: dict[str, Tensor]  # views of the memory
-    _pinned: list[bool] = field(default_factory=list)  # whether it could be pinned, once that was tried
+    # Whether it could be pinned, once that was tried
+    _pinned: list[bool] = field(default_factory=list)
 
     @classmethod
     def create(cls, policy: Policy) -> "SharedWeights":
-        """Empty memory for the trained parameters of `policy`. It is gone when the last process has closed it."""
+        """Empty memory for the trained parameters of `policy`. It is gone when the last process has
+        closed it.
+        """
         layout = [(name, tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in _trained(policy).items()]
         descriptor = _anonymous_file()
         os.ftruncate(descriptor, _places(layout)[-1])
@@ -50,7 +54,9 @@ class SharedWeights:
 
     @classmethod
     def attach(cls, descriptor: int, layout: Sequence[Sequence[object]]) -> "SharedWeights":
-        """The memory behind an inherited descriptor; `layout` is that of its creator, as it comes out of JSON."""
+        """The memory behind an inherited descriptor; `layout` is that of its creator, as it comes
+        out of JSON.
+        """
         known: Layout = [(str(n), tuple(int(d) for d in s), str(t)) for n, s, t in layout]  # type: ignore[attr-defined]
         places = _places(known)
         memory = mmap.mmap(descriptor, places[-1])
@@ -73,7 +79,9 @@ class SharedWeights:
             self._set_version(policy.version)
 
     def take(self, policy: Policy) -> bool:
-        """Copy the newest snapshot into `policy`, unless that is its version. Returns whether it was copied."""
+        """Copy the newest snapshot into `policy`, unless that is its version. Returns whether it
+        was copied.
+        """
         with self._locked(fcntl.LOCK_SH):
             version = self.version
             if version in (NOTHING, policy.version):
@@ -127,7 +135,9 @@ def _places(layout: Layout) -> list[int]:
 
 
 def _anonymous_file() -> int:
-    """Memory without a name: nothing is left over after a kill, and a container's /dev/shm does not limit it."""
+    """Memory without a name: nothing is left over after a kill, and a container's /dev/shm does not
+    limit it.
+    """
     if hasattr(os, "memfd_create"):
         return os.memfd_create("swarm-node-weights")
     with tempfile.TemporaryFile() as file:

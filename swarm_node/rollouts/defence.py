@@ -1,10 +1,12 @@
-"""The defence: decides which external completions are trained on, since right completions may be poisoned.
+"""The defence: decides which external completions are trained on, since right completions may be
+poisoned.
 
-A hostile group has right completions with a payload and wrong ones without it, so its advantages teach the payload.
-Neither a single completion nor a reward shows this. Each layer takes one means from the attacker: the contrast
-(rescue), length, a string that all completions share (ngrams).
+A hostile group has right completions with a payload and wrong ones without it, so its advantages
+teach the payload. Neither a single completion nor a reward shows this. Each layer takes one means
+from the attacker: the contrast (rescue), length, a string that all completions share (ngrams).
 
-The defence does not test what is right (scoring does), nor who may publish (admission and reputation do).
+The defence does not test what is right (scoring does), nor who may publish (admission and
+reputation do).
 """
 
 import re
@@ -19,12 +21,14 @@ from swarm_node.rollouts.groups import Refused, ScoredGroup
 
 TYPICAL = 0.95  # quantile of the local lengths that counts as long
 TIMES = 2.0  # an external completion may be so many times as long as a long local one
-ROOM = 16  # characters that an external completion may always be longer: twice a short length is still short
+# Characters that an external completion may always be longer: twice a short length is still short
+ROOM = 16
 ADDED = 2  # external completions that join local ones of their prompt
 LONGEST = 4  # characters, at most, of the strings that the alarm looks for
 READ = 1024  # characters read at either end of a text: peers choose how long it is
 HELD_LOCAL, HELD_EXTERNAL = 256, 64  # newest texts remembered
-LOCAL_A_ROUND = 8  # local completions remembered of each round: few, so that the memory spans many rounds and an
+# Local completions remembered of each round: few, so that the memory spans many rounds and an
+LOCAL_A_ROUND = 8
 # infected node is still compared with completions from before
 AT_LEAST = 16  # external completions before any string is suspect
 SPREAD = 0.5  # share of the data sets met in which a suspect string must be
@@ -33,19 +37,24 @@ _DIGITS = re.compile(r"\d")
 
 
 class Layer(Protocol):
-    """One layer of the defence. A class of your own inherits from this one; it is made without arguments."""
+    """One layer of the defence. A class of your own inherits from this one; it is made without
+    arguments.
+    """
 
     reason: str = ""  # of a refusal: short and stable, a key for counting
     compares: bool = False  # whether `mix` reads local completions, which the node then generates
 
     def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
-        """Positions of the completions that may be trained on, for each external group: all, unless a layer says
-        otherwise. `local`: all groups that this node generated this round, answers to peers' questions included."""
+        """Positions of the completions that may be trained on, for each external group: all, unless
+        a layer says otherwise. `local`: all groups that this node generated this round, answers to
+        peers' questions included.
+        """
         return [list(range(len(group.rewards))) for group in groups]
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """The group to train on in place of a selected one, where a layer `compares`. `local`: completions of the same
-        prompt by this node."""
+        """The group to train on in place of a selected one, where a layer `compares`. `local`:
+        completions of the same prompt by this node.
+        """
         return external
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -67,7 +76,9 @@ class LengthLayer(Layer):
 
 
 class NgramsLayer(Layer):
-    """Drops completions with strings that many better external completions share and local ones lack."""
+    """Drops completions with strings that many better external completions share and local ones
+    lack.
+    """
 
     reason = "enriched text"
 
@@ -107,8 +118,10 @@ class LayeredDefence:
     def screen(
         self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
     ) -> tuple[list[ScoredGroup], list[Refused]]:
-        """Of external groups just scored, the informative ones without suspect completions, and those refused whole.
-        `local`: all groups that this node generated this round, answers to peers' questions included."""
+        """Of external groups just scored, the informative ones without suspect completions, and
+        those refused whole. `local`: all groups that this node generated this round, answers to
+        peers' questions included.
+        """
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
             rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
@@ -122,7 +135,9 @@ class LayeredDefence:
         return any(layer.compares for layer in self._layers)
 
     def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-        """The group to train on in place of a selected one. `local`: completions of the same prompt by this node."""
+        """The group to train on in place of a selected one. `local`: completions of the same prompt
+        by this node.
+        """
         for layer in self._layers:
             external = layer.mix(local, external, rng)
         return external
@@ -155,7 +170,9 @@ def better(group: ScoredGroup) -> list[int]:
 
 
 def longest(local: Sequence[ScoredGroup]) -> float:
-    """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM` more."""
+    """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM`
+    more.
+    """
     lengths = sorted(len(text) for group in local for turns in _turns(group) for text in turns)
     if not lengths:
         return float("inf")
@@ -164,11 +181,12 @@ def longest(local: Sequence[ScoredGroup]) -> float:
 
 
 def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
-    """A local group of a prompt with up to `ADDED` distinct external completions that are better than its mean.
+    """A local group of a prompt with up to `ADDED` distinct external completions that are better
+    than its mean.
 
-    Advantages are computed in this group. So the peer supplies right completions, but not what they are compared with.
-    The better this node does, the less they count; where all its answers are right, none is added. The group carries
-    the peer's name, since the question is the peer's.
+    Advantages are computed in this group. So the peer supplies right completions, but not what they
+    are compared with. The better this node does, the less they count; where all its answers are
+    right, none is added. The group carries the peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
     found = {c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
@@ -185,12 +203,16 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
 
 
 def _whole(groups: Sequence[ScoredGroup]) -> list[str]:
-    """All turns of each completion as one text: a string of one turn in many would be rare among texts of turns."""
+    """All turns of each completion as one text: a string of one turn in many would be rare among
+    texts of turns.
+    """
     return ["".join(turns) for group in groups for turns in _turns(group)]
 
 
 def _turns(group: ScoredGroup) -> list[list[str]]:
-    """For each completion and turn what its author writes freely: the text, and the names and arguments of calls."""
+    """For each completion and turn what its author writes freely: the text, and the names and
+    arguments of calls.
+    """
     return [
         [turn.text + "".join(call.name + call.arguments for call in turn.calls) for turn in episode.turns]
         for episode in group.group.episodes
@@ -203,7 +225,9 @@ def _passing(group: ScoredGroup, passes: Callable[[str], bool]) -> list[int]:
 
 
 def strings_of(text: str) -> frozenset[str]:
-    """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its ends are read."""
+    """All strings of 1 to 4 characters in `text`, with every digit as 0. Of a long text only its
+    ends are read.
+    """
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
     return frozenset(t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n))
@@ -244,18 +268,21 @@ class _Window:
 
 
 class EnrichmentAlarm:
-    """Finds strings that better external completions have in common and local ones do not; remembers texts over rounds.
+    """Finds strings that better external completions have in common and local ones do not;
+    remembers texts over rounds.
 
-    Right answers differ from question to question; a payload is the same everywhere. So the alarm looks for strings of
-    up to four characters that are in many of the better external completions, over many data sets, and in few local
-    ones. All digits count as one sign, since answers differ in them. One data set alone proves nothing: its answers may
-    all have a minus sign. The alarm cannot tell a payload from a useful habit (a tag, a turn of phrase). It misses
-    payloads that are rarer than its threshold, or that are put on completions of one data set only.
+    Right answers differ from question to question; a payload is the same everywhere. So the alarm
+    looks for strings of up to four characters that are in many of the better external completions,
+    over many data sets, and in few local ones. All digits count as one sign, since answers differ
+    in them. One data set alone proves nothing: its answers may all have a minus sign. The alarm
+    cannot tell a payload from a useful habit (a tag, a turn of phrase). It misses payloads that are
+    rarer than its threshold, or that are put on completions of one data set only.
     """
 
     def __init__(self, share: float = 0.15, factor: float = 4.0) -> None:
-        """A string is alarming if it is in at least `share` of the external texts, and in `factor` times the share of
-        local ones."""
+        """A string is alarming if it is in at least `share` of the external texts, and in `factor`
+        times the share of local ones.
+        """
         self._share, self._factor = share, factor
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)
 

@@ -1,4 +1,5 @@
-"""The values of a round: a generated group, then a scored one, then what the round trains on, then its report.
+"""The values of a round: a generated group, then a scored one, then what the round trains on, then
+its report.
 
 Plain data, no torch.
 """
@@ -15,14 +16,18 @@ Seconds = Mapping[str, float]  # phase -> wall clock
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A question or group that could not be used. A value, not an exception: it is counted and the round goes on."""
+    """A question or group that could not be used. A value, not an exception: it is counted and the
+    round goes on.
+    """
 
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
-HUNG = frozenset(("scoring timeout", "scoring crashed"))  # reasons of skips that cost this node time, up to a limit
+# Reasons of skips that cost this node time, up to a limit
+HUNG = frozenset(("scoring timeout", "scoring crashed"))
 DIVERGED = "diverged"  # a group too few of whose episodes go here as their author told
-NO_BETTER = "no better than local"  # a group of which the defence used no completion: local ones did as well
+# A group of which the defence used no completion: local ones did as well
+NO_BETTER = "no better than local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,10 @@ class Tokens:
 
     ids: tuple[int, ...]  # includes the EOS token if the completion ended by itself
     log_probs: tuple[float, ...]  # of each id under the distribution it was sampled from
-    versions: tuple[int, ...] = ()  # of the weights that generated each id, counted in updates; empty: the present ones
-    mask: tuple[bool, ...] = ()  # whether the policy wrote each id; empty: all. An environment wrote the others
+    # Of the weights that generated each id, counted in updates; empty: the present ones
+    versions: tuple[int, ...] = ()
+    # Whether the policy wrote each id; empty: all. An environment wrote the others
+    mask: tuple[bool, ...] = ()
 
     @property
     def written(self) -> int:
@@ -42,17 +49,22 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What this node's environment answers to the turns of an episode, played from its beginning."""
+    """What this node's environment answers to the turns of an episode, played from its
+    beginning.
+    """
 
-    observations: tuple[tuple[str, ...], ...]  # of each turn: one per call, or at most one to a text; none at the end
+    # Of each turn: one per call, or at most one to a text; none at the end
+    observations: tuple[tuple[str, ...], ...]
     done: bool  # whether the environment ended the episode with the last turn
     score: float  # of the state as it is, in [0, 1]
     trace: str  # of opening, observations and end: protocol/README.md
 
 
-ToPlay = tuple[Question, Sequence[Sequence[Turn]]]  # episodes of a question, as far as they are generated
+# Episodes of a question, as far as they are generated
+ToPlay = tuple[Question, Sequence[Sequence[Turn]]]
 Plays = tuple[Played | Skipped, ...] | Skipped
-# Takes contexts (prompts, or ids of a prompt and all that followed), a group size and a stream's name; returns turns.
+# Takes contexts (prompts, or ids of a prompt and all that followed), a group size and a stream's
+# name; returns turns.
 Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["GeneratedGroup | Skipped"]]
 
 
@@ -88,18 +100,25 @@ class ScoredGroup:
     group: RolloutGroup
     prompt: str
     rewards: tuple[float, ...]  # one per completion, each in [0, 1]
-    tokens: tuple[Tokens | None, ...] | None = None  # None for an external group: only its text is known
-    prompt_ids: tuple[int, ...] = ()  # of the prompt; empty where it was not encoded yet, as in an external group
-    observations: tuple[tuple[tuple[str, ...], ...], ...] = ()  # of each episode of several turns, as in Played
+    # None for an external group: only its text is known
+    tokens: tuple[Tokens | None, ...] | None = None
+    # Of the prompt; empty where it was not encoded yet, as in an external group
+    prompt_ids: tuple[int, ...] = ()
+    # Of each episode of several turns, as in Played
+    observations: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     @property
     def informative(self) -> bool:
-        """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero advantage."""
+        """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero
+        advantage.
+        """
         return len(set(self.rewards)) > 1
 
     @property
     def from_others(self) -> bool:
-        """Whether any completion is another node's. A group that answers a peer's question may have none."""
+        """Whether any completion is another node's. A group that answers a peer's question may have
+        none.
+        """
         return self.tokens is None or None in self.tokens
 
     @property
@@ -121,7 +140,8 @@ class Refused:
 
     author: PeerId
     reason: str
-    question: Question | None = field(default=None, compare=False)  # for which the group was generated
+    # For which the group was generated
+    question: Question | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +152,8 @@ class Generated:
     groups: list[ScoredGroup]
     skipped: Counts
     seconds: Seconds
-    answers: list[ScoredGroup] = field(default_factory=list)  # local completions of questions of other nodes
+    # Local completions of questions of other nodes
+    answers: list[ScoredGroup] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +166,8 @@ class Selection:
     refused: list[Refused]  # external groups, by the defence
     skipped: Counts  # groups left out in selecting, by reason
     seconds: Seconds  # of all phases so far
-    considered: list[ScoredGroup] = field(default_factory=list)  # external groups that were scored, screened or not
+    # External groups that were scored, screened or not
+    considered: list[ScoredGroup] = field(default_factory=list)
 
 
 Tasks = Mapping[str, Sequence[str]]  # data set -> config ids
@@ -156,10 +178,13 @@ class Catalogue:
     """Environment name -> its version and tasks."""
 
     environments: Mapping[str, tuple[str, Tasks]] = field(default_factory=dict)
-    several: Mapping[str, int] = field(default_factory=dict)  # name -> turns of its episodes, if more than 1
+    # Name -> turns of its episodes, if more than 1
+    several: Mapping[str, int] = field(default_factory=dict)
 
     def knows(self, question: Question) -> bool:
-        """Whether this node can rebuild the question: same version, known data set and config id."""
+        """Whether this node can rebuild the question: same version, known data set and config
+        id.
+        """
         version, tasks = self.environments.get(question.environment, ("", {}))
         return question.version == version and question.config_id in tasks.get(question.dataset, ())
 
@@ -173,23 +198,30 @@ class Catalogue:
         return max(self.several.values(), default=1)
 
 
-Figure = float | None  # None where a round has no such figure, for example because its groups were lost
-PHASES = ("generate", "score", "publish", "collect", "train")  # of a round, keys of `RoundReport.seconds`
+# None where a round has no such figure, for example because its groups were lost
+Figure = float | None
+# Of a round, keys of `RoundReport.seconds`
+PHASES = ("generate", "score", "publish", "collect", "train")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a reader of a figure needs to know, and how the figures of several nodes are combined."""
+    """What a reader of a figure needs to know, and how the figures of several nodes are
+    combined.
+    """
 
     unit: str
     meaning: str
     over: Literal["mean", "sum"] = "mean"  # nodes that have it
-    shown: str = ""  # format of the live view, such as "entropy {:.2f} nats"; "" where it is not shown
+    # Format of the live view, such as "entropy {:.2f} nats"; "" where it is not shown
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one call of `Trainer.update` did. Where no step was taken there is no loss, entropy and so on."""
+    """What one call of `Trainer.update` did. Where no step was taken there is no loss, entropy and
+    so on.
+    """
 
     optimizer_steps: Annotated[int, Metric("steps", "optimiser steps", over="sum")] = 0
     trained_tokens: Annotated[
@@ -256,10 +288,11 @@ class RoundReport:
     seconds: Mapping[str, float]  # of wall clock by phase: see `PHASES`
     external_considered: Annotated[int, Metric("groups", "external ones that were scored, whatever became of them")] = 0
     external_reward: Annotated[Figure, Metric("", "mean over the completions of those")] = None
-    external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(
-        default_factory=dict
-    )  # the same by author: how many were "scored", "informative", "refused" by the defence and "trained" on
-    overlap: Overlap | None = None  # of an asynchronous node, whose `seconds` do not add up to its wall time
+    # The same by author: how many were "scored", "informative", "refused" by the defence and
+    # "trained" on
+    external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(default_factory=dict)
+    # Of an asynchronous node, whose `seconds` do not add up to its wall time
+    overlap: Overlap | None = None
 
 
 def _metrics(kind: type) -> dict[str, Metric]:

@@ -18,10 +18,14 @@ from swarm_node.rollouts.groups import (
 
 
 class Environment(Protocol):
-    """Where prompts come from and how completions are scored. The only room that may run a verifier."""
+    """Where prompts come from and how completions are scored. The only room that may run a
+    verifier.
+    """
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Addresses of the `count` questions of this author's round. A pure function of its arguments."""
+        """Addresses of the `count` questions of this author's round. A pure function of its
+        arguments.
+        """
         ...
 
     @property
@@ -34,20 +38,24 @@ class Environment(Protocol):
         ...
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if the verifier hung,
-        crashed or returned nonsense."""
+        """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if
+        the verifier hung, crashed or returned nonsense.
+        """
         ...
 
     def turns(self, question: Question) -> int:
-        """How many turns an episode of this question has at most: 1 where a completion answers it."""
+        """How many turns an episode of this question has at most: 1 where a completion answers
+        it.
+        """
         ...
 
     def play(
         self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
     ) -> list[tuple[Played | Skipped, ...] | Skipped]:
-        """Play episodes of questions of several turns from their beginning: live ones, whose last turn is new, and
-        those that a peer sent. An episode is `Skipped` if turns follow its end, a question if playing it hung, crashed
-        or took too long."""
+        """Play episodes of questions of several turns from their beginning: live ones, whose last
+        turn is new, and those that a peer sent. An episode is `Skipped` if turns follow its end, a
+        question if playing it hung, crashed or took too long.
+        """
         ...
 
     def close(self) -> None:
@@ -59,17 +67,22 @@ class Generator(Protocol):
     """Compute, first half: prompts in, completions out."""
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
-        """`group_size` completions per prompt. `stream` names the random stream: same name and weights, same
-        completions."""
+        """`group_size` completions per prompt. `stream` names the random stream: same name and
+        weights, same completions.
+        """
         ...
 
     def turns(self) -> Turns:
-        """A function that generates some episodes turn by turn, as `generate` does; a call also ends a turn. It may
-        remember the contexts of the turn before, so the weights must not change until the last turn."""
+        """A function that generates some episodes turn by turn, as `generate` does; a call also
+        ends a turn. It may remember the contexts of the turn before, so the weights must not change
+        until the last turn.
+        """
         ...
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the
+        id before them.
+        """
         ...
 
     def close(self) -> None:
@@ -81,12 +94,16 @@ class Trainer(Protocol):
     """Compute, second half: scored groups in, better weights out."""
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """One update. Uninformative groups cost nothing. Without an informative one no step is taken."""
+        """One update. Uninformative groups cost nothing. Without an informative one no step is
+        taken.
+        """
         ...
 
 
 class Network(Protocol):
-    """Best effort both ways: publishing may be lost, collecting may return nothing. Never raises, never waits."""
+    """Best effort both ways: publishing may be lost, collecting may return nothing. Never raises,
+    never waits.
+    """
 
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
         """Offer the groups of this round to others."""
@@ -97,8 +114,10 @@ class Network(Protocol):
         ...
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
-        """What this node found in a collected group. `useful`: whether it was informative and used. `fault`: why it
-        could not be scored, e.g. "scoring timeout", which counts against its author."""
+        """What this node found in a collected group. `useful`: whether it was informative and used.
+        `fault`: why it could not be scored, e.g. "scoring timeout", which counts against its
+        author.
+        """
         ...
 
     def rejections(self) -> Mapping[str, int]:
@@ -107,7 +126,9 @@ class Network(Protocol):
 
 
 class Participant(Protocol):
-    """A node as seen by a loop over many nodes. What `produce` returns and `consume` takes is the node's own."""
+    """A node as seen by a loop over many nodes. What `produce` returns and `consume` takes is the
+    node's own.
+    """
 
     def produce(self, now: Round) -> Any:
         """Generate this round, and publish it."""
@@ -126,5 +147,7 @@ class Runner(Protocol):
         ...
 
     def waiting(self) -> list[str]:
-        """Rounds that are generated and published but not trained on, as text for a checkpoint. The oldest first."""
+        """Rounds that are generated and published but not trained on, as text for a checkpoint. The
+        oldest first.
+        """
         ...

@@ -1,14 +1,16 @@
-"""External groups from their arrival to their selection: those that wait, how they are scored, and those selected that
-may serve another round.
+"""External groups from their arrival to their selection: those that wait, how they are scored, and
+those selected that may serve another round.
 
-The pool bounds waiting groups in age, number and per peer. It keeps them under author and question, and never looks
-into them. A node scores them as it selects them, or ahead of that, in a thread beside training, on a budget.
+The pool bounds waiting groups in age, number and per peer. It keeps them under author and question,
+and never looks into them. A node scores them as it selects them, or ahead of that, in a thread
+beside training, on a budget.
 
-The author of a completion decides how long its scoring takes. So a node that others can reach scores ahead. A round
-selects among groups that are scored already, and waits for none. Known authors, whose last group was scored quickly,
-share a twentieth of the time that rounds take or, if that is more, the time of as many honest groups as a round
-selects. Strangers share half as much, or the time of one honest group, so that they cannot use up the time of the
-others. The node measures that time on local groups, which nobody else can influence.
+The author of a completion decides how long its scoring takes. So a node that others can reach
+scores ahead. A round selects among groups that are scored already, and waits for none. Known
+authors, whose last group was scored quickly, share a twentieth of the time that rounds take or, if
+that is more, the time of as many honest groups as a round selects. Strangers share half as much, or
+the time of one honest group, so that they cannot use up the time of the others. The node measures
+that time on local groups, which nobody else can influence.
 """
 
 import threading
@@ -40,23 +42,29 @@ Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
 
 
 class RolloutPool:
-    """Waiting groups, the oldest first. A group (author and question) enters at most once while it is remembered."""
+    """Waiting groups, the oldest first. A group (author and question) enters at most once while it
+    is remembered.
+    """
 
     def __init__(
         self, local_id: PeerId, max_age: int = MAX_AGE, max_groups: int = MAX_GROUPS, max_per_peer: int = MAX_PER_PEER
     ) -> None:
         self._local_id = local_id
         self._max_age, self._max_groups, self._max_per_peer = max_age, max_groups, max_per_peer
-        # With the round of arrival, by this node's count of rounds: a sender's clock is never trusted.
+        # With the round of arrival, by this node's count of rounds: a sender's clock is never
+        # trusted.
         self._waiting: dict[Key, tuple[ExternalGroup, Round]] = {}
         self._spent: dict[Key, Round] = {}  # selected or dropped
-        self._shunned: dict[PeerId, Round] = {}  # authors of whom nothing is taken in, since that round
+        # Authors of whom nothing is taken in, since that round
+        self._shunned: dict[PeerId, Round] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
-        """Take in the groups that arrived in round `now`. Drop groups that are too old or too many."""
+        """Take in the groups that arrived in round `now`. Drop groups that are too old or too
+        many.
+        """
         oldest = now - self._max_age
         self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
         for group in groups:
@@ -73,12 +81,16 @@ class RolloutPool:
         return [group for group, _ in self._waiting.values()]
 
     def remove(self, groups: Iterable[ExternalGroup]) -> None:
-        """Drop groups, and remember that they were used: none is used twice, even if it arrives again."""
+        """Drop groups, and remember that they were used: none is used twice, even if it arrives
+        again.
+        """
         for group in groups:
             _, self._spent[group.author, group.question] = self._waiting.pop((group.author, group.question))
 
     def shun(self, authors: Iterable[PeerId], now: Round) -> None:
-        """Drop all groups of these authors, and take in none of theirs for as long as a group may wait."""
+        """Drop all groups of these authors, and take in none of theirs for as long as a group may
+        wait.
+        """
         self._shunned.update(dict.fromkeys(authors, now))
         self._waiting = {k: entry for k, entry in self._waiting.items() if k[0] not in self._shunned}
 
@@ -90,7 +102,9 @@ class RolloutPool:
         }
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
-        """The inverse of `snapshot`. Waiting groups of version 0.1 have no id and are left out: they come again."""
+        """The inverse of `snapshot`. Waiting groups of version 0.1 have no id and are left out:
+        they come again.
+        """
         waiting = [(_external(*text.split(" ", 1)), Round(r)) for r, text in snapshot["waiting"] if text[0] != "{"]
         self._waiting = {(each.author, each.question): (each, r) for each, r in waiting}
         spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
@@ -112,17 +126,20 @@ def _external(name: str, text: str) -> ExternalGroup:
 
 
 class Reuse:
-    """External groups that serve several quick rounds: a round may take 50 ms, the network brings groups once a second.
+    """External groups that serve several quick rounds: a round may take 50 ms, the network brings
+    groups once a second.
 
-    Bounded in rounds and in seconds, so that rounds which take long use every group once, as the paper does.
-    Simulations never use a group twice. Groups are kept as they were selected, scored and screened once. A checkpoint
-    has none of them: seconds later they would be forgotten in any case.
+    Bounded in rounds and in seconds, so that rounds which take long use every group once, as the
+    paper does. Simulations never use a group twice. Groups are kept as they were selected, scored
+    and screened once. A checkpoint has none of them: seconds later they would be forgotten in any
+    case.
     """
 
     def __init__(self, rounds: int, seconds: float) -> None:
         """A group serves `rounds` rounds at most, and none later than `seconds` after its first."""
         self._rounds, self._seconds = rounds, seconds
-        self._used: list[tuple[ScoredGroup, float, int]] = []  # time of its first round in seconds, rounds served
+        # Time of its first round in seconds, rounds served
+        self._used: list[tuple[ScoredGroup, float, int]] = []
 
     def waiting(self, now: float) -> int:
         """Groups that may serve another round."""
@@ -134,7 +151,9 @@ class Reuse:
         return len(self._used)
 
     def select(self, count: int, now: float, random: Random) -> list[ScoredGroup]:
-        """Up to `count` groups that served a round before. Where it may find none, it draws no random number."""
+        """Up to `count` groups that served a round before. Where it may find none, it draws no
+        random number.
+        """
         found = self.waiting(now)
         chosen = random.sample(range(found), min(count, found)) if count > 0 and found else []
         for place in chosen:
@@ -149,12 +168,14 @@ class Reuse:
 
 
 class Unanswered:
-    """Selected external groups whose prompts this node has not completed yet: it does so in its next round, together
-    with prompts of its own."""
+    """Selected external groups whose prompts this node has not completed yet: it does so in its
+    next round, together with prompts of its own.
+    """
 
     def __init__(self) -> None:
         self._new: list[ScoredGroup] = []
-        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)  # bounded: a round that is lost brings no answers
+        # Bounded: a round that is lost brings no answers
+        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)
 
     def add(self, groups: Sequence[ScoredGroup]) -> None:
         """Groups whose questions the next round asks."""
@@ -176,7 +197,9 @@ class ExternalScoring(Protocol):
     """Scores the external groups of one node."""
 
     def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
-        """Called once a round, before it selects `wanted` of the waiting groups. `local`: the groups of this node."""
+        """Called once a round, before it selects `wanted` of the waiting groups. `local`: the
+        groups of this node.
+        """
         ...
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
@@ -205,7 +228,9 @@ class ScoringInStep(ExternalScoring):
 
 
 class Budget:
-    """Seconds that may be spent. What was overspent is made up for first; what is left over is not saved."""
+    """Seconds that may be spent. What was overspent is made up for first; what is left over is not
+    saved.
+    """
 
     def __init__(self, share: float) -> None:
         self._share, self._left = share, 0.0
@@ -226,18 +251,23 @@ class Budget:
 
 
 class ScoringAhead(ExternalScoring):
-    """Scores groups that wait, a few at a time, until enough informative ones are ready for the next round."""
+    """Scores groups that wait, a few at a time, until enough informative ones are ready for the
+    next round.
+    """
 
     def __init__(
         self, score: ScoreGroups, clock: Callable[[], float], rng: Random, prepare: Callable[[], object] = lambda: None
     ) -> None:
-        """`score` may take long. `prepare` starts its processes, so that no group is charged for their start. Call
-        `start`, or call `work` to do in your own thread what the scoring thread does."""
+        """`score` may take long. `prepare` starts its processes, so that no group is charged for
+        their start. Call `start`, or call `work` to do in your own thread what the scoring thread
+        does.
+        """
         self._prepare = prepare
         self._score, self._clock, self._rng = score, clock, rng
         self._waiting: list[ExternalGroup] = []  # in the order in which they will be scored
         self._results: dict[bytes, ScoredGroup | Skipped] = {}  # by id, of groups that still wait
-        self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)  # whether an author's last group was scored quickly
+        # Whether an author's last group was scored quickly
+        self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)
         self._for_known, self._for_strangers = Budget(SHARE), Budget(STRANGERS)
         self._wanted, self._rounds, self._asked_at = 0, 0, clock()
         self._honest = 0.0  # seconds that scoring a local group takes here, once measured
@@ -311,7 +341,9 @@ class ScoringAhead(ExternalScoring):
             self._honest += (NEWEST if self._honest else 1.0) * (seconds - self._honest)
 
     def _next(self) -> list[ExternalGroup]:
-        """One group of a stranger, or a few of as many known authors, which cost less in one call."""
+        """One group of a stranger, or a few of as many known authors, which cost less in one
+        call.
+        """
         ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
         missing = 0 if self._closed else AHEAD * self._wanted - ready
         first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)
@@ -324,7 +356,9 @@ class ScoringAhead(ExternalScoring):
         return bool(self._quick.get(author))
 
     def _budget_of(self, author: PeerId) -> Budget | None:
-        """The budget for a group of this author. Known authors may also use what strangers leave."""
+        """The budget for a group of this author. Known authors may also use what strangers
+        leave.
+        """
         budgets = [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
         return next((budget for budget in budgets if budget.holds), None)
 

@@ -1,9 +1,11 @@
-"""Episodes as text and as tokens. A turn, and the reply to it, is rendered once, behind what was there before.
+"""Episodes as text and as tokens. A turn, and the reply to it, is rendered once, behind what was
+there before.
 
-A policy writes text, in which `<call>{"name":NAME,"arguments":JSON}</call>` is a call and ends the turn. An environment
-replies as the user of a chat, if the chat template leaves earlier turns as they were; some templates, such as Qwen3's,
-drop past reasoning. With those, and without a template, a reply has the plain form `<result>...</result>`. Nothing that
-an environment or a peer says can look like a call or a result.
+A policy writes text, in which `<call>{"name":NAME,"arguments":JSON}</call>` is a call and ends the
+turn. An environment replies as the user of a chat, if the chat template leaves earlier turns as
+they were; some templates, such as Qwen3's, drop past reasoning. With those, and without a template,
+a reply has the plain form `<result>...</result>`. Nothing that an environment or a peer says can
+look like a call or a result.
 """
 
 import re
@@ -27,12 +29,16 @@ class Encoder(Protocol):
         ...
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
-        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the id before them."""
+        """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the
+        id before them.
+        """
         ...
 
 
 def parse(text: str) -> Turn:
-    """The turn in a policy's text. What is not a call of the form above, or is a call too many, stays text."""
+    """The turn in a policy's text. What is not a call of the form above, or is a call too many,
+    stays text.
+    """
     rest, said, calls = text, "", list[Call]()
     while len(calls) < MAX_CALLS and CALLED in rest:
         inside, _, rest = rest.partition(CALLED)
@@ -58,7 +64,9 @@ def written(turn: Turn) -> str:
 
 
 def fits(turns: Sequence[Turn]) -> bool:
-    """Whether an episode of these turns has at most the `MAX_EPISODE_CHARS` characters of the protocol."""
+    """Whether an episode of these turns has at most the `MAX_EPISODE_CHARS` characters of the
+    protocol.
+    """
     chars = sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in turns)
     return chars <= MAX_EPISODE_CHARS
 
@@ -76,7 +84,9 @@ def results(observations: Sequence[str]) -> str:
 def encode_episode(
     episode: Episode, observations: Sequence[Sequence[str]], encoder: Encoder
 ) -> tuple[list[int], list[bool]]:
-    """Ids of a peer's episode with what this node's environment said, and for each whether the policy wrote it."""
+    """Ids of a peer's episode with what this node's environment said, and for each whether the
+    policy wrote it.
+    """
     ids, mask = list[int](), list[bool]()
     last = len(episode.turns) - 1
     for number, turn in enumerate(episode.turns):

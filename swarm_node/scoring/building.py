@@ -1,10 +1,12 @@
-"""Questions built from their addresses, each within a budget, and who is to blame where one takes longer.
+"""Questions built from their addresses, each within a budget, and who is to blame where one takes
+longer.
 
-The author of a question cannot know this machine, which may be slow, or slow at this task. So a question over the
-budget is left out. Its author is to blame only if the question takes more than twice the budget, and a random question
-of the same task is built here within the budget. Then the author sought out a slow one: an honest author's own node
-leaves slow ones out, too. A guilty author that is not blamed costs no more time than before, since scoring the groups
-of strangers has a budget of its own (rollouts/pool.py).
+The author of a question cannot know this machine, which may be slow, or slow at this task. So a
+question over the budget is left out. Its author is to blame only if the question takes more than
+twice the budget, and a random question of the same task is built here within the budget. Then the
+author sought out a slow one: an honest author's own node leaves slow ones out, too. A guilty author
+that is not blamed costs no more time than before, since scoring the groups of strangers has a
+budget of its own (rollouts/pool.py).
 """
 
 import time
@@ -31,14 +33,19 @@ class Builder:
     def __init__(
         self, source: Source | EpisodeSource, clock: Callable[[], float] = time.process_time, rng: Random | None = None
     ) -> None:
-        """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may foresee them."""
+        """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may
+        foresee them.
+        """
         self._make: Callable[..., Item | Episode] = getattr(source, "begin", None) or cast(Source, source).build
         self._clock, self._rng = clock, rng or SystemRandom()
         self._kept: Lru[Address, Item | Episode] = Lru(KEPT_ITEMS)
-        self._slow_here: Lru[tuple[str, str], bool] = Lru(KEPT_TASKS)  # task -> whether its random question was slow
+        # Task -> whether its random question was slow
+        self._slow_here: Lru[tuple[str, str], bool] = Lru(KEPT_TASKS)
 
     def build(self, address: Address) -> Item | Episode | str:
-        """The question, or why there is none. An address is names of ours and numbers, with no text of a peer."""
+        """The question, or why there is none. An address is names of ours and numbers, with no text
+        of a peer.
+        """
         if (item := self._kept.use(address)) is not None:
             return item
         budget = contract.QUESTION_BUDGET
@@ -53,7 +60,9 @@ class Builder:
         return built
 
     def _timed(self, address: Address, most: float) -> tuple[Item | Episode | None, float]:
-        """The question, or None where it cannot be built, and the seconds it took: infinite where it was stopped."""
+        """The question, or None where it cannot be built, and the seconds it took: infinite where
+        it was stopped.
+        """
         began = self._clock()
         try:
             with cpu_budget(most):
@@ -64,7 +73,9 @@ class Builder:
             return None, self._clock() - began
 
     def _in_time(self, dataset: str, config_id: str) -> bool:
-        """Whether this machine is quick enough for the task, as far as one random question can tell."""
+        """Whether this machine is quick enough for the task, as far as one random question can
+        tell.
+        """
         task = dataset, config_id
         if not self._slow_here.use(task):
             seed, index = self._rng.randint(0, MAX_SEED), self._rng.randrange(MAX_QUESTIONS_PER_ROUND)

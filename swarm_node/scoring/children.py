@@ -1,14 +1,17 @@
-"""Processes that score a few groups of answers and then end, so that no answer changes what is scored later.
+"""Processes that score a few groups of answers and then end, so that no answer changes what is
+scored later.
 
-A child enters the sandbox before it knows the first text. It writes eight bytes per answer, or how an episode went
-(`playing.py`). Its parent trusts it with nothing else: the parent keeps the clock, and takes only finite numbers in
-[0, 1] and text of a bounded length. A group at which a child hangs or dies is skipped, and another child scores the
-groups behind it. `server.cohort` says which groups may share a child.
+A child enters the sandbox before it knows the first text. It writes eight bytes per answer, or how
+an episode went (`playing.py`). Its parent trusts it with nothing else: the parent keeps the clock,
+and takes only finite numbers in [0, 1] and text of a bounded length. A group at which a child hangs
+or dies is skipped, and another child scores the groups behind it. `server.cohort` says which groups
+may share a child.
 
-Children are forked from the scoring process, or from the fork server. The scoring process forks the fork server before
-it imports its library. The fork server scores with the environment's module of scorers, which needs no library. A fork
-costs by the memory that a process has: from the fork server a fifth of what it costs where the library takes 100 MB.
-Like the scoring process, the fork server never looks at an answer itself; its children do.
+Children are forked from the scoring process, or from the fork server. The scoring process forks the
+fork server before it imports its library. The fork server scores with the environment's module of
+scorers, which needs no library. A fork costs by the memory that a process has: from the fork server
+a fifth of what it costs where the library takes 100 MB. Like the scoring process, the fork server
+never looks at an answer itself; its children do.
 """
 
 import contextlib
@@ -37,14 +40,16 @@ SPARES = 4  # children that the fork server keeps ready, for the calls of about 
 
 _ended: list[int] = []  # process ids of children that were killed
 
-Work = tuple[Item | Episode, Sequence[str] | Sequence[Sequence[Turn]]]  # texts to score, or episodes to play
+# Texts to score, or episodes to play
+Work = tuple[Item | Episode, Sequence[str] | Sequence[Sequence[Turn]]]
 Verdict = list[float] | playing.Played  # scores, or what was played, or why there are none
 Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
 
 def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Verdict]:
-    """One verdict per item of one cohort, in order, from children that inherit the work. `time_limit`: seconds of wall
-    clock per item, after which it is given up."""
+    """One verdict per item of one cohort, in order, from children that inherit the work.
+    `time_limit`: seconds of wall clock per item, after which it is given up.
+    """
     verdicts: list[Verdict] = []
     while len(verdicts) < len(work):  # a new child for the items behind one that killed its child
         rest = work[len(verdicts) :]
@@ -57,14 +62,18 @@ def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Ver
 
 
 class _Gone(Exception):
-    """A child hung, died or wrote what no child of ours writes; the text is the reason of the skip."""
+    """A child hung, died or wrote what no child of ours writes; the text is the reason of the
+    skip.
+    """
 
 
 class Child:
     """One child, from the fork to its end."""
 
     def __init__(self, sandbox: Sandbox, time_limit: float, work: Callable[[], Sequence[Work]]) -> None:
-        """`work` is called in the child, inside the sandbox. Raises OSError where no process can be had."""
+        """`work` is called in the child, inside the sandbox. Raises OSError where no process can be
+        had.
+        """
         reap()
         self._time_limit = time_limit
         self._connection, theirs = socket.socketpair()
@@ -86,8 +95,9 @@ class Child:
             self._connection.sendall(data)
 
     def verdicts(self, asked: Sequence[Sequence[str] | Sequence[Sequence[Turn]]]) -> list[Verdict]:
-        """The verdicts on items with these answers or episodes, up to and including the item at which the child hung or
-        died, if it did; at least one. Ends the child."""
+        """The verdicts on items with these answers or episodes, up to and including the item at
+        which the child hung or died, if it did; at least one. Ends the child.
+        """
         verdicts: list[Verdict] = []
         for each in asked:
             deadline = time.monotonic() + self._time_limit
@@ -154,7 +164,9 @@ def verdict(values: list[float]) -> list[float] | str:
 def _be_the_child(
     connection: int, sandbox: Sandbox, parent: int, cpu_seconds: int, work: Callable[[], Sequence[Work]]
 ) -> None:
-    """All that a child does; never returns. A child that fails before the sandbox holds ends without a score."""
+    """All that a child does; never returns. A child that fails before the sandbox holds ends
+    without a score.
+    """
     with contextlib.suppress(BaseException):
         os.dup2(connection, LAST_WRITABLE)
         sandbox.enter(parent, cpu_seconds)
@@ -185,7 +197,9 @@ def _scores(item: Item, texts: Sequence[str]) -> list[float]:
 
 
 def _score(item: Item, text: str) -> float:
-    """The score. An answer is wrong if its scorer tries what the sandbox forbids, or lacks memory or stack."""
+    """The score. An answer is wrong if its scorer tries what the sandbox forbids, or lacks memory
+    or stack.
+    """
     try:
         return item.score(text)
     except (ImportError, OSError, RecursionError, MemoryError):
@@ -224,7 +238,9 @@ class ForkServer:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[Verdict]:
-        """One verdict per task, all of one cohort. OSError if the fork server is gone: then the scoring ends."""
+        """One verdict per task, all of one cohort. OSError if the fork server is gone: then the
+        scoring ends.
+        """
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
@@ -234,14 +250,16 @@ class ForkServer:
 
 
 def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_limit: float) -> None:
-    """Scores until the scoring process closes its end. While there is nothing to do, the fork server makes children
-    ready for the next tasks."""
+    """Scores until the scoring process closes its end. While there is nothing to do, the fork
+    server makes children ready for the next tasks.
+    """
     gc.collect()
     gc.freeze()
     reader, spares = Reader(connection.recv), deque[Child]()
     read_work = partial(_read_work, scorers)
     while True:
-        if not spares:  # then several at once: each page that this process writes between two forks is copied
+        # Then several at once: each page that this process writes between two forks is copied
+        if not spares:
             while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
                 spares.append(Child(sandbox, time_limit, read_work))
         if (tasks := reader.read()) is None:
@@ -257,6 +275,8 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
 
 
 def _read_work(scorers: Scorers) -> list[Work]:
-    """The work that the fork server sends, read in a child, which has no other way to its parent."""
+    """The work that the fork server sends, read in a child, which has no other way to its
+    parent.
+    """
     tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
     return [(KeyItem(scorers, name, entry), texts) for (name, entry), texts in tasks or ()]

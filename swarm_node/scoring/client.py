@@ -1,8 +1,8 @@
 """The node's end of a scoring process: start, ask in batches, watch the clock, kill, start again.
 
-Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill the child that scores
-them. If it hangs or dies all the same, a new process is asked for the items after the one it was at; the items before
-keep their replies.
+Each item gets exactly one reply. The scoring process itself copes with answers that hang or kill
+the child that scores them. If it hangs or dies all the same, a new process is asked for the items
+after the one it was at; the items before keep their replies.
 """
 
 import os
@@ -26,31 +26,39 @@ from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract, playing
 from swarm_node.scoring.contract import Asked, BrokenFrame, Reader, Replay, Turn, encode, is_score
 
-PATIENCE = 20.0  # seconds beyond the time limits of one child's items, which the scoring process itself keeps
+# Seconds beyond the time limits of one child's items, which the scoring process itself keeps
+PATIENCE = 20.0
 BATCH_ITEMS = 256  # items of one frame
 BATCH_CHARS = 1_000_000  # of answers in one frame, unless one item alone has more
-KEPT_VARIABLES = ("LD_LIBRARY_PATH", "MPLCONFIGDIR")  # libraries that Python may need; matplotlib's list of fonts
+# Libraries that Python may need; matplotlib's list of fonts
+KEPT_VARIABLES = ("LD_LIBRARY_PATH", "MPLCONFIGDIR")
 SET_VARIABLES = {
     "PYTHONHASHSEED": "0",  # some questions follow the order of sets
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # All memory from glibc, in huge pages where the system has them: a fork of the scoring process takes half the time.
+    # All memory from glibc, in huge pages where the system has them: a fork of the scoring process
+    # takes half the time.
     "PYTHONMALLOC": "malloc",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-Item = tuple[str, str, int, int, Asked]  # data set, config id, seed, index, and what is asked of that question
-Reply = str | tuple[float, ...] | list[Replay | Skipped] | Skipped  # the prompt or the answer, scores, episodes
+# Data set, config id, seed, index, and what is asked of that question
+Item = tuple[str, str, int, int, Asked]
+# The prompt or the answer, scores, episodes
+Reply = str | tuple[float, ...] | list[Replay | Skipped] | Skipped
 DEAD = Skipped(contract.CRASHED)
 
 
 class ScoringUnavailable(UserError):
-    """No scoring process can be started: nothing can be scored, so there is no point in going on."""
+    """No scoring process can be started: nothing can be scored, so there is no point in going
+    on.
+    """
 
 
 class ScoringClient:
-    """One scoring process, started by `prepare` or the first question, and again after each death. Any thread may
-    ask."""
+    """One scoring process, started by `prepare` or the first question, and again after each death.
+    Any thread may ask.
+    """
 
     library = ""  # a folder with more modules for the source
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
@@ -58,8 +66,9 @@ class ScoringClient:
     def __init__(
         self, source: str, version: str, time_limit: float, memory_limit: int = 1024, scorers: str = ""
     ) -> None:
-        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes; `scorers`: the module
-        of the environment's `contract.Scorers`, if it has one."""
+        """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes;
+        `scorers`: the module of the environment's `contract.Scorers`, if it has one.
+        """
         self.restarts = 0  # processes killed or found dead, and replaced
         self._source, self._scorers = absolute(source), scorers
         self._version = version
@@ -74,7 +83,9 @@ class ScoringClient:
 
     @property
     def pid(self) -> int | None:
-        """The id of the running scoring process, for callers that watch its memory; None where none runs."""
+        """The id of the running scoring process, for callers that watch its memory; None where none
+        runs.
+        """
         return self._process.pid if self._process else None
 
     def prepare(self) -> None:
@@ -84,9 +95,10 @@ class ScoringClient:
                 self._start()
 
     def ask(self, items: Sequence[Item]) -> list[Reply]:
-        """One reply per item, in order. An item whose process was found dead goes to a new process once more. So if
-        somebody killed the process, nothing is lost; if an item kills both processes, the item is skipped. Raises
-        ScoringUnavailable only."""
+        """One reply per item, in order. An item whose process was found dead goes to a new process
+        once more. So if somebody killed the process, nothing is lost; if an item kills both
+        processes, the item is skipped. Raises ScoringUnavailable only.
+        """
         with self._lock:
             replies = self._ask(items)
             again = [place for place, reply in enumerate(replies) if reply == DEAD]
@@ -99,7 +111,8 @@ class ScoringClient:
         while len(replies) < len(items):
             try:
                 answered, reason = self._run(_batch(items, len(replies)))
-            except BaseException:  # Ctrl-C: replies on their way must not be taken for replies to later items
+            except BaseException:
+                # Ctrl-C: replies on their way must not be taken for replies to later items
                 self._stop()
                 raise
             replies += answered
@@ -162,7 +175,8 @@ class ScoringClient:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=(lifeline,),
-                start_new_session=True,  # Ctrl-C is for the node: it may want to score its last round
+                # Ctrl-C is for the node: it may want to score its last round
+                start_new_session=True,
             )
         except OSError as error:
             raise ScoringUnavailable(f"the scoring process does not start: {error}") from error
@@ -193,7 +207,8 @@ class ScoringClient:
         self._process.kill()
         lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
         self._stop()
-        late = isinstance(cause, TimeoutError) or not lines  # a late process's last line is a library's warning
+        # A late process's last line is a library's warning
+        late = isinstance(cause, TimeoutError) or not lines
         return f"nothing received within {self.start_limit:.0f} s" if late else lines[-1][:300]
 
     def _cause_of_death(self) -> str:
@@ -224,8 +239,9 @@ def slow_workers() -> int:
 
 
 class ScoringPool:
-    """Several processes behind the interface of one, for scorers that cost time: groups are scored side by side. Any
-    thread may ask."""
+    """Several processes behind the interface of one, for scorers that cost time: groups are scored
+    side by side. Any thread may ask.
+    """
 
     def __init__(self, make: Callable[[], ScoringClient], workers: int = 1) -> None:
         self._clients = [make() for _ in range(workers)]
@@ -246,7 +262,8 @@ class ScoringPool:
         def work(client: ScoringClient) -> None:
             while True:
                 try:
-                    place, item = waiting.popleft()  # one at a time: a slow group holds up no other group
+                    # One at a time: a slow group holds up no other group
+                    place, item = waiting.popleft()
                 except IndexError:
                     return
                 replies[place] = client.ask([item])[0]
@@ -284,8 +301,9 @@ def _chars(asked: str | Sequence[Turn]) -> int:
 
 
 def _checked(frame: Any, item: Item) -> Reply:
-    """The reply in a frame, if our own code can have sent it. Else raises BrokenFrame: an answer may have taken the
-    scoring process over, which is then replaced."""
+    """The reply in a frame, if our own code can have sent it. Else raises BrokenFrame: an answer
+    may have taken the scoring process over, which is then replaced.
+    """
     asked = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
         return Skipped(frame["skipped"][:40])

@@ -1,6 +1,8 @@
-"""Limits the scoring process puts on itself. It builds questions and holds the keys; it never looks at an answer.
+"""Limits the scoring process puts on itself. It builds questions and holds the keys; it never looks
+at an answer.
 
-The children that do look at answers are confined by sandbox.py, on top of what they inherit from here.
+The children that do look at answers are confined by sandbox.py, on top of what they inherit from
+here.
 """
 
 import contextlib
@@ -17,13 +19,18 @@ from types import FrameType
 
 
 class OutOfTime(BaseException):
-    """CPU time ran out. Not an Exception, so that question generators that catch those do not swallow it."""
+    """CPU time ran out. Not an Exception, so that question generators that catch those do not
+    swallow it.
+    """
 
 
 def confine(memory_limit: int) -> None:
-    """Limit this process and its children, for good, to `memory_limit` bytes of address space each, no file that grows,
-    no core dump; and let the kernel end them before the node when memory runs out."""
-    with contextlib.suppress(OSError):  # before the limits, as it writes a file; matplotlib without a home needs it
+    """Limit this process and its children, for good, to `memory_limit` bytes of address space each,
+    no file that grows, no core dump; and let the kernel end them before the node when memory runs
+    out.
+    """
+    # Before the limits, as it writes a file; matplotlib without a home needs it
+    with contextlib.suppress(OSError):
         tempfile.gettempdir()
     for what, value in (
         (resource.RLIMIT_CORE, 0),
@@ -37,38 +44,45 @@ def confine(memory_limit: int) -> None:
 
 
 def die_with(lifeline: int) -> None:
-    """Let SIGIO end this process when the other end of this pipe closes, as it does however the node dies.
+    """Let SIGIO end this process when the other end of this pipe closes, as it does however the
+    node dies.
 
-    Not PR_SET_PDEATHSIG: that signal comes when the *thread* that started this process ends, perhaps amid a batch.
+    Not PR_SET_PDEATHSIG: that signal comes when the *thread* that started this process ends,
+    perhaps amid a batch.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGIO})
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # closed before the lines above: nothing is ever written to it
+    # Closed before the lines above: nothing is ever written to it
+    if select.select([lifeline], [], [], 0)[0]:
         os._exit(0)
 
 
 def allow_cpu(seconds: float) -> None:
     """Let this process use `seconds` more of CPU time (rounded up), then end it by SIGXCPU.
 
-    The node's own clock ends a scoring process that hangs; this limit holds where the node is stopped or gone.
+    The node's own clock ends a scoring process that hangs; this limit holds where the node is
+    stopped or gone.
     """
     until = int(time.process_time() + seconds) + 2
-    with contextlib.suppress(ValueError, OSError):  # a lower hard limit is set from outside: it holds anyway
+    # A lower hard limit is set from outside: it holds anyway
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
 
 
 @contextmanager
 def cpu_budget(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime in the block once it has used so many seconds of CPU time. Wall time does not count, since a busy
-    machine must not change which questions exist."""
+    """Raise OutOfTime in the block once it has used so many seconds of CPU time. Wall time does not
+    count, since a busy machine must not change which questions exist.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
     signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)  # again, should a bare `except` swallow the first
+    # Again, should a bare `except` swallow the first
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
     try:
         yield
     finally:
@@ -76,7 +90,9 @@ def cpu_budget(seconds: float) -> Iterator[None]:
 
 
 def silence() -> None:
-    """Scorers may print (even raw escape bytes) or wait for input: give them /dev/null for all three streams."""
+    """Scorers may print (even raw escape bytes) or wait for input: give them /dev/null for all
+    three streams.
+    """
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)

@@ -1,16 +1,20 @@
-"""What a scoring process scores with, and what it says: the contract between `server.py` and a source of questions.
+"""What a scoring process scores with, and what it says: the contract between `server.py` and a
+source of questions.
 
-A source runs inside the scoring process only. It is a module, or a class without arguments, that has:
+A source runs inside the scoring process only. It is a module, or a class without arguments, that
+has:
 
     version = "1"
     def build(dataset: str, config_id: str, seed: int, index: int) -> Item: ...
 
-An environment from outside is such a class with a `name` and `tasks`: docs/reference/environments.md. An environment
-of ours may also bring a module of `Scorers`, which score without the source. A source whose questions have several
-turns has `begin` in place of `build`: see `EpisodeSource`.
+An environment from outside is such a class with a `name` and `tasks`:
+docs/reference/environments.md. An environment of ours may also bring a module of `Scorers`, which
+score without the source. A source whose questions have several turns has `begin` in place of
+`build`: see `EpisodeSource`.
 
-A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends are ours, but an
-answer may take over the scoring process, so a reader bounds the length first and checks the content.
+A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends
+are ours, but an answer may take over the scoring process, so a reader bounds the length first and
+checks the content.
 """
 
 import json
@@ -21,10 +25,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
 class Item(Protocol):
-    """One question with its key, rebuilt from an address. The key leaves the scoring process only in shots (`Shown`).
+    """One question with its key, rebuilt from an address. The key leaves the scoring process only
+    in shots (`Shown`).
 
-    An item that the fork server can score without the source has a `portable`, too: the name of one of the
-    environment's `Scorers`, and what that scorer needs to know, as JSON can hold it; or None.
+    An item that the fork server can score without the source has a `portable`, too: the name of one
+    of the environment's `Scorers`, and what that scorer needs to know, as JSON can hold it; or
+    None.
     """
 
     @property
@@ -44,12 +50,17 @@ class Shown(Protocol):
 
 
 class Scorers(Protocol):
-    """A module of scorers that need no source. It imports little, since the fork server loads it and must fork fast."""
+    """A module of scorers that need no source. It imports little, since the fork server loads it
+    and must fork fast.
+    """
 
-    PLAIN: Container[str]  # names of scorers without a parser for answers: one child may score texts of all authors
+    # Names of scorers without a parser for answers: one child may score texts of all authors
+    PLAIN: Container[str]
 
     def score_with(self, name: str, entry: Mapping[str, Any], text: str) -> float:
-        """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are an item's `portable`."""
+        """Reward of one answer by the scorer of this name, in [0, 1]; name and entry are an item's
+        `portable`.
+        """
         ...
 
 
@@ -58,10 +69,13 @@ class Source(Protocol):
 
     name: str
     tasks: Mapping[str, Iterable[str]]  # data set -> config ids
-    version: str  # of the questions: a node refuses to start if it is not the version in the node's messages
+    # Of the questions: a node refuses to start if it is not the version in the node's messages
+    version: str
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> Item:
-        """The question of this address. A pure function of it, in any process, after any other call."""
+        """The question of this address. A pure function of it, in any process, after any other
+        call.
+        """
         ...
 
 
@@ -87,9 +101,11 @@ class Step(NamedTuple):
 
 
 class Episode(Protocol):
-    """A question of several turns, at its beginning. A copy (`copy.deepcopy`) of it is played from there again for each
-    new turn and by each peer: so it draws from the address alone, and reads no clock. If it has a true `strict`, text
-    beside calls, or a call that `playing.use` answers with an error, ends the episode with a score of 0."""
+    """A question of several turns, at its beginning. A copy (`copy.deepcopy`) of it is played from
+    there again for each new turn and by each peer: so it draws from the address alone, and reads no
+    clock. If it has a true `strict`, text beside calls, or a call that `playing.use` answers with
+    an error, ends the episode with a score of 0.
+    """
 
     @property
     def prompt(self) -> str:
@@ -97,11 +113,15 @@ class Episode(Protocol):
         ...
 
     def step(self, turn: Turn) -> Step:
-        """What the environment replies to the next turn, within 0.05 s of CPU, and 0.25 s for the whole episode."""
+        """What the environment replies to the next turn, within 0.05 s of CPU, and 0.25 s for the
+        whole episode.
+        """
         ...
 
     def score(self) -> float:
-        """Reward of the episode as it is, in [0, 1]: a policy may stop before the episode is done."""
+        """Reward of the episode as it is, in [0, 1]: a policy may stop before the episode is
+        done.
+        """
         ...
 
 
@@ -112,7 +132,8 @@ class EpisodeSource(Protocol):
     tasks: Mapping[str, Iterable[str]]
     version: str
     turns: int  # of an episode, at most; 2 or more
-    probe: Sequence[Turn]  # at most 8, played for the digest: they should reach what may differ between versions
+    # At most 8, played for the digest: they should reach what may differ between versions
+    probe: Sequence[Turn]
 
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Episode:
         """The episode of this address, at its beginning: a pure function, like `Source.build`."""
@@ -127,27 +148,34 @@ class Replay(NamedTuple):
     score: float
 
 
-Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]  # None: prompt; (): answer; texts to score; turns to play
+# None: prompt; (): answer; texts to score; turns to play
+Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); a longer frame is not ours
 _LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
-STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25  # CPU seconds to play a turn, and all of an episode with its score
-MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384  # of a turn, of an episode; more end the episode
+# CPU seconds to play a turn, and all of an episode with its score
+STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25
+# Of a turn, of an episode; more end the episode
+MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384
 MAX_PROBE = 8  # turns
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.
 SLOW_QUESTION = "slow question"  # rebuilding it took more than the budget: nobody's fault
-SOUGHT_OUT = "slow question sought out"  # more than twice the budget, while a random question of its task is in time
+# More than twice the budget, while a random question of its task is in time
+SOUGHT_OUT = "slow question sought out"
 BROKEN_QUESTION = "question raised"  # it cannot be rebuilt
 NOT_SHOWN = "no answer to show"  # asked of an item that is not `Shown`
 SCORER_RAISED = "scorer raised"
-NOT_A_SCORE = "not a score"  # not a finite number in [0, 1]: dropped, never clamped: that could reward it
+# Not a finite number in [0, 1]: dropped, never clamped: that could reward it
+NOT_A_SCORE = "not a score"
 TIMEOUT = "scoring timeout"
 CRASHED = "scoring crashed"  # the process died, or wrote what our code never writes
 AFTER_THE_END = "after the end"  # an episode has turns after the one in which it ends here
-OTHER_ENVIRONMENT = "other environment"  # the one here has that name and version, but does something else
-UNKNOWN_QUESTION = "unknown question"  # other environment or version, or a dataset or config id not in the catalogue
+# The one here has that name and version, but does something else
+OTHER_ENVIRONMENT = "other environment"
+# Other environment or version, or a dataset or config id not in the catalogue
+UNKNOWN_QUESTION = "unknown question"
 
 
 class BrokenFrame(Exception):
@@ -160,7 +188,9 @@ def is_score(value: Any) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """A frame in ASCII, so that any text survives, lone surrogates included. ValueError for NaN and infinity."""
+    """A frame in ASCII, so that any text survives, lone surrogates included. ValueError for NaN and
+    infinity.
+    """
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
     return _LENGTH.pack(len(body)) + body
 
@@ -169,7 +199,9 @@ class Reader:
     """Frames out of a stream, several per system call."""
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
-        """`receive(n)` gives up to n bytes, none at the end: `os.read` or `recv`, which may have a timeout."""
+        """`receive(n)` gives up to n bytes, none at the end: `os.read` or `recv`, which may have a
+        timeout.
+        """
         self._receive = receive
         self._buffer = bytearray()
 

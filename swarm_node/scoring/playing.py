@@ -1,10 +1,12 @@
-"""An episode played from its beginning: what a child does, and how its parent reads what the child writes.
+"""An episode played from its beginning: what a child does, and how its parent reads what the child
+writes.
 
-No process stays with an episode. A generating node plays all turns again with each new one, a receiving node plays the
-episode once, and both run this code. A turn may have taken over the child, so the parent bounds the child's bytes
-first and then reads them strictly: for each episode a byte that says how it went, the score, and for each turn the
-number of observations and each with its length. An episode that went wrong has no observations. `use` answers calls of
-an episode's tools in the same words on every machine, whatever a model wrote.
+No process stays with an episode. A generating node plays all turns again with each new one, a
+receiving node plays the episode once, and both run this code. A turn may have taken over the child,
+so the parent bounds the child's bytes first and then reads them strictly: for each episode a byte
+that says how it went, the score, and for each turn the number of observations and each with its
+length. An episode that went wrong has no observations. `use` answers calls of an episode's tools in
+the same words on every machine, whatever a model wrote.
 """
 
 import copy
@@ -21,19 +23,24 @@ from swarm_node.scoring.contract import Call, Episode, Replay, Turn, is_score
 LENGTH = struct.Struct("<I")  # of what follows for a question, and of an observation
 _HEAD = struct.Struct("<Bd")
 _ON, _DONE, _AFTER_THE_END, _RAISED, _NO_SCORE, _SLOW = range(6)  # how it went
-_SKIPS = {_RAISED: contract.SCORER_RAISED, _NO_SCORE: contract.NOT_A_SCORE, _SLOW: contract.TIMEOUT}  # of the question
+# Of the question
+_SKIPS = {_RAISED: contract.SCORER_RAISED, _NO_SCORE: contract.NOT_A_SCORE, _SLOW: contract.TIMEOUT}
 
 Played = list[Replay | str] | str  # one per episode, or why it was left out; or why all were
 
 
 def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
-    """The most bytes that a child may write about these episodes: any character takes four bytes at most."""
+    """The most bytes that a child may write about these episodes: any character takes four bytes at
+    most.
+    """
     heads = sum(1 + LENGTH.size * max(1, len(turn.calls)) for turns in asked for turn in turns)
     return heads + len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
 
 
 def play(began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time) -> bytes:
-    """Plays all episodes of a question, in a child. The bytes are for `read`. `clock`: seconds of CPU time."""
+    """Plays all episodes of a question, in a child. The bytes are for `read`. `clock`: seconds of
+    CPU time.
+    """
     return b"".join(_episode(began, turns, clock) for turns in asked)
 
 
@@ -56,8 +63,10 @@ def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
 
 
 def sound(replay: Replay, turns: Sequence[Turn]) -> bool:
-    """Whether a child of ours can have written this of these turns: an observation for each call, or at most one to a
-    turn without calls; none where the episode ends; and text of a bounded length."""
+    """Whether a child of ours can have written this of these turns: an observation for each call,
+    or at most one to a turn without calls; none where the episode ends; and text of a bounded
+    length.
+    """
     sizes = [sum(map(len, said)) for said in replay.observations]
     return (
         is_score(replay.score)
@@ -117,7 +126,9 @@ def _steps(
 
 
 class _Bytes:
-    """Reads what a child wrote, from its beginning. The methods raise ValueError for what no child of ours writes."""
+    """Reads what a child wrote, from its beginning. The methods raise ValueError for what no child
+    of ours writes.
+    """
 
     def __init__(self, said: bytes) -> None:
         self._said, self._place = said, 0
@@ -149,8 +160,10 @@ class ToolError(Exception):
 
 
 def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
-    """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is not offered,
-    arguments that are no JSON object or do not fit the tool, or a ToolError of the tool."""
+    """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is
+    not offered, arguments that are no JSON object or do not fit the tool, or a ToolError of the
+    tool.
+    """
     try:
         if call.name not in tools:
             raise ToolError(f"no tool {call.name}, but {', '.join(tools) or 'none'}")

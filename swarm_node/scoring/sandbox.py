@@ -1,32 +1,41 @@
-"""What a process that scores answers takes away from itself, for good, before it looks at the first one.
+"""What a process that scores answers takes away from itself, for good, before it looks at the first
+one.
 
-Layers, each where the system has it; none needs root, capabilities or user namespaces, so a default container will do:
+Layers, each where the system has it; none needs root, capabilities or user namespaces, so a default
+container will do:
 
-    rlimits       memory, CPU time, no file, no descriptor beyond those open, no core dump; no child, except for root
-    pdeathsig     it dies with the scoring process, however that dies                       (Linux)
-    no_new_privs  no set-uid program helps it                                                 (Linux)
-    seccomp       a few system calls for memory, clocks and leaving; see `program`            (Linux on x86-64, arm64)
-    landlock      no file, directory, TCP port or abstract socket; no signal to others        (Linux 5.13, 6.7, 6.12)
+    rlimits       memory, CPU time, no file, no descriptor beyond those open, no core dump; no
+                  child, except for root
+    pdeathsig     Linux: it dies with the scoring process, however that dies
+    no_new_privs  Linux: no set-uid program helps it
+    seccomp       Linux on x86-64 and arm64: a few system calls for memory, clocks and leaving; see
+                  `program`
+    landlock      Linux 5.13: no file and no directory; 6.7: no TCP port; 6.12: no abstract socket,
+                  no signal to others
 
-macOS has the first only: an answer that runs code there can open nothing and start nothing, but it can signal other
-processes of the same user. Where seccomp is missing, use only data sets whose scorer is our own.
+macOS has the first only: an answer that runs code there can open nothing and start nothing, but it
+can signal other processes of the same user. Where seccomp is missing, use only data sets whose
+scorer is our own.
 
 What it does NOT protect against:
-- Scores of answers that share a child, if one of them runs code. Where the scorer is the library's, or ours and uses a
-  parser, these are of one author and round, who could have forged the others in the same way. Where all scorers are
-  plain (`server.cohort`), they are the up to 16 groups of one call, of any authors: to forge a neighbour's score takes
-  a bug in Python's own string or number code that runs code of an answer's choosing. No call mixes a node's local
-  completions with those of others.
-- Reading what the scoring process had in memory when it forked: the library, and keys of questions asked lately.
-  Nothing else is there (no identity, no environment, no answers but those that share the child), and nothing but scores
-  gets out. Timing tells little.
-- A scorer that scores a wrong answer as right without running code. `scorers.py` and the catalogue prevent that.
-- Bugs of the kernel behind the few calls that remain, side channels between cores, and other code of the same user,
-  which may ptrace the scoring process from outside.
-- Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. An author who wastes them is
-  charged by the skip reasons "scoring timeout" and "scoring crashed".
-- Building the question. That runs before, in the scoring process, which has limits but reads the library's files. A
-  peer can choose only data set, configuration and index, and by its key and round number the seed.
+- Scores of answers that share a child, if one of them runs code. Where the scorer is the library's,
+  or ours and uses a parser, these are of one author and round, who could have forged the others in
+  the same way. Where all scorers are plain (`server.cohort`), they are the up to 16 groups of one
+  call, of any authors: to forge a neighbour's score takes a bug in Python's own string or number
+  code that runs code of an answer's choosing. No call mixes a node's local completions with those
+  of others.
+- Reading what the scoring process had in memory when it forked: the library, and keys of questions
+  asked lately. Nothing else is there (no identity, no environment, no answers but those that share
+  the child), and nothing but scores gets out. Timing tells little.
+- A scorer that scores a wrong answer as right without running code. `scorers.py` and the catalogue
+  prevent that.
+- Bugs of the kernel behind the few calls that remain, side channels between cores, and other code
+  of the same user, which may ptrace the scoring process from outside.
+- Use of the CPU and memory it is allowed: `time_limit` per group, `memory_limit` in all. An author
+  who wastes them is charged by the skip reasons "scoring timeout" and "scoring crashed".
+- Building the question. That runs before, in the scoring process, which has limits but reads the
+  library's files. A peer can choose only data set, configuration and index, and by its key and
+  round number the seed.
 """
 
 import contextlib
@@ -47,10 +56,12 @@ DESCRIPTORS = 64  # far more than a scoring process has open
 LAYERS = ("rlimits", "pdeathsig", "no_new_privs", "seccomp", "landlock")
 
 _PR_SET_PDEATHSIG = 1
-LAST_WRITABLE = 3  # descriptors: the three standard streams, which are /dev/null, and the pipe for results
+# Descriptors: the three standard streams, which are /dev/null, and the pipe for results
+LAST_WRITABLE = 3
 PROT_EXEC = 4
 
-# Calls that are allowed, by platform.machine(); numbers from asm/unistd_64.h and asm-generic/unistd.h.
+# Calls that are allowed, by platform.machine(); numbers from asm/unistd_64.h and
+# asm-generic/unistd.h.
 ALLOWED: Mapping[str, Mapping[str, int]] = {
     "x86_64": {
         "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
@@ -70,9 +81,11 @@ ALLOWED: Mapping[str, Mapping[str, int]] = {
 
 
 def program(machine: str) -> list[linux.Instruction]:
-    """The filter: a handful of calls for memory, clocks, signals and leaving; `write` to descriptors 0 to 3 only, no
-    executable memory. All else fails with EPERM, so that library code sees an ordinary OSError; another architecture's
-    calls end the process. Before changing the filter, read tests/core/scoring/test_seccomp.py, which interprets it."""
+    """The filter: a handful of calls for memory, clocks, signals and leaving; `write` to
+    descriptors 0 to 3 only, no executable memory. All else fails with EPERM, so that library code
+    sees an ordinary OSError; another architecture's calls end the process. Before changing the
+    filter, read tests/core/scoring/test_seccomp.py, which interprets it.
+    """
     numbers = dict(ALLOWED[machine])
     code = linux.beginning(linux.AUDIT[machine])
     code += _unless(numbers.pop("write"), 0, (linux.GREATER, 0, 1, LAST_WRITABLE))
@@ -89,7 +102,9 @@ def _unless(number: int, index: int, refused: linux.Instruction) -> list[linux.I
 
 
 def layers() -> dict[str, bool]:
-    """Which layers hold here, tried in a process of their own: a node has threads and must not fork."""
+    """Which layers hold here, tried in a process of their own: a node has threads and must not
+    fork.
+    """
     found: dict[str, bool] = said_by("swarm_node.scoring.sandbox")
     return found
 
@@ -120,8 +135,11 @@ class Sandbox:
         return {name: name in self._steps for name in LAYERS}
 
     def enter(self, parent: int, cpu_seconds: int) -> None:
-        """Binds this process, a child of `parent`. Raises OSError if it cannot: then nothing must be scored."""
-        with contextlib.suppress(ValueError):  # a lower hard limit was set from outside: it holds anyway
+        """Binds this process, a child of `parent`. Raises OSError if it cannot: then nothing must
+        be scored.
+        """
+        # A lower hard limit was set from outside: it holds anyway
+        with contextlib.suppress(ValueError):
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         for name, step in self._steps.items():
             if name != "seccomp":
@@ -145,7 +163,9 @@ class Sandbox:
         return os.waitpid(pid, 0)[1] == 0
 
     def die_with_parent(self) -> None:
-        """On Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its pipe closes."""
+        """On Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its
+        pipe closes.
+        """
         if sys.platform == "linux" and self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "pdeathsig")
 
@@ -158,7 +178,8 @@ def _deny_everything() -> int:
         return -1
     if ruleset < 0:
         return -1
-    high = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS // 2)  # a child puts its pipe at a low number
+    # A child puts its pipe at a low number
+    high = fcntl.fcntl(ruleset, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS // 2)
     os.close(ruleset)
     return high
 

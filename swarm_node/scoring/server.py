@@ -1,15 +1,18 @@
-"""The scoring process: rebuilds questions and has completions scored, away from the node's memory, keys and torch.
+"""The scoring process: rebuilds questions and has completions scored, away from the node's memory,
+keys and torch.
 
-`client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE MEMORY TIME`, with a
-clean environment, PYTHONHASHSEED=0 and a socket as standard input. These arguments alone choose what is loaded. It
-never reads a text of a peer. Children score the texts (`children.py`): forked from here where the source's item scores,
-from the fork server where a scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may
-share a child. One reply per item, in order.
+`client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE
+MEMORY TIME`, with a clean environment, PYTHONHASHSEED=0 and a socket as standard input. These
+arguments alone choose what is loaded. It never reads a text of a peer. Children score the texts
+(`children.py`): forked from here where the source's item scores, from the fork server where a
+scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may share a
+child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, asked], ...]
-            asked: null for the prompt, [] for the answer, [text, ...] to score, or episodes to play: [[turn, ...], ...]
-            turn: [text, [[name of a tool, arguments], ...]]
-Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...], {"skipped": reason}, or
+            asked: null for the prompt, [] for the answer, [text, ...] to score, or episodes to
+            play: [[turn, ...], ...] turn: [text, [[name of a tool, arguments], ...]]
+Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...], {"skipped":
+reason}, or
             {"played": [[observations, done, score] or "why it was left", ...]}
 """
 
@@ -33,11 +36,14 @@ from swarm_node.scoring.sandbox import Sandbox
 Reply = str | list[float] | dict[str, Any]
 Key = tuple[str, Mapping[str, Any]]  # name of a scorer and what it needs to know
 Where = Literal["forkserver", "here"]
-Cohort = tuple[Where, int | None]  # from which process a child is forked, and for whom: a seed, or None for everybody
+# From which process a child is forked, and for whom: a seed, or None for everybody
+Cohort = tuple[Where, int | None]
 
 
 def main() -> None:
-    """The whole life of a scoring process: confine itself, load the source, answer until the node hangs up."""
+    """The whole life of a scoring process: confine itself, load the source, answer until the node
+    hangs up.
+    """
     if len(sys.argv) == 2:
         return declare(sys.argv[1])
     source_name, scorers_name, lifeline, memory, time_limit = sys.argv[1:]
@@ -51,23 +57,28 @@ def main() -> None:
         forkserver = ForkServer(scorers, sandbox, float(time_limit), int(lifeline))
     connection = socket.socket(fileno=os.dup(0))
     source = load(source_name)
-    silence()  # only now: until here the node reads standard error, to tell the user what is missing
+    # Only now: until here the node reads standard error, to tell the user what is missing
+    silence()
     gc.collect()
-    gc.freeze()  # a collection would look at the library's 100,000 objects, and so copy them into every child
+    # A collection would look at the library's 100,000 objects, and so copy them into every child
+    gc.freeze()
     connection.sendall(encode({"version": source.version}))
     ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
 
 
 def load(target: str) -> Source | EpisodeSource:
-    """A source by its place (common/loading.py): a module, or an object of a class. PLACE?ARGUMENT hands the class an
-    argument."""
+    """A source by its place (common/loading.py): a module, or an object of a class. PLACE?ARGUMENT
+    hands the class an argument.
+    """
     place, asked, argument = target.partition("?")
     made = loading.load(place)
     return cast(Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
 
 
 def declare(target: str) -> None:
-    """Prints what an environment from outside says of itself, as one JSON object on standard output."""
+    """Prints what an environment from outside says of itself, as one JSON object on standard
+    output.
+    """
     out = os.dup(1)
     os.dup2(2, 1)  # what the import prints goes to standard error
     source = load(target)
@@ -126,12 +137,14 @@ class ScoringServer:
 
 
 def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> Cohort:
-    """Items of the same cohort are scored in one child: all that have a plain scorer; else those of one author only.
+    """Items of the same cohort are scored in one child: all that have a plain scorer; else those of
+    one author only.
 
-    A plain scorer of ours does nothing with an answer but compare strings and read numbers, so an answer can take over
-    nothing; one at which the child hangs or dies all the same costs its own group alone. The library's scorers, and
-    ours that hand the answer to a parser, get a child per author: what an author could forge there, in its own groups,
-    it could forge directly. A seed stands for an author: it is a digest of author and round that admission checks.
+    A plain scorer of ours does nothing with an answer but compare strings and read numbers, so an
+    answer can take over nothing; one at which the child hangs or dies all the same costs its own
+    group alone. The library's scorers, and ours that hand the answer to a parser, get a child per
+    author: what an author could forge there, in its own groups, it could forge directly. A seed
+    stands for an author: it is a digest of author and round that admission checks.
     """
     key, (_, _, seed, _) = portable(item), address
     if scorers is None or key is None:
@@ -153,7 +166,9 @@ def _asked(said: Any) -> Asked:
 
 
 def _told(item: Item | Episode | str, texts: Asked) -> Reply:
-    """The reply to a question: why there is none, its answer, or its prompt, which scores or episodes may replace."""
+    """The reply to a question: why there is none, its answer, or its prompt, which scores or
+    episodes may replace.
+    """
     if isinstance(item, str):
         return skipped(item)
     if texts is None or texts:

@@ -1,10 +1,12 @@
-"""Everything a user can set, with its unit and its default: a file for each topic. Imports nothing heavy.
+"""Everything a user can set, with its unit and its default: a file for each topic. Imports nothing
+heavy.
 
-Options that TRL has too have its names. `command_line.py` resolves them: defaults < home < file < environment < flags.
+Options that TRL has too have its names. `command_line.py` resolves them: defaults < home < file <
+environment < flags.
 
-A package registers the class of a section of its own in the group `swarm_node.settings`, under the name of its table in
-TOML. The core reads no field of such a section: it passes the configuration to what the extension registers, which asks
-for its section by `section_of`.
+A package registers the class of a section of its own in the group `swarm_node.settings`, under the
+name of its table in TOML. The core reads no field of such a section: it passes the configuration to
+what the extension registers, which asks for its section by `section_of`.
 """
 
 from collections.abc import Callable
@@ -46,13 +48,16 @@ KIND = "settings"
 
 
 def with_sections(kind: type[C]) -> type[C]:
-    """`kind` with the sections that extensions registered for it: a subclass of the same name, or `kind` itself where
-    no section serves it. A name of the core stays the core's."""
+    """`kind` with the sections that extensions registered for it: a subclass of the same name, or
+    `kind` itself where no section serves it. A name of the core stays the core's.
+    """
     return cast(type[C], _extended(kind))
 
 
 def section_of(config: object, kind: type[S]) -> S:
-    """The section of this class in a configuration; its defaults where the configuration has none."""
+    """The section of this class in a configuration; its defaults where the configuration has
+    none.
+    """
     return next((value for value in vars(config).values() if isinstance(value, kind)), kind())
 
 
@@ -62,14 +67,18 @@ def sections_of(config: BaseModel) -> dict[str, Section]:
 
 
 def asked_for(config: BaseModel, kind: str) -> list[str]:
-    """The names registered under `kind` whose section, of the same name, has an option that the user set."""
+    """The names registered under `kind` whose section, of the same name, has an option that the
+    user set.
+    """
     sections = sections_of(config)
     return [name for name in plugins.registered(kind) if name in sections and sections[name] != type(sections[name])()]
 
 
 def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
-    """The configuration as extensions adjust it before anything runs; they `say` each change in a line. `keep`: they
-    may write into the home. UserError where the configuration contradicts what it names, such as a card."""
+    """The configuration as extensions adjust it before anything runs; they `say` each change in a
+    line. `keep`: they may write into the home. UserError where the configuration contradicts what
+    it names, such as a card.
+    """
     for name in plugins.registered("adjustments"):
         config = plugins.load("adjustments", name)(config, say, keep)
     return config

@@ -1,7 +1,9 @@
-"""Resolves options from all places: defaults < home < file < environment < flags. A mistake is reported in a line.
+"""Resolves options from all places: defaults < home < file < environment < flags. A mistake is
+reported in a line.
 
-That line names the option as the user wrote it: a flag, a variable, or a key of a file. Only the configuration turns a
-text into a number, a path or a list, so that a mistake reads the same wherever the option stands.
+That line names the option as the user wrote it: a flag, a variable, or a key of a file. Only the
+configuration turns a text into a number, a path or a list, so that a mistake reads the same
+wherever the option stands.
 """
 
 import json
@@ -24,14 +26,17 @@ from swarm_node.settings.options import Option, describe, flatten, help_page, me
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
-CONFIG_FILE = "CONFIG.toml"  # what the first word without dashes is, where a command takes such a file
-HOME_FILE = "options.toml"  # in a home: options of every start there, the weakest of all that is given
+# What the first word without dashes is, where a command takes such a file
+CONFIG_FILE = "CONFIG.toml"
+# In a home: options of every start there, the weakest of all that is given
+HOME_FILE = "options.toml"
 MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
     programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig, programs.BootstrapConfig,
     programs.EvaluationConfig, programs.AskConfig,
 )  # fmt: skip
-OTHERS = ("tcp://", "udp://", "sctp://")  # Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
+# Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
+OTHERS = ("tcp://", "udp://", "sctp://")
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 C = TypeVar("C", bound=BaseModel)
 
@@ -48,8 +53,8 @@ class Source:
 def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = "") -> C:
     """A configuration from `[FILE.toml] [--flags]`. With --help it prints all options, and exits.
 
-    It has the sections that extensions registered for it. `first` is the key that the first word without dashes belongs
-    to, in place of a file.
+    It has the sections that extensions registered for it. `first` is the key that the first word
+    without dashes belongs to, in place of a file.
     """
     kind = with_sections(kind)
     if "--help" in argv:
@@ -60,15 +65,20 @@ def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_on
 
 
 def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, Any]) -> C:
-    """A configuration from a file or a shipped one's name, and values: later ones win. UserError, in one line."""
+    """A configuration from a file or a shipped one's name, and values: later ones win. UserError,
+    in one line.
+    """
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
     given = [Source("file", flatten(_read_file(file)) if file else {}), *(Source("flag", flatten(v)) for v in values)]
     return _combined(kind, [_of_home(kind, given), *given], file)
 
 
 def shipped(file: Path) -> Path:
-    """The file, or, where there is none, the shipped configuration of this name. UserError for a name close to one."""
-    places = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")  # of a checkout, of an installation
+    """The file, or, where there is none, the shipped configuration of this name. UserError for a
+    name close to one.
+    """
+    # Of a checkout, of an installation
+    places = Path(__file__).parents[2], Path(sys.prefix, "share", "swarm-node")
     names = {place.stem: place for folder in places for place in folder.glob("configs/*.toml")}
     if not file.exists() and (near := meant(str(file), names)) != str(file) and near:
         raise UserError(f"config file {file} does not exist; did you mean {near}?")
@@ -78,7 +88,9 @@ def shipped(file: Path) -> Path:
 def sources_of(
     kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
 ) -> tuple[Path | None, list[Source]]:
-    """The configuration file, if one is named, and all sources, the weakest first. See `from_command_line`."""
+    """The configuration file, if one is named, and all sources, the weakest first. See
+    `from_command_line`.
+    """
     kind = with_sections(kind)
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
@@ -99,8 +111,8 @@ def sources_of(
 
 
 def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
-    """The first word that is no flag's, and what the flags say. UserError for a flag that the command lacks, one
-    without its value, and one given twice.
+    """The first word that is no flag's, and what the flags say. UserError for a flag that the
+    command lacks, one without its value, and one given twice.
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
     """
@@ -128,7 +140,9 @@ def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str =
 
 
 def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
-    """Every flag of this configuration, with its option and, for a switch, the value that the flag sets."""
+    """Every flag of this configuration, with its option and, for a switch, the value that the flag
+    sets.
+    """
     found: dict[str, tuple[Option, bool]] = {}
     for option in options(kind).values():
         for flag in option.flags:
@@ -139,7 +153,9 @@ def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
 
 
 def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> tuple[Option, bool]:
-    """The option of a flag. UserError, with the flag that was probably meant, where there is none."""
+    """The option of a flag. UserError, with the flag that was probably meant, where there is
+    none.
+    """
     found = known.get(name.replace("_", "-"))
     if found is None:
         others = ("--help", "--help-all", *(["--version"] if command.endswith(" run") else []))
@@ -152,12 +168,15 @@ def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str)
 
 
 def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
-    """The configuration. UserError, one line, for what is wrong in it. Plug-ins may be files beside `file`."""
+    """The configuration. UserError, one line, for what is wrong in it. Plug-ins may be files beside
+    `file`.
+    """
     values: dict[str, Any] = {}
     for source in given:
         values |= source.values
         for key in options(kind).keys() & source.values.keys():
-            if instead := options(kind)[key].about.deprecated:  # by Field(deprecated="what to use"), for one release
+            # By Field(deprecated="what to use"), for one release
+            if instead := options(kind)[key].about.deprecated:
                 warning = f"{source.names[key]} goes with the next release; {instead}"
                 print(f"swarm-node: warning: {warning}", file=sys.stderr)
     try:
@@ -168,7 +187,9 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
 
 
 def all_kinds() -> list[type[BaseModel]]:
-    """The configurations of all commands, those of extensions included: a variable may be meant for any of them."""
+    """The configurations of all commands, those of extensions included: a variable may be meant for
+    any of them.
+    """
     return [*KINDS, *(plugins.load("configurations", name) for name in plugins.registered("configurations"))]
 
 
@@ -182,7 +203,9 @@ def _is_flag(word: str) -> bool:
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:
-    """Takes the words of this flag from `rest`, and returns them. A negative number is a value; a flag is none."""
+    """Takes the words of this flag from `rest`, and returns them. A negative number is a value; a
+    flag is none.
+    """
     if option.is_switch:
         return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
     taken: list[str] = []
@@ -200,7 +223,8 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
             raise UserError(f"{name} takes true or false, or stands alone, not {printable(given[0], 60)!r}")
         return TRUTH[text] is says
     if option.is_list:
-        if not any(given) and not option.about.default:  # the flag alone empties a list that is not empty by itself
+        # The flag alone empties a list that is not empty by itself
+        if not any(given) and not option.about.default:
             raise UserError(f"{name} needs a value")
         return given
     if not given and not option.alone:
@@ -209,7 +233,9 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
 
 
 def _read(option: Option | None, text: str) -> Any:
-    """The text, parsed if it is JSON (list, number, null), unless the option is a text: a swarm may be called 12."""
+    """The text, parsed if it is JSON (list, number, null), unless the option is a text: a swarm may
+    be called 12.
+    """
     try:
         return text if option and option.is_a(str, Secret) else json.loads(text)
     except (ValueError, RecursionError):
@@ -242,11 +268,14 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no option anywhere."""
+    """Values of the variables that are options of `kind`. UserError for SECTION__NAME that is no
+    option anywhere.
+    """
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     every = {key for each in (*all_kinds(), kind) for key in options(with_sections(each))} if ours else set()
     own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
-    sections = {key.split(".")[0] for key in every if "." in key}  # SWARM_NODE_MODEL may be a whole section, as JSON
+    # SWARM_NODE_MODEL may be a whole section, as JSON
+    sections = {key.split(".")[0] for key in every if "." in key}
     found: dict[str, Any] = {}
     strange = []
     for name in ours:

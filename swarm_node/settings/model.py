@@ -26,25 +26,31 @@ class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
     name: str = "rare"
-    """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense, rare, very_rare,
-    rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name."""
+    """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
+    rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
+    """
     revision: str = ""
-    """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name the commit that was
-    loaded, and a resumed run takes that one."""
+    """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name
+    the commit that was loaded, and a resumed run takes that one.
+    """
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32. Products are bfloat16
-    on such a GPU unless this says float32."""
+    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32.
+    Products are bfloat16 on such a GPU unless this says float32.
+    """
     device: str = "auto"
     """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
     quantization: Literal["none", "nf4"] = "none"
-    """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a fourth of the memory and
-    more time; needs the extra `memory` (bitsandbytes)."""
+    """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a
+    fourth of the memory and more time; needs the extra `memory` (bitsandbytes).
+    """
     template_arguments: Annotated[str, AfterValidator(_arguments)] = ""
-    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none: no template, and
-    prompts are text to go on with, as questions with shots are."""
+    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none:
+    no template, and prompts are text to go on with, as questions with shots are.
+    """
     lora_rank: Count = 0
-    """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers but the
-    output head, their output multiplied by 2. 0 trains all weights."""
+    """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers
+    but the output head, their output multiplied by 2. 0 trains all weights.
+    """
 
 
 class GenerationConfig(Section):
@@ -55,39 +61,52 @@ class GenerationConfig(Section):
     max_completion_length: Positive = 16
     """Tokens after which a completion is cut off."""
     stop: Stops = ()
-    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab. External completions
-    that ended get the first of them as their end, in place of EOS. Empty: only EOS ends one."""
+    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab.
+    External completions that ended get the first of them as their end, in place of EOS. Empty: only
+    EOS ends one.
+    """
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """Divides the logits before sampling; the loss uses the same."""
     stop_below: Annotated[float, Field(le=0.0)] = 0.0
-    """Stop a completion when the exponentially weighted mean of its log-probs falls below this (nats per token);
-    0 turns it off. The published Temporal Clue recipe has -3.0."""
+    """Stop a completion when the exponentially weighted mean of its log-probs falls below this
+    (nats per token); 0 turns it off. The published Temporal Clue recipe has -3.0.
+    """
 
 
 class EnvironmentConfig(Section):
     """Where prompts come from, and how completions are scored."""
 
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from outside: names that installed packages register, or FILE:CLASS for a file beside the
-    configuration (my_task:WordReversal). Those that ship need not be named."""
+    """Environments from outside: names that installed packages register, or FILE:CLASS for a file
+    beside the configuration (my_task:WordReversal). Those that ship need not be named.
+    """
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of questions that you bring,
-    such as those of a file, else all tasks of the environments in `use`; if `use` is empty too, the nine tasks of the
-    starters."""
+    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of
+    questions that you bring, such as those of a file, else all tasks of the environments in `use`;
+    if `use` is empty too, the nine tasks of the starters.
+    """
     at_once: Count = 0
-    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on held-out questions,
-    which needs validation. 0: all. An asynchronous node stays with those it began with."""
+    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on
+    held-out questions, which needs validation. 0: all. An asynchronous node stays with those it
+    began with.
+    """
     scoring: Literal["exact", "graded"] = "exact"
-    """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial credit."""
+    """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial
+    credit.
+    """
     answer: AnswerForm = "auto"
-    """Where a completion gives its answer; the prompt says so. auto: as the environment has it, mostly whole. whole:
-    nothing but the answer. The others leave room for more, which is trained on unpaid: first_line, tags (<answer>),
-    boxed (\\boxed{}), hashes (behind ####), last_number. Thinking (<think>) is no part of an answer."""
+    """Where a completion gives its answer; the prompt says so. auto: as the environment has it,
+    mostly whole. whole: nothing but the answer. The others leave room for more, which is trained on
+    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number.
+    Thinking (<think>) is no part of an answer.
+    """
     shots: Count = 0
-    """Questions of the same task that stand with their answers before each question; never held-out ones. 0: as many as
-    the task has by itself."""
+    """Questions of the same task that stand with their answers before each question; never held-out
+    ones. 0: as many as the task has by itself.
+    """
     system: str = ""
-    """What the model is told before every prompt: the system turn of a chat template; for a model without one, a
-    paragraph."""
+    """What the model is told before every prompt: the system turn of a chat template; for a model
+    without one, a paragraph.
+    """
     time_limit: Annotated[float, Field(gt=0.0)] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""

@@ -1,5 +1,5 @@
-"""What options are made of: keys, flags and explanations; the page that lists them; and what a mistake in one is
-called, in one line.
+"""What options are made of: keys, flags and explanations; the page that lists them; and what a
+mistake in one is called, in one line.
 """
 
 import difflib
@@ -18,7 +18,8 @@ from pydantic.fields import FieldInfo
 from swarm_node.common.errors import printable
 from swarm_node.settings.sections import Alias, Alone
 
-SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66  # least similarity by difflib, from 0 to 1: of whole names
+# Least similarity by difflib, from 0 to 1: of whole names
+SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66
 NEARLY, ALIKE = 0.8, 0.5  # of parts alone, and of the last parts of close names
 SHORT, BEGUN = 3, 4  # letters: of a short name, and of the beginning that two names share
 SHOWN = 60  # characters of a wrong value
@@ -39,7 +40,9 @@ class Option:
 
     @property
     def flags(self) -> list[str]:
-        """The flag of its key first, then its aliases. A switch has a second form of each: `negated`."""
+        """The flag of its key first, then its aliases. A switch has a second form of each:
+        `negated`.
+        """
         aliases = (each for mark in self.about.metadata if isinstance(mark, Alias) for each in mark.aliases)
         return [f"--{self.key}".replace("_", "-"), *aliases]
 
@@ -85,7 +88,9 @@ def negated(flag: str) -> str:
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"a": {"b": 1}} -> {"a.b": 1}. An empty section stays, as it may be a name that does not exist."""
+    """{"a": {"b": 1}} -> {"a.b": 1}. An empty section stays, as it may be a name that does not
+    exist.
+    """
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -96,7 +101,9 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def help_page(kind: type[BaseModel], program: str) -> str:
-    """`--help-all`: every option, its explanation and its default. Those that stand in a section follow the others."""
+    """`--help-all`: every option, its explanation and its default. Those that stand in a section
+    follow the others.
+    """
     sections: dict[str, list[Option]] = {"": []}
     for option in options(kind).values():
         sections.setdefault(option.section, []).append(option)
@@ -139,9 +146,11 @@ def meant(name: str, names: Iterable[str]) -> str:
 
 
 def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
-    """Names that may be meant, the likeliest first. An option that moved: --environment.dataset.file is --dataset.file.
-    The right name in the wrong section, or a part of it: --learning-rate is --training.learning-rate, --rounds is
-    --max-rounds. Then names that are spelt nearly so, or begin so, as a section does: --modell is --model.name."""
+    """Names that may be meant, the likeliest first. An option that moved:
+    --environment.dataset.file is --dataset.file. The right name in the wrong section, or a part of
+    it: --learning-rate is --training.learning-rate, --rounds is --max-rounds. Then names that are
+    spelt nearly so, or begin so, as a section does: --modell is --model.name.
+    """
     last, (section, dot, _) = _last(name), name.partition(".")
     yield from difflib.get_close_matches(name, names, n=1, cutoff=SURE)
     yield from (each for each in names if _moved(name, each))
@@ -162,7 +171,9 @@ def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def wrong(problem: Any, secret: bool = False) -> str:
-    """What pydantic found in a value, for a person: what it should be, and, unless it is secret, what it is."""
+    """What pydantic found in a value, for a person: what it should be, and, unless it is secret,
+    what it is.
+    """
     said = re.sub(r"^(Input|String|Value error,|Tuple|List) *", "", str(problem["msg"])).removesuffix(".")
     said = re.sub(r"^should be", "must be", said)
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)

@@ -11,8 +11,9 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: the node validates after this round, and removes the file
-# Tokens. On a CPU larger micro-batches take more memory and hardly less time, but a group of up to 4096 is not cut:
-# each piece would compute its prompt again. adapters: on a CPU, where memory is short
+# Tokens. On a CPU larger micro-batches take more memory and hardly less time, but a group of up to
+# 4096 is not cut: each piece would compute its prompt again. adapters: on a CPU, where memory is
+# short
 MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
@@ -24,27 +25,34 @@ class RoundConfig(Section):
     """What a round is made of."""
 
     questions: Annotated[int, Field(ge=1, le=256)] = 9
-    """Prompts per round; each makes a local group. One of each task if equal to the number of tasks. Where the defence
-    compares, questions of peers take the places of some, but for as many as local_groups."""
+    """Prompts per round; each makes a local group. One of each task if equal to the number of
+    tasks. Where the defence compares, questions of peers take the places of some, but for as many
+    as local_groups.
+    """
     local_groups: Count = 8
     """Local groups in the training set of a round (I of the paper, 4 there)."""
     external_groups: Count = 4
     """External groups in the training set of a round (J of the paper). 0 trains alone."""
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
-    """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop uninformative groups, then
-    uniform (the paper)."""
+    """A registered sampler, or FILE:CLASS; docs/how-to/sampler.md lists them. uniform: drop
+    uninformative groups, then uniform (the paper).
+    """
 
 
 class TrainingConfig(Section):
     """The optimiser, the objective, and how an update is cut into passes."""
 
     learning_rate: Annotated[float, Field(gt=0.0)] = 3e-4
-    """Learning rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained model."""
+    """Learning rate of AdamW. 3e-4 suits the starters; start at 1e-6 to 1e-5 for a pretrained
+    model.
+    """
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """Decoupled decay of AdamW; 0 makes it Adam, as in the paper."""
     optimizer: Literal["auto", "adamw", "adamw_8bit"] = "auto"
-    """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra `memory`
-    (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the extra is installed."""
+    """adamw_8bit: AdamW whose state takes two bytes a parameter instead of eight; needs the extra
+    `memory` (bitsandbytes). auto: adamw, and adamw_8bit where only that fits into memory and the
+    extra is installed.
+    """
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's first and second moments."""
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
@@ -54,48 +62,60 @@ class TrainingConfig(Section):
     epsilon_high: Annotated[float, Field(ge=0.0)] = 0.28
     """Upper clip of the probability ratio: 1 + epsilon_high."""
     objective: Annotated[str, PlugIn("objectives")] = "decoupled"
-    """A registered objective, or FILE:FUNCTION. decoupled (AReaL): PPO around the policy before the update, weighed by
-    how the one that generated differs, older or of another precision; truncated: with a limit of 2. clipped: PPO around
-    the one that generated."""
+    """A registered objective, or FILE:FUNCTION. decoupled (AReaL): PPO around the policy before the
+    update, weighed by how the one that generated differs, older or of another precision; truncated:
+    with a limit of 2. clipped: PPO around the one that generated.
+    """
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
     loss_type: Literal["grpo", "dapo", "dr_grpo"] = "grpo"
-    """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the update;
-    dr_grpo: sum over tokens divided by completions x max_completion_length."""
+    """Normalisation. grpo: mean of each completion's token mean; dapo: mean over all tokens of the
+    update; dr_grpo: sum over tokens divided by completions x max_completion_length.
+    """
     scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
-    """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group divides advantages by
-    the group's standard deviation; none leaves them in units of reward; population divides by the population's
-    standard deviation."""
+    """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group
+    divides advantages by the group's standard deviation; none leaves them in units of reward;
+    population divides by the population's standard deviation.
+    """
     num_iterations: Positive = 1
-    """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping matters."""
+    """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping
+    matters.
+    """
     token_budget: Count = 0
-    """Tokens, padding included, of one forward and backward pass; gradients accumulate over such micro-batches.
-    0 takes 16384 on a GPU; on a CPU 2048, or up to 4096 for one group; for adapters there what little memory allows,
-    at least 256."""
+    """Tokens, padding included, of one forward and backward pass; gradients accumulate over such
+    micro-batches. 0 takes 16384 on a GPU; on a CPU 2048, or up to 4096 for one group; for adapters
+    there what little memory allows, at least 256.
+    """
 
 
 class DefenceConfig(Section):
-    """Against external completions that are right and poisoned. docs/results/poisoning.md measures every layer."""
+    """Against external completions that are right and poisoned. docs/results/poisoning.md measures
+    every layer.
+    """
 
     layers: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], Alias("--defence")] = (
         "length",
         "ngrams",
         "rescue",
     )
-    """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer than local ones.
-    ngrams: drop completions with strings that better external completions share and local ones lack. rescue: complete
-    the prompt here, too, and add external completions that score higher than the mean of the local ones, without
-    the rest of the external group."""
+    """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer
+    than local ones. ngrams: drop completions with strings that better external completions share
+    and local ones lack. rescue: complete the prompt here, too, and add external completions that
+    score higher than the mean of the local ones, without the rest of the external group.
+    """
 
 
 class AsynchronousConfig(Section):
-    """Generate and train at the same time, in two processes. `swarm-node check` says where it helps."""
+    """Generate and train at the same time, in two processes. `swarm-node check` says where it
+    helps.
+    """
 
     enabled: bool = False
     """Generate in a second process, beside training. Needs two cores or devices."""
     max_staleness: Count = 1
-    """Staleness allowed: updates between the weights that generate a completion and those that train on it. 0 takes
-    turns: exactly the synchronous loop."""
+    """Staleness allowed: updates between the weights that generate a completion and those that
+    train on it. 0 takes turns: exactly the synchronous loop.
+    """
 
 
 class NetworkConfig(Section):
@@ -104,20 +124,25 @@ class NetworkConfig(Section):
     enabled: bool = True
     """Whether to connect to peers. Without it, local groups take the place of external ones."""
     backend: Annotated[str, PlugIn("backends")] = "hivemind"
-    """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name. Nodes of both kinds
-    form one swarm."""
+    """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name.
+    Nodes of both kinds form one swarm.
+    """
     p2pd: str = ""
-    """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes the same flags.
-    Empty: the one that comes with hivemind."""
+    """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes
+    the same flags. Empty: the one that comes with hivemind.
+    """
     peers: Annotated[tuple[str, ...], Alias("--peers")] = ()
-    """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those known from
-    last time."""
+    """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those
+    known from last time.
+    """
     host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on; 127.0.0.1 keeps the node to this machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """TCP port to listen on; 0 takes a free one."""
     announce: tuple[str, ...] = ()
-    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded
+    port).
+    """
     exchange_seconds: Annotated[float, Field(gt=0.0, le=3600.0)] = 10.0
     """Seconds between two exchanges of announcements with another peer."""
     relay: bool = True
@@ -156,18 +181,26 @@ def _checked(text: str) -> str:
 
 
 class LimitsConfig(Section):
-    """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and `resume` come on top."""
+    """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and
+    `resume` come on top.
+    """
 
     hours: Annotated[str, AfterValidator(_checked)] = ""
-    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests. Empty: all."""
+    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests.
+    Empty: all.
+    """
     battery: Literal["train", "pause"] = "train"
     """On a laptop that runs on battery: pause stops until it is plugged in."""
     traffic: Count = 0
-    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains alone until the next.
-    What keeps connections open is not counted, and ends with them. 0 sets no limit."""
+    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains
+    alone until the next. What keeps connections open is not counted, and ends with them. 0 sets no
+    limit.
+    """
     memory: Count = 0
-    """Megabytes that training may take of the device that trains: of a GPU, or, by its plan, of this machine's memory.
-    Network and scoring are processes of their own, and come on top. 0: all that is free."""
+    """Megabytes that training may take of the device that trains: of a GPU, or, by its plan, of
+    this machine's memory. Network and scoring are processes of their own, and come on top. 0: all
+    that is free.
+    """
 
 
 class CheckpointConfig(Section):
@@ -181,8 +214,9 @@ class ValidationConfig(Section):
     """Held-out questions between rounds. Off by default: it costs generation."""
 
     every: Count = 0
-    """Rounds between validations; 0 turns them off. The checkpoint with the highest reward is kept in the folder
-    `best` of the home, beside the last ones."""
+    """Rounds between validations; 0 turns them off. The checkpoint with the highest reward is kept
+    in the folder `best` of the home, beside the last ones.
+    """
     questions: Positive = 64
     """Held-out questions of each validation, over the tasks in turn; always the same ones."""
 
@@ -192,7 +226,9 @@ class WithQuestions(Section):
 
 
 class WithObservers(Section):
-    """Base of a configuration of a process that goes on: the sections of what shows such processes serve it."""
+    """Base of a configuration of a process that goes on: the sections of what shows such processes
+    serve it.
+    """
 
 
 class LearningConfig(WithQuestions):
@@ -206,8 +242,9 @@ class LearningConfig(WithQuestions):
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
     observers: tuple[Annotated[str, PlugIn("trackers", besides=("samples",))], ...] = ("samples",)
-    """What listens to every round, beside events.jsonl. samples: rollouts to look at, in the home of a node; they hold
-    text of strangers. And trackers: registered names, or FILE:CLASS."""
+    """What listens to every round, beside events.jsonl. samples: rollouts to look at, in the home
+    of a node; they hold text of strangers. And trackers: registered names, or FILE:CLASS.
+    """
     swarm: SwarmName = "public"
     """Name of the swarm; messages of other swarms are refused."""
     seed: Count = 0
@@ -222,7 +259,9 @@ class NodeConfig(LearningConfig, WithObservers):
     home: Path = Path("~/.swarm-node")
     """Folder for identity, checkpoints and logs. Nothing is written elsewhere."""
     max_rounds: Count = 0
-    """Stop after this many rounds in all, counting those before a resume; 0 goes on until interrupted."""
+    """Stop after this many rounds in all, counting those before a resume; 0 goes on until
+    interrupted.
+    """
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     network: NetworkConfig = NetworkConfig()
@@ -241,15 +280,18 @@ class CheckConfig(NodeConfig):
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
     memory: Annotated[str, AfterValidator(_size)] = ""
-    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices. Loads no weights."""
+    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices.
+    Loads no weights.
+    """
 
 
 class DoctorConfig(NodeConfig):
     """What keeps a node from training or sharing."""
 
     bundle: Path | None = None
-    """File for a bug report: what was found, figures, options and versions, without keys, addresses and what
-    peers sent. Read it before you send it."""
+    """File for a bug report: what was found, figures, options and versions, without keys, addresses
+    and what peers sent. Read it before you send it.
+    """
 
 
 class ArchiveConfig(Section):
@@ -276,9 +318,13 @@ class BootstrapConfig(WithObservers):
     host: Annotated[str, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
     announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
-    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded port)."""
+    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded
+    port).
+    """
     peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
-    """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give several)."""
+    """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give
+    several).
+    """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Be found by nodes on the same local network."""
     backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
@@ -317,8 +363,9 @@ class EvaluationConfig(WithQuestions):
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside, as environment.use of `run`."""
     tasks: tuple[str, ...] = ()
-    """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty too, the nine tasks of
-    the starters."""
+    """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty
+    too, the nine tasks of the starters.
+    """
     system: str = ""
     """What the model is told before every prompt, as environment.system of `run`."""
     answer: AnswerForm = "auto"

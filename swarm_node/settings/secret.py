@@ -15,8 +15,9 @@ UNSHOWN = "unshown"  # kind of a mistake in an option whose value is not to be s
 
 
 class Secret(SecretStr):
-    """A text that prints, and is written in reports, as `***`; as nothing where it is empty. `get_secret_value()` has
-    the text."""
+    """A text that prints, and is written in reports, as `***`; as nothing where it is empty.
+    `get_secret_value()` has the text.
+    """
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -41,8 +42,9 @@ class Secret(SecretStr):
 
 
 class SecretUrl(Secret):
-    """The address of a server, which may hold user, password and, behind the question mark, a key: these print as
-    `***`, host and path as they are."""
+    """The address of a server, which may hold user, password and, behind the question mark, a key:
+    these print as `***`, host and path as they are.
+    """
 
     def __init__(self, secret_value: str) -> None:
         try:
@@ -69,7 +71,8 @@ class SecretUrl(Secret):
     def _display(self) -> str:
         text = self.get_secret_value()
         parts = urlsplit(text)
-        if not parts.netloc:  # without a scheme: a mistake, which is shown unless a password may be in it
+        # Without a scheme: a mistake, which is shown unless a password may be in it
+        if not parts.netloc:
             return super()._display() if {*"@?#"} & {*text} else text
         shown = parts._replace(
             netloc=f"{HIDDEN}@{_host(parts)}" if "@" in parts.netloc else parts.netloc,
@@ -84,8 +87,9 @@ def _host(parts: SplitResult) -> str:
 
 
 def revealed(config: BaseModel, **options: Any) -> dict[str, Any]:
-    """The configuration as JSON can hold it, secrets included: only for a process of ours, over a pipe. `options` as
-    for `model_dump`."""
+    """The configuration as JSON can hold it, secrets included: only for a process of ours, over a
+    pipe. `options` as for `model_dump`.
+    """
     return {name: _revealed(value) for name, value in config.model_dump(**options).items()}
 
 

@@ -1,4 +1,6 @@
-"""The base of all options: frozen, strict about names. Their docstrings are the help texts of the command line."""
+"""The base of all options: frozen, strict about names. Their docstrings are the help texts of the
+command line.
+"""
 
 import json
 import re
@@ -38,10 +40,12 @@ SwarmName = Annotated[str, AfterValidator(_swarm)]
 
 @dataclass(frozen=True)
 class PlugIn:
-    """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the configuration.
+    """Marks an option that names a plug-in: a registered name, or FILE:NAME beside the
+    configuration.
 
-    A file gets its whole path: it lies in the `folder` of the validation context, which is that of a configuration
-    file, else in the current folder. A name that is not registered is a UserError, before anything starts.
+    A file gets its whole path: it lies in the `folder` of the validation context, which is that of
+    a configuration file, else in the current folder. A name that is not registered is a UserError,
+    before anything starts.
     """
 
     kind: str  # "environments", "samplers", ...
@@ -79,7 +83,8 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
-    serves: ClassVar[tuple[type["Section"], ...]] = ()  # configurations that get it, where an extension registers it
+    # Configurations that get it, where an extension registers it
+    serves: ClassVar[tuple[type["Section"], ...]] = ()
 
     model_config = ConfigDict(
         frozen=True,
@@ -102,7 +107,9 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
-        """Splits lists by comma or space, wherever they come from: "a,b", "a b", ["a", "b"] and ["a,b"] are equal."""
+        """Splits lists by comma or space, wherever they come from: "a,b", "a b", ["a", "b"] and
+        ["a,b"] are equal.
+        """
         field = cls.model_fields[info.field_name or ""]
         if value == "" and Path in (field.annotation, *get_args(field.annotation)):
             raise ValueError("should be a path")  # else it would be the current folder

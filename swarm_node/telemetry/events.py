@@ -1,10 +1,13 @@
-"""Everything that can happen in a run, as small frozen values, and `Telemetry`, which hands each of them to its sinks.
+"""Everything that can happen in a run, as small frozen values, and `Telemetry`, which hands each of
+them to its sinks.
 
-Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or JSON lines; code
-that emits an event does not know the sinks. Packages that extend the core have events of their own.
+Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or
+JSON lines; code that emits an event does not know the sinks. Packages that extend the core have
+events of their own.
 
-Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of rollouts and
-trackers. The core knows none of them by name: `observe` asks those that packages register.
+Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of
+rollouts and trackers. The core knows none of them by name: `observe` asks those that packages
+register.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +27,15 @@ from swarm_node.settings import Section
 class Event:
     """Something that has happened."""
 
-    written: ClassVar[bool] = True  # whether it goes to events.jsonl; else only sinks of this process get it
+    # Whether it goes to events.jsonl; else only sinks of this process get it
+    written: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Begun(Event):
-    """The command has begun and has loaded nothing heavy yet. Sinks start no thread before this event."""
+    """The command has begun and has loaded nothing heavy yet. Sinks start no thread before this
+    event.
+    """
 
     written: ClassVar[bool] = False
 
@@ -40,8 +46,10 @@ class RunStarted(Event):
 
     title: str  # e.g. "node 12D3KooW..."
     folder: str  # where its files are kept
-    facts: Mapping[str, str] = field(default_factory=dict)  # what a reader wants to know first: model, device, ...
-    rounds: int = 0  # done before: rounds of this number and above that stand before this event are done again
+    # What a reader wants to know first: model, device, ...
+    facts: Mapping[str, str] = field(default_factory=dict)
+    # Done before: rounds of this number and above that stand before this event are done again
+    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,8 @@ class RoundDone(Event):
 
     report: RoundReport  # all that is known of the round
     peers: int | None = None  # others it is connected to; None where nobody counts
-    waiting: int | None = None  # external groups that have come, and not been collected; None where nobody counts
+    # External groups that have come, and not been collected; None where nobody counts
+    waiting: int | None = None
     alone: str = ""  # why it trained on no external group; empty where it did
 
 
@@ -104,7 +113,8 @@ class Validated(Event):
     questions: int  # that were completed and scored
     best: bool  # whether it is the highest reward so far, of these tasks
     by_task: Mapping[str, float] = field(default_factory=dict)  # the same by task
-    before: Mapping[str, float] = field(default_factory=dict)  # by task, when it was asked for the first time
+    # By task, when it was asked for the first time
+    before: Mapping[str, float] = field(default_factory=dict)
     corrected: tuple[Corrected, ...] = ()  # one question of each task that has one
 
 
@@ -142,12 +152,15 @@ class Sink(Protocol):
 
 
 class Telemetry:
-    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and training goes on."""
+    """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and
+    training goes on.
+    """
 
     def __init__(self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None) -> None:
         """
         Args:
-            show: prints a line on the user's terminal at once, in any thread. No sink gets the line.
+            show: prints a line on the user's terminal at once, in any thread. No sink gets the
+            line.
         """
         self._sinks, self.show = list(sinks), show
 
@@ -156,8 +169,9 @@ class Telemetry:
         self._sinks.append(sink)
 
     def emit(self, event: Event) -> None:
-        """Hand the event to every sink, in their order; a sink may emit another event while it takes one. The event's
-        text, which may be that of a library's error, is stripped of secrets."""
+        """Hand the event to every sink, in their order; a sink may emit another event while it
+        takes one. The event's text, which may be that of a library's error, is stripped of secrets.
+        """
         told = {key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)}
         event = replace(event, **told)
         for sink in list(self._sinks):
@@ -183,9 +197,11 @@ class Telemetry:
 
 
 Factory = Callable[[Path, Section, Telemetry], Sink | None]
-"""Makes an observer of the run in this folder, or None. A factory returns at once: it may start a process, but the
-observer starts threads only at the event `Begun` and loads what is heavy at `RunStarted`. It takes all events in the
-thread that emits them, and may emit its own meanwhile. `Telemetry.show` may be called at any time and in any thread."""
+"""Makes an observer of the run in this folder, or None. A factory returns at once: it may start a
+process, but the observer starts threads only at the event `Begun` and loads what is heavy at
+`RunStarted`. It takes all events in the thread that emits them, and may emit its own meanwhile.
+`Telemetry.show` may be called at any time and in any thread.
+"""
 
 
 def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
@@ -217,8 +233,10 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
 
 
 class Guarded:
-    """A sink that is left out when it raises, so that the run goes on. After an OSError it is called again, as a full
-    disk may have room again. A UserError passes and ends the run, as only the user can correct it."""
+    """A sink that is left out when it raises, so that the run goes on. After an OSError it is
+    called again, as a full disk may have room again. A UserError passes and ends the run, as only
+    the user can correct it.
+    """
 
     def __init__(self, name: str, sink: Sink, warn: Callable[[str], None]) -> None:
         self._name, self._sink, self._warn = name, sink, warn

@@ -1,7 +1,9 @@
-"""Events as JSON lines: one object a line, append-only, readable while it is written. Not a database.
+"""Events as JSON lines: one object a line, append-only, readable while it is written. Not a
+database.
 
-Every line reaches the operating system before the next event, so a killed run loses at most its last line. A part of a
-line on a full disk is cut off again. A part that a kill left is cut off when the file is next opened.
+Every line reaches the operating system before the next event, so a killed run loses at most its
+last line. A part of a line on a full disk is cut off again. A part that a kill left is cut off when
+the file is next opened.
 """
 
 import json
@@ -33,7 +35,9 @@ class Lines:
         return self._file.tell()
 
     def append(self, line: bytes) -> None:
-        """`line` ends with a line break. A disk that fills up may take a part, and refuse the rest."""
+        """`line` ends with a line break. A disk that fills up may take a part, and refuse the
+        rest.
+        """
         before = self._file.tell()
         view = memoryview(b"\n" + line if self._in_line else line)
         try:
@@ -72,7 +76,9 @@ def _end_of_lines(path: Path) -> int:
 
 
 class JsonLines:
-    """A sink that appends to `path`. If it cannot write it calls `warn` once, and tries again at later events."""
+    """A sink that appends to `path`. If it cannot write it calls `warn` once, and tries again at
+    later events.
+    """
 
     def __init__(
         self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, most: int = 0
@@ -117,7 +123,9 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a run, the oldest first, without lines that were cut off, are no objects, or have no end."""
+    """The events of a run, the oldest first, without lines that were cut off, are no objects, or
+    have no end.
+    """
     with open_to_read(path) as file:
         whole = True  # whether a line begins here
         while line := file.readline(LONGEST):

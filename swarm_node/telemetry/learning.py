@@ -1,5 +1,6 @@
-"""What a node has learned so far, task by task, from its events; also moving averages and sparklines of numbers. Pure:
-views show the results."""
+"""What a node has learned so far, task by task, from its events; also moving averages and
+sparklines of numbers. Pure: views show the results.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,11 +24,14 @@ class TaskLearning:
     before: float | None = None  # held out; None: not asked
     now: float = 0.0  # held out
     local: int = 0  # informative groups trained on
-    external: Counter[str] = field(default_factory=Counter)  # the same with completions of others, by author
+    # The same with completions of others, by author
+    external: Counter[str] = field(default_factory=Counter)
 
     @property
     def span(self) -> tuple[float, float]:
-        """The first and the present reward: of held-out questions if they are asked, else of rounds."""
+        """The first and the present reward: of held-out questions if they are asked, else of
+        rounds.
+        """
         if self.before is None:
             return fmean(self.rewards[:1] or [0.0]), fmean(self.rewards[-RECENT:] or [0.0])
         return self.before, self.now
@@ -74,8 +78,9 @@ class Learning:
 
     @property
     def example(self) -> tuple[Corrected, str] | None:
-        """A corrected question, and the author who taught it if only others had groups of its task, else "". Tasks that
-        others taught come first, then those that gained most."""
+        """A corrected question, and the author who taught it if only others had groups of its task,
+        else "". Tasks that others taught come first, then those that gained most.
+        """
         found = [(self._teacher(task) != "", self._gain(task), task) for task in self._corrected]
         return (self._corrected[task], self._teacher(task)) if (task := max(found, default=(0, 0, ""))[2]) else None
 
@@ -96,7 +101,9 @@ def _task(group: ScoredGroup) -> str:
 
 
 def moving_average(values: Sequence[float], window: int) -> list[float]:
-    """Mean of the last `window` values at every point, of fewer at the start. The length stays the same."""
+    """Mean of the last `window` values at every point, of fewer at the start. The length stays the
+    same.
+    """
     averages, total = [], 0.0
     for index, value in enumerate(values):
         total += value - (values[index - window] if index >= window else 0.0)
@@ -105,7 +112,9 @@ def moving_average(values: Sequence[float], window: int) -> list[float]:
 
 
 def sparkline(values: Sequence[float], width: int, ceiling: float = 0.0) -> str:
-    """`values` from 0 to `ceiling`, or to their largest, as at most `width` characters, each a mean of its share."""
+    """`values` from 0 to `ceiling`, or to their largest, as at most `width` characters, each a mean
+    of its share.
+    """
     if not values:
         return ""
     width = min(width, len(values))

@@ -1,7 +1,8 @@
-"""The records of a run in its folder: events.jsonl, and the manifest, which has the facts that are needed to run it
-again and is written before it starts.
+"""The records of a run in its folder: events.jsonl, and the manifest, which has the facts that are
+needed to run it again and is written before it starts.
 
-Imports no torch: it takes the names of GPUs from torch if something else has imported it, else from the driver.
+Imports no torch: it takes the names of GPUs from torch if something else has imported it, else from
+the driver.
 """
 
 import datetime
@@ -29,15 +30,17 @@ PACKAGES = (
     "swarm-node", "torch", "transformers", "peft", "safetensors", "tokenizers", "reasoning-gym", "pydantic",
     "cryptography", "numpy",
 )  # fmt: skip
-MOST_BYTES = 100_000_000  # of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
+# Of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
+MOST_BYTES = 100_000_000
 GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 
 
 def manifest(
     kind: str, config: BaseModel, seeds: Sequence[int], command: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The content of a manifest. `kind` says what made the folder ("simulation", "node"), so that no other folder is
-    taken for one. Secrets stand in it as `***`."""
+    """The content of a manifest. `kind` says what made the folder ("simulation", "node"), so that
+    no other folder is taken for one. Secrets stand in it as `***`.
+    """
     return {
         "kind": kind,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -55,14 +58,17 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version("textswarm" if name == "swarm-node" else name)  # keys stay
+            # Keys stay
+            found[name] = metadata.version("textswarm" if name == "swarm-node" else name)
         except metadata.PackageNotFoundError:
             continue
     return found
 
 
 def commit(root: Path) -> str | None:
-    """The commit of the checkout that runs, with "+changes" if files differ from it. None outside a checkout."""
+    """The commit of the checkout that runs, with "+changes" if files differ from it. None outside a
+    checkout.
+    """
     git = shutil.which("git")
     if git is None or not (root / ".git").exists():
         return None
@@ -123,7 +129,9 @@ def _output(command: Sequence[str]) -> str | None:
 
 
 def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
-    """Write the manifest, and from now on every event. If the folder cannot be written, only these files are lost."""
+    """Write the manifest, and from now on every event. If the folder cannot be written, only these
+    files are lost.
+    """
     try:
         write_json(home / "manifest.json", manifest("node", config, [config.seed]))
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))

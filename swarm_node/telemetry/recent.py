@@ -1,4 +1,6 @@
-"""Facts about training for `status`. One thread brings the events, and another one reads the facts."""
+"""Facts about training for `status`. One thread brings the events, and another one reads the
+facts.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -51,7 +53,9 @@ class RecentRounds(Sink):
         self._noted[name] = value
 
     def facts(self) -> dict[str, Any]:
-        """Facts of the last round, and the seconds since it ended. Before the first: the seconds since the start."""
+        """Facts of the last round, and the seconds since it ended. Before the first: the seconds
+        since the start.
+        """
         resting = {"resting": self._resting} if self._resting else {}
         noted = {name: value for name, value in self._noted.items() if value}
         return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}

@@ -1,7 +1,8 @@
-"""Samples of rollouts on disk: at most one a second on average, in a ring of two files that is bounded in bytes.
+"""Samples of rollouts on disk: at most one a second on average, in a ring of two files that is
+bounded in bytes.
 
-They are for people to look at: prompts, completions, and whether they were trained on. Text of strangers is cut, and
-otherwise kept as it came, so a view has to treat it as data.
+They are for people to look at: prompts, completions, and whether they were trained on. Text of
+strangers is cut, and otherwise kept as it came, so a view has to treat it as data.
 """
 
 import json
@@ -25,11 +26,14 @@ MESSAGES = 192  # kept of an episode, which has at most 32 turns
 MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
-Sample = Mapping[str, Any]  # a scored group and what became of it, as it is written: see `sample_of`
+# A scored group and what became of it, as it is written: see `sample_of`
+Sample = Mapping[str, Any]
 
 
 def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
-    """The observer of samples; None where the option is off, and for commands that train nothing."""
+    """The observer of samples; None where the option is off, and for commands that train
+    nothing.
+    """
     if not isinstance(config, NodeConfig) or "samples" not in config.observers:
         return None
     return SampleWriter(home, config)
@@ -92,7 +96,9 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
 
 
 def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
-    """An episode of several turns as messages in order: what is said, and whether the policy says it."""
+    """An episode of several turns as messages in order: what is said, and whether the policy says
+    it.
+    """
     turns = group.group.episodes[number].turns
     said: list[tuple[bool, str]] = []
     for turn, heard in zip(turns, group.observations[number] if group.observations else [()] * len(turns), strict=True):
@@ -122,11 +128,15 @@ class SampleRing:
         self._turn = 0
 
     def due(self) -> int:
-        """How many samples may be taken now: whole seconds since the last ones, at most `MOST_AT_ONCE`."""
+        """How many samples may be taken now: whole seconds since the last ones, at most
+        `MOST_AT_ONCE`.
+        """
         return min(int(self._clock() - self._since), MOST_AT_ONCE)
 
     def take(self, number: int, samples: Sequence[Sample]) -> None:
-        """Write as many samples of a round as are due, from each kind in turn. OSError where a disk is full."""
+        """Write as many samples of a round as are due, from each kind in turn. OSError where a disk
+        is full.
+        """
         due = self.due()
         if not due or not samples:
             return
@@ -136,8 +146,9 @@ class SampleRing:
             self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
 
     def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
-        """Local, trained external and left-out external samples in turn. A counter picks one of each kind, since random
-        numbers belong to learning."""
+        """Local, trained external and left-out external samples in turn. A counter picks one of
+        each kind, since random numbers belong to learning.
+        """
         kinds: list[list[Sample]] = [[], [], []]
         for sample in samples:
             kinds[0 if sample["local"] else 1 if sample["trained"] else 2].append(sample)

@@ -1,4 +1,5 @@
-"""One running node on a terminal: a live view if the terminal can show it, else a line per round. Not for simulations.
+"""One running node on a terminal: a live view if the terminal can show it, else a line per round.
+Not for simulations.
 
 `node_terminal` chooses once; both are ordinary sinks.
 """
@@ -36,7 +37,9 @@ WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of 
 SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters
 NAME_CHARS = 8  # the last characters of a peer id, which are shown
 SHOWN_SHARE = 0.05  # share of a round's time above which a phase is shown
-BESIDE = 4  # lines of the panel that are neither figures nor tasks: its frame, an empty line, the names of columns
+# Lines of the panel that are neither figures nor tasks: its frame, an empty line, the names of
+# columns
+BESIDE = 4
 ECHO, FRAME = 2, 6  # columns left free beside the panel, and taken by its frame beside a title
 LEAVING = "Ctrl-C stops after this round, and saves"
 
@@ -182,7 +185,8 @@ class LiveNode:
                     say(self._console, line)
 
     def note(self, text: str) -> None:
-        self._note = text  # the panel is drawn four times a second: to print here could break into a line
+        # The panel is drawn four times a second: to print here could break into a line
+        self._note = text
 
     def close(self) -> None:
         self._live.stop()
@@ -207,8 +211,9 @@ class LiveNode:
         return Panel(body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left")
 
     def _fitting(self) -> Panel:
-        """The panel as it is redrawn. It would leave a border behind if it were higher than the screen, or so wide that
-        the ^C of a terminal began a line of its own."""
+        """The panel as it is redrawn. It would leave a border behind if it were higher than the
+        screen, or so wide that the ^C of a terminal began a line of its own.
+        """
         panel = self.render()
         panel.width = max(8, self._console.width - ECHO)
         if len(self._console.render_lines(panel)) >= self._console.height:
@@ -242,7 +247,9 @@ class LiveNode:
         )
 
     def _tasks(self, room: int) -> Table:
-        """At most `room` rows: the tasks that were asked last for the first time, and a row that counts the rest."""
+        """At most `room` rows: the tasks that were asked last for the first time, and a row that
+        counts the rest.
+        """
         tasks = list(self._learning.tasks.items())
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
@@ -267,7 +274,9 @@ class LiveNode:
 
 
 def _rows(values: Mapping[str, str]) -> Table:
-    """A line for each name, without those that have no value, such as the overlap of a synchronous node."""
+    """A line for each name, without those that have no value, such as the overlap of a synchronous
+    node.
+    """
     table = Table.grid(padding=(0, 2))
     for name, value in values.items():
         if value:
@@ -276,7 +285,9 @@ def _rows(values: Mapping[str, str]) -> Table:
 
 
 def _fitted(facts: Sequence[str], width: int) -> str:
-    """As many facts as fit whole, the first ones first. The first is kept even where it does not fit."""
+    """As many facts as fit whole, the first ones first. The first is kept even where it does not
+    fit.
+    """
     kept = list(facts)
     while len(kept) > 1 and len("   ".join(kept)) > width:
         kept.pop()

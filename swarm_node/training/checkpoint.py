@@ -1,8 +1,10 @@
-"""Checkpoints: a Hugging Face model folder that `from_pretrained` opens, plus what an exact resume needs.
+"""Checkpoints: a Hugging Face model folder that `from_pretrained` opens, plus what an exact resume
+needs.
 
-A checkpoint is written beside its final name, brought to disk and renamed, so that a folder with a final name is whole:
-a kill or a full disk in the middle leaves the older checkpoints untouched. Tensors are safetensors, the rest is JSON;
-nothing is pickled. Random streams are derived from (seed, peer, round), so there is no generator state to keep.
+A checkpoint is written beside its final name, brought to disk and renamed, so that a folder with a
+final name is whole: a kill or a full disk in the middle leaves the older checkpoints untouched.
+Tensors are safetensors, the rest is JSON; nothing is pickled. Random streams are derived from
+(seed, peer, round), so there is no generator state to keep.
 """
 
 import filecmp
@@ -37,10 +39,12 @@ def save(
     keep: int,
     states: int = 2**31,
 ) -> Path:
-    """Write the checkpoint taken after `rounds` rounds; delete all but the newest `keep`. OSError on a full disk.
+    """Write the checkpoint taken after `rounds` rounds; delete all but the newest `keep`. OSError
+    on a full disk.
 
     Args:
-        states: so many of the newest keep the optimiser's state, which is twice as large as the weights.
+        states: so many of the newest keep the optimiser's state, which is twice as large as the
+        weights.
     """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
     if (final / STATE).is_file():
@@ -63,7 +67,8 @@ def save(
         _sync(folder)
     except Exception as error:
         shutil.rmtree(partial, ignore_errors=True)
-        if isinstance(error, OSError) or "os error" in str(error).lower():  # safetensors wraps those of the system
+        # Safetensors wraps those of the system
+        if isinstance(error, OSError) or "os error" in str(error).lower():
             raise OSError(str(error)) from error
         raise
     for old in all_checkpoints(folder)[:-keep]:
@@ -79,7 +84,9 @@ def has_state(checkpoint: Path) -> bool:
 
 
 def _link_equal(partial: Path, others: list[Path]) -> None:
-    """Replaces files that another checkpoint has too, such as the tokenizer's, by hard links where possible."""
+    """Replaces files that another checkpoint has too, such as the tokenizer's, by hard links where
+    possible.
+    """
     for file in partial.iterdir():
         for twin in (other / file.name for other in others):
             if twin.exists() and filecmp.cmp(file, twin, shallow=False):
@@ -96,7 +103,9 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for another format."""
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for
+    another format.
+    """
     soundness.check_plain(checkpoint)
     state = soundness.read_state(checkpoint / STATE)
     if state["format"] != FORMAT:
@@ -106,8 +115,9 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
-    """Restores the optimiser's state, if it was kept, and counts. The policy's weights were loaded from the same folder
-    before. Raises Damaged."""
+    """Restores the optimiser's state, if it was kept, and counts. The policy's weights were loaded
+    from the same folder before. Raises Damaged.
+    """
     try:
         tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
@@ -116,7 +126,8 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]
     trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
-    for key, tensor in tensors.items():  # torch's own loading would cast the state of bfloat16 weights to bfloat16
+    # Torch's own loading would cast the state of bfloat16 weights to bfloat16
+    for key, tensor in tensors.items():
         index, name = key.split(".", 1)
         parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()

@@ -13,8 +13,9 @@ SCALES = ("absmax1", "absmax2")
 
 
 class PiecewiseAdamW8bit(AdamW8bit):  # type: ignore[misc]
-    """On a CPU bitsandbytes widens a parameter's state to float32, and makes several tensors of that size on the way:
-    five times an embedding of 0.5 GB. This class steps long parameters piece by piece, which gives the same bits.
+    """On a CPU bitsandbytes widens a parameter's state to float32, and makes several tensors of
+    that size on the way: five times an embedding of 0.5 GB. This class steps long parameters piece
+    by piece, which gives the same bits.
 
     On CUDA one kernel takes the step without such tensors, and parameters stay whole.
     """

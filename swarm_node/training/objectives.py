@@ -1,13 +1,15 @@
-"""From rewards to advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721), from advantages to the loss, and what an
-update adds up over its micro-batches.
+"""From rewards to advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721), from advantages to
+the loss, and what an update adds up over its micro-batches.
 
-pyproject.toml names advantages and objectives, as it names plug-ins. An objective takes a flat list of tokens: no
-padding reaches this file. Every tensor is [T], one entry per trained completion token, so nothing has to be masked and
-no name needs a suffix. A token's weight holds the normalisation, so losses and gradients of micro-batches add up.
+pyproject.toml names advantages and objectives, as it names plug-ins. An objective takes a flat list
+of tokens: no padding reaches this file. Every tensor is [T], one entry per trained completion
+token, so nothing has to be masked and no name needs a suffix. A token's weight holds the
+normalisation, so losses and gradients of micro-batches add up.
 
-There are three policies: `behaviour` generated the completion, `proximal` is the policy just before this update, and
-the present one carries the gradient. The trust region belongs around `proximal`. Around `behaviour` it would hold back
-older completions, the more the older they are (AReaL, arXiv 2505.24298).
+There are three policies: `behaviour` generated the completion, `proximal` is the policy just before
+this update, and the present one carries the gradient. The trust region belongs around `proximal`.
+Around `behaviour` it would hold back older completions, the more the older they are (AReaL, arXiv
+2505.24298).
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +31,9 @@ EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
 def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] = "group") -> list[float]:
     """One advantage per completion of a group.
 
-    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are found by comparison, not by a small
-    deviation: after rounding, eight rewards of 0.1 would otherwise have advantages of 0.3 to 0.8.
+    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are found by
+    comparison, not by a small deviation: after rounding, eight rewards of 0.1 would otherwise have
+    advantages of 0.3 to 0.8.
     """
     if len(set(rewards)) <= 1:
         return [0.0] * len(rewards)
@@ -70,10 +73,12 @@ class StepSize(NamedTuple):
 
 
 def token_weight(length: int, step: StepSize, loss_type: LossType, max_completion_length: int) -> float:
-    """The weight of each token of a completion of `length`, so that the weighted sum over all tokens is the loss.
+    """The weight of each token of a completion of `length`, so that the weighted sum over all
+    tokens is the loss.
 
-    grpo: mean over completions of the mean over tokens (arXiv 2402.03300, eq. 3). dapo: mean over all tokens of the
-    step (arXiv 2503.14476). dr_grpo: sum over tokens / (completions x max_completion_length) (arXiv 2503.20783).
+    grpo: mean over completions of the mean over tokens (arXiv 2402.03300, eq. 3). dapo: mean over
+    all tokens of the step (arXiv 2503.14476). dr_grpo: sum over tokens / (completions x
+    max_completion_length) (arXiv 2503.20783).
     """
     match loss_type:
         case "grpo":
@@ -93,7 +98,9 @@ def clipped_loss(
     epsilon: float,
     epsilon_high: float,
 ) -> TokenLoss:
-    """- sum_t w_t min(ratio_t A_t, clip(ratio_t, 1 - epsilon, 1 + epsilon_high) A_t); all inputs are [T]."""
+    """- sum_t w_t min(ratio_t A_t, clip(ratio_t, 1 - epsilon, 1 + epsilon_high) A_t); all inputs
+    are [T].
+    """
     ratio = torch.exp(log_probs - old_log_probs)
     unclipped = ratio * advantages
     bounded = ratio.clamp(1 - epsilon, 1 + epsilon_high) * advantages
@@ -102,7 +109,9 @@ def clipped_loss(
 
 
 def kl_penalty(log_probs: Tensor, reference_log_probs: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sum of the k3 estimate of KL(pi_theta || pi_reference), exp(d) - d - 1 with d = log ref - log theta."""
+    """Weighted sum of the k3 estimate of KL(pi_theta || pi_reference), exp(d) - d - 1 with d = log
+    ref - log theta.
+    """
     difference = reference_log_probs - log_probs
     return (weights * (torch.exp(difference) - difference - 1)).sum()
 
@@ -111,9 +120,11 @@ class Terms(NamedTuple):
     """What an objective is computed from, [T] each. Only `log_probs` carries a gradient."""
 
     log_probs: Tensor
-    behaviour: Tensor  # log-probs of the policy that generated the token; external completions: `proximal`
+    # Log-probs of the policy that generated the token; external completions: `proximal`
+    behaviour: Tensor
     proximal: Tensor  # log-probs of the policy just before this update
-    staleness: Tensor  # updates between the weights that generated the token and those before this update
+    # Updates between the weights that generated the token and those before this update
+    staleness: Tensor
     advantages: Tensor
     weights: Tensor
     external: Tensor  # bool: a peer generated the token
@@ -131,7 +142,9 @@ Objective = Callable[[Terms, Bounds], TokenLoss]
 
 
 def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """PPO around the policy that generated the completion: right for fresh completions, not for stale ones."""
+    """PPO around the policy that generated the completion: right for fresh completions, not for
+    stale ones.
+    """
     return clipped_loss(
         terms.log_probs,
         terms.behaviour,
@@ -143,7 +156,9 @@ def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 
 def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq. 5)."""
+    """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq.
+    5).
+    """
     importance = torch.exp((terms.proximal - terms.behaviour).detach()).clamp_max(bounds.importance)
     around_proximal = clipped(terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds)
     return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
@@ -155,22 +170,25 @@ def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 
 def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """Supervised fine-tuning on external completions that are better than their group, nothing from the others; local
-    ones as in `decoupled`."""
+    """Supervised fine-tuning on external completions that are better than their group, nothing from
+    the others; local ones as in `decoupled`.
+    """
     better = (terms.advantages > 0).to(terms.advantages.dtype)
     return decoupled(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """How far the log-probs of training are from those of generation, for tokens that had the same weights in both: a
-    decoder and a training forward differ in the order of sums and in precision. Sums over tokens so far; add with
-    `plus` and `joined`."""
+    """How far the log-probs of training are from those of generation, for tokens that had the same
+    weights in both: a decoder and a training forward differ in the order of sums and in precision.
+    Sums over tokens so far; add with `plus` and `joined`.
+    """
 
     tokens: int = 0
     absolute: float = 0.0  # sum of |difference of log-probs|
     largest: float = 0.0
-    k3: float = 0.0  # sum of exp(d) - d - 1, d = log train - log generated: estimates KL(generated || train)
+    # Sum of exp(d) - d - 1, d = log train - log generated: estimates KL(generated || train)
+    k3: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -182,7 +200,9 @@ class Mismatch:
         return self.k3 / max(1, self.tokens)
 
     def plus(self, generated: Tensor, trained: Tensor) -> "Mismatch":
-        """Adds more tokens, by their log-probs [T]. In float64, since the terms of K3 nearly cancel."""
+        """Adds more tokens, by their log-probs [T]. In float64, since the terms of K3 nearly
+        cancel.
+        """
         difference = trained.double() - generated.double()
         if not len(difference):
             return self

@@ -1,8 +1,8 @@
 """AdamW, in 32 or in 8 bits, for weights in float32 and in bfloat16.
 
-A step of 1e-5 is less than half of what separates two bfloat16 numbers, and rounding to the nearest would lose it.
-Weights in bfloat16 are stepped in float32, one parameter at a time, and rounded up or down by chance, so that the mean
-over many steps is right. No second copy of the weights is kept.
+A step of 1e-5 is less than half of what separates two bfloat16 numbers, and rounding to the nearest
+would lose it. Weights in bfloat16 are stepped in float32, one parameter at a time, and rounded up
+or down by chance, so that the mean over many steps is right. No second copy of the weights is kept.
 """
 
 from collections.abc import Sequence
@@ -56,8 +56,10 @@ def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
 
 
 def state_tensors(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> dict[str, Tensor]:
-    """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`. A tensor that
-    weights share, such as a table of AdamW in 8 bits, is copied for each: safetensors takes no overlaps."""
+    """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`.
+    A tensor that weights share, such as a table of AdamW in 8 bits, is copied for each: safetensors
+    takes no overlaps.
+    """
     tensors: dict[str, Tensor] = {}
     places: set[int] = set()
     for index, parameter in enumerate(parameters):

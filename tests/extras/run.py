@@ -1,4 +1,5 @@
-"""Each extra of pyproject.toml by itself, in the environment that `make test-extras` made for it: a line of the table.
+"""Each extra of pyproject.toml by itself, in the environment that `make test-extras` made for it: a
+line of the table.
 
 `python3 tests/extras/run.py base libp2p` runs two of them and writes no table.
 """

@@ -1,4 +1,6 @@
-"""The same node on a CUDA device. Run with `pytest -m gpu` where there is one; skipped elsewhere."""
+"""The same node on a CUDA device. Run with `pytest -m gpu` where there is one; skipped
+elsewhere.
+"""
 
 import pytest
 import torch
@@ -44,7 +46,8 @@ def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
             for one, other in zip(on_cpu, on_gpu, strict=True)
             for a, b in zip(one.completions, other.completions, strict=True)
         ]
-        assert sum(same) >= 0.9 * len(same)  # a draw on the edge of two tokens may fall to the other side
+        # A draw on the edge of two tokens may fall to the other side
+        assert sum(same) >= 0.9 * len(same)
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])

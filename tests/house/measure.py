@@ -1,12 +1,17 @@
-"""Measures the structure of the source tree: `python tests/house/measure.py [TREE] [--names]` prints one JSON object.
+"""Measures the structure of the source tree: `python tests/house/measure.py [TREE] [--names]`
+prints one JSON object.
 
-`tests/house/bounds.toml` has an upper bound for each value, and `tests/house/test_house.py` compares the two. With
-`--names` the object lists what each value counts, so one can see what to change. No file and no name is exempt.
+`tests/house/bounds.toml` has an upper bound for each value, and `tests/house/test_house.py`
+compares the two. With `--names` the object lists what each value counts, so one can see what to
+change. No file and no name is exempt.
 
-- The core is `protocol` and `swarm_node` without `swarm_node/extensions`. What ships is the core and the extensions.
-- A room is `protocol`, or a module or package at the top of `swarm_node` other than `extensions` and `__main__`.
-- A file depends on a module of the tree if it imports it, anywhere in the file, or if it contains a string that is the
-  module's dotted path, alone or followed by a colon, as in "swarm_node.node.loop:Loop".
+- The core is `protocol` and `swarm_node` without `swarm_node/extensions`. What ships is the core
+  and the extensions.
+- A room is `protocol`, or a module or package at the top of `swarm_node` other than `extensions`
+  and `__main__`.
+- A file depends on a module of the tree if it imports it, anywhere in the file, or if it contains a
+  string that is the module's dotted path, alone or followed by a colon, as in
+  "swarm_node.node.loop:Loop".
 - Lines are physical lines: code, comments and blank lines.
 """
 
@@ -20,15 +25,18 @@ from functools import cached_property
 from pathlib import Path
 
 TOPS = ("protocol", "swarm_node", "lab", "tests")
-DOCS = (*TOPS, "docs", "docker", "examples", "deploy", "configs")  # folders with pages, beside the top
+# Folders with pages, beside the top
+DOCS = (*TOPS, "docs", "docker", "examples", "deploy", "configs")
 EXTENSIONS = "swarm_node.extensions"
 LOOP = "swarm_node.node.loop"  # the node's main loop
 SETTINGS = "swarm_node.settings"
 OPTIONS = "NodeConfig"  # the class that holds the options of `run`
-SECTIONS = {"Section", "BaseModel", "BaseSettings"}  # a class that inherits from one of these is a section of options
+# A class that inherits from one of these is a section of options
+SECTIONS = {"Section", "BaseModel", "BaseSettings"}
 GROUPS = ("RolloutGroup", "ExternalGroup", "ScoredGroup", "TokenGroup")
 STARTERS = {"Popen", "create_subprocess_exec"}
-PATH = Path("tests", "house", "path.txt")  # the files that a peer's group passes, written by lab.benchmarks.group_path
+# The files that a peer's group passes, written by lab.benchmarks.group_path
+PATH = Path("tests", "house", "path.txt")
 
 
 @dataclass
@@ -75,7 +83,9 @@ def inside(name: str, package: str) -> bool:
 
 
 def _dotted_names(nodes: list[ast.AST], package: str, known: set[str]) -> Iterator[str]:
-    """The names in the import statements of a file, and the strings in it that are the path of a module."""
+    """The names in the import statements of a file, and the strings in it that are the path of a
+    module.
+    """
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -91,7 +101,9 @@ def _dotted_names(nodes: list[ast.AST], package: str, known: set[str]) -> Iterat
 
 
 def _nearest(dotted: str, known: set[str]) -> str:
-    """The module that a dotted name is in: `protocol.codec.encode` is in `protocol.codec`. Empty if it is not ours."""
+    """The module that a dotted name is in: `protocol.codec.encode` is in `protocol.codec`. Empty if
+    it is not ours.
+    """
     while dotted and dotted not in known:
         dotted = dotted.rpartition(".")[0]
     return dotted
@@ -136,7 +148,9 @@ def functions(house: House) -> list[int]:
 
 
 def wrappers(house: House) -> set[str]:
-    """Classes of the core with an annotated field whose type names one of the groups, at any depth."""
+    """Classes of the core with an annotated field whose type names one of the groups, at any
+    depth.
+    """
     return {
         f"{name}.{node.name}"
         for name in house.core
@@ -189,7 +203,9 @@ def options(house: House) -> set[str]:
 
 
 def doc_words(tree: Path) -> int:
-    """Words, as `wc -w` counts them, of the pages that people write; `make reference` writes the others."""
+    """Words, as `wc -w` counts them, of the pages that people write; `make reference` writes the
+    others.
+    """
     pages = {*tree.glob("*.md"), *(page for top in DOCS for page in (tree / top).rglob("*.md"))}
     made = {tree / "docs" / "reference" / f"{name}.md" for name in ("options", "events", "report", "messages")}
     return sum(len(page.read_text(encoding="utf-8").split()) for page in pages - made)

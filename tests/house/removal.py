@@ -1,9 +1,11 @@
-"""Runs the core's tests where extensions are missing: `python -m tests.house.removal [--without NAME ...|--each]`.
+"""Runs the core's tests where extensions are missing: `python -m tests.house.removal [--without
+NAME ...|--each]`.
 
-Each run has a folder of its own with a copy of the tracked files, less the folders of the removed extensions and
-tests/extensions, and with a virtual environment in which the copy is installed. Its pyproject.toml and its metadata do
-not register what was removed. PYTHONPATH would not be enough: a process that reads what strangers send is started
-without the user's variables, and would import the checkout.
+Each run has a folder of its own with a copy of the tracked files, less the folders of the removed
+extensions and tests/extensions, and with a virtual environment in which the copy is installed. Its
+pyproject.toml and its metadata do not register what was removed. PYTHONPATH would not be enough: a
+process that reads what strangers send is started without the user's variables, and would import the
+checkout.
 """
 
 import argparse
@@ -76,7 +78,9 @@ class Copy:
         return subprocess.run(line, cwd=where or self.tree, env=ours, capture_output=True, text=True, check=False)
 
     def check(self) -> None:
-        """AssertionError if processes take a module or registered name from elsewhere, or a removed one is there."""
+        """AssertionError if processes take a module or registered name from elsewhere, or a removed
+        one is there.
+        """
         for flags, where in ((("-P",), Path("/")), (("-I",), ROOT), ((), self.tree)):
             done = self.start(*flags, "-c", FOUND, where=where)
             assert done.returncode == 0, done.stderr
@@ -90,7 +94,9 @@ class Copy:
             assert not [value for _, _, value in project if re.match(rf"swarm_node\.extensions\.{name}[.:]", value)]
 
     def import_all(self) -> str:
-        """Imports each module of the core. Returns a line for each exception, empty if there was none."""
+        """Imports each module of the core. Returns a line for each exception, empty if there was
+        none.
+        """
         done = self.start("-P", "-c", IMPORTS)
         return (done.stdout or done.stderr) if done.returncode else ""
 
@@ -128,8 +134,10 @@ def copy_tracked(to: Path) -> None:
 
 
 def installed(tree: Path, home: Path) -> Path:
-    """The interpreter of a new environment in `home` that has the tree and its metadata, and our dependencies. A .pth
-    file names their folders, so that Python does not read the .pth files in these: one is the editable install."""
+    """The interpreter of a new environment in `home` that has the tree and its metadata, and our
+    dependencies. A .pth file names their folders, so that Python does not read the .pth files in
+    these: one is the editable install.
+    """
     venv.create(home)
     (packages,) = home.glob("lib/python*/site-packages")
     paths = dict.fromkeys([str(tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
@@ -159,7 +167,8 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", metavar="PATH", default=TESTS, help="which tests; the core's by default")
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of pytest")
     asked = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background commands ignore it: so would tests
+    # A shell's background commands ignore it: so would tests
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runs = [(name,) for name in extensions()] if asked.each else [tuple(asked.without or extensions())]
     good = True
     for without in runs:

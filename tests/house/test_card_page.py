@@ -1,4 +1,6 @@
-"""docs/reference/card.md, on the code that runs on a GPU only, lists every function that asks for CUDA."""
+"""docs/reference/card.md, on the code that runs on a GPU only, lists every function that asks for
+CUDA.
+"""
 
 import ast
 import re

@@ -1,5 +1,6 @@
-"""Units, manifests and compose files: valid, hardened, and with options that exist. docs/how-to/servers.md and
-docs/how-to/several_machines.md say how they are used."""
+"""Units, manifests and compose files: valid, hardened, and with options that exist.
+docs/how-to/servers.md and docs/how-to/several_machines.md say how they are used.
+"""
 
 import os
 import re
@@ -23,7 +24,8 @@ from tests.commands import python, resolve
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER = DEPLOY.parent / "docker"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}  # by its service's name
+# By its service's name
+COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}
 PEER = "/ip4/192.168.1.20/tcp/31330/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 
@@ -37,10 +39,12 @@ def command_of(unit: Path) -> list[str]:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
     here = tmp_path / unit.name
-    here.write_text(unit.read_text().replace(command_of(unit)[0], sys.executable))  # a program that exists
+    # A program that exists
+    here.write_text(unit.read_text().replace(command_of(unit)[0], sys.executable))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    limit = ["systemd-analyze", "security", "--offline=true", "--threshold=25", here]  # 2.5 of 10, the lower the better
+    # 2.5 of 10, the lower the better
+    limit = ["systemd-analyze", "security", "--offline=true", "--threshold=25", here]
     done = subprocess.run(limit, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout.splitlines()[-1]
 

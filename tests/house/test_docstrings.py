@@ -1,7 +1,8 @@
 """Every public name says what it is for.
 
-The rule: a module, a class, a function and a method without an underscore have a docstring. Two kinds of methods need
-none: a property, whose name says it, and a method that a Protocol of ours names, as it is documented there.
+The rule: a module, a class, a function and a method without an underscore have a docstring. Two
+kinds of methods need none: a property, whose name says it, and a method that a Protocol of ours
+names, as it is documented there.
 """
 
 import ast

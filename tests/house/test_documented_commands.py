@@ -1,4 +1,6 @@
-"""Each command in the documentation exists, unless its line names the commit at which it existed."""
+"""Each command in the documentation exists, unless its line names the commit at which it
+existed.
+"""
 
 import re
 import shlex
@@ -15,7 +17,8 @@ from swarm_node.settings.command_line import parse
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
 FOLDERS = ("benchmarks", "studies", "fuzzing")
-GONE = re.compile(r"at commit [0-9a-f]{7}")  # a command that was deleted when its result had been written down
+# A command that was deleted when its result had been written down
+GONE = re.compile(r"at commit [0-9a-f]{7}")
 OURS = f"(?:{'|'.join(FOLDERS)})"
 
 

@@ -1,7 +1,8 @@
-"""Guards the structure of the source tree: no value of `measure.py` exceeds its bound in `bounds.toml`.
+"""Guards the structure of the source tree: no value of `measure.py` exceeds its bound in
+`bounds.toml`.
 
-A bound that became easier to keep is lowered in the same commit. A bound rises only by a release whose notes say so:
-until then the bounds and the counting of the newest release tag hold, too.
+A bound that became easier to keep is lowered in the same commit. A bound rises only by a release
+whose notes say so: until then the bounds and the counting of the newest release tag hold, too.
 """
 
 import json
@@ -71,7 +72,9 @@ def git(root: Path, *words: str) -> str | None:
 
 
 def newest_release(root: Path) -> str | None:
-    """The newest tag of a release before or at the present commit that has bounds and their measure."""
+    """The newest tag of a release before or at the present commit that has bounds and their
+    measure.
+    """
     tags = git(root, "tag", "--merged", "HEAD", "--list", "v[0-9]*", "--sort=-version:refname", "--sort=-creatordate")
     return next((tag for tag in (tags or "").split() if all(released(root, tag).values())), None)
 
@@ -81,7 +84,8 @@ def released(root: Path, tag: str) -> dict[str, str | None]:
 
 
 def loosened(root: Path, folder: Path) -> list[str]:
-    """What the newest release would not have allowed, by its bounds and its way of counting. `folder` is for a script.
+    """What the newest release would not have allowed, by its bounds and its way of counting.
+    `folder` is for a script.
 
     Its own `measure.py` counts the present tree, so that a weaker way of counting is seen, too.
     """
@@ -104,7 +108,9 @@ def loosened(root: Path, folder: Path) -> list[str]:
 
 
 def long_subjects(root: Path, start: str) -> list[str]:
-    """Subjects above 72 characters of the commits since `start`; none where git does not have that commit."""
+    """Subjects above 72 characters of the commits since `start`; none where git does not have that
+    commit.
+    """
     subjects = git(root, "log", "--format=%s", f"{start}..HEAD") or ""
     return [each for each in subjects.split("\n") if len(each) > LONGEST_SUBJECT]
 

@@ -1,4 +1,6 @@
-"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary of SECURITY.md."""
+"""Locks have every dependency, by hash, within the ranges of pyproject.toml, and p2pd is the binary
+of SECURITY.md.
+"""
 
 import hashlib
 import json

@@ -35,7 +35,8 @@ def start(folder: Path, argument: str, **more: str) -> "subprocess.Popen[str]":
 
 @pytest.mark.slow
 def test_streams_folder_arguments_environment_and_exit_code_are_those_of_the_start(folder: Path) -> None:
-    process = start(folder, "7", A="b", TORCHINDUCTOR_CACHE_DIR="/tmp/torch")  # as torch sets it in a worker
+    # As torch sets it in a worker
+    process = start(folder, "7", A="b", TORCHINDUCTOR_CACHE_DIR="/tmp/torch")
     output, errors = process.communicate("typed")
     assert (output, errors, process.returncode) == (f"True False {folder} ['7'] b\n", "TYPED\n", 7)
 

@@ -1,4 +1,6 @@
-"""Every file that starts a process, or loads code by a name, has a row in docs/explanation/processes.md."""
+"""Every file that starts a process, or loads code by a name, has a row in
+docs/explanation/processes.md.
+"""
 
 import ast
 import re
@@ -71,7 +73,9 @@ def test_a_new_call_would_be_found() -> None:
 
 
 def test_children_of_this_interpreter_take_no_module_from_the_folder_they_are_started_in() -> None:
-    """Without -P, `python -m` looks for modules in that folder first, and it may be a stranger's."""
+    """Without -P, `python -m` looks for modules in that folder first, and it may be a
+    stranger's.
+    """
     for top in ("swarm_node", "protocol"):
         for file in (ROOT / top).rglob("*.py"):
             text = file.read_text(encoding="utf-8")

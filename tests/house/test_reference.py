@@ -69,7 +69,8 @@ def test_every_option_event_and_field_is_explained(make: ModuleType) -> None:
         assert not re.search(r"^\w+\(.*\)$", text, re.MULTILINE), f"{path.name}: a dataclass without a docstring"
 
 
-SHORT = {"--peers", "--json", "--attack", "--defence"}  # names of options that have a longer one, too
+# Names of options that have a longer one, too
+SHORT = {"--peers", "--json", "--attack", "--defence"}
 
 
 def test_the_flags_on_the_page_are_those_of_the_command_line(
@@ -82,7 +83,8 @@ def test_the_flags_on_the_page_are_those_of_the_command_line(
         with pytest.raises(SystemExit):
             from_command_line(kind, ["--help"], command)
         shown = re.findall(r"^[^\w\n]*?(--\w.*)$", capsys.readouterr().out, re.MULTILINE)
-        known = [set(re.findall(r"--\w[\w.-]+", line)) for line in shown]  # of each option, with its short names
+        # Of each option, with its short names
+        known = [set(re.findall(r"--\w[\w.-]+", line)) for line in shown]
         assert written <= set().union(*known), command
         switches = [names for names in known if not all(re.search(r"(--|\.)no-", name) for name in names)]
         assert [names for names in switches if not names & (written | SHORT | {"--help"})] == [], command

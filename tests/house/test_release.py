@@ -1,4 +1,6 @@
-"""Workflows, forms and citation are what GitHub takes, and each page of results says when and by what it was made."""
+"""Workflows, forms and citation are what GitHub takes, and each page of results says when and by
+what it was made.
+"""
 
 import subprocess
 import sys

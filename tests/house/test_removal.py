@@ -1,4 +1,6 @@
-"""The core runs without extensions. `tests.house.removal` runs all of its tests without them, and without each."""
+"""The core runs without extensions. `tests.house.removal` runs all of its tests without them, and
+without each.
+"""
 
 import re
 from collections.abc import Iterator

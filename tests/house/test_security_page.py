@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TABLES = {"What stops what": 20, "Which process may do what": 7, "What a page trusts": 6}  # sections, least rows
+# Sections, least rows
+TABLES = {"What stops what": 20, "Which process may do what": 7, "What a page trusts": 6}
 
 
 @pytest.mark.parametrize("section", TABLES)

@@ -1,4 +1,6 @@
-"""`make docs`: a site of every page, whose links lead somewhere, and which asks nothing of other machines."""
+"""`make docs`: a site of every page, whose links lead somewhere, and which asks nothing of other
+machines.
+"""
 
 from pathlib import Path
 from types import ModuleType

@@ -23,7 +23,8 @@ def run(folder: Path, *flags: str, **files: str) -> "subprocess.CompletedProcess
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
     plugins = ["-p", "tests.skips", "-p", "xdist", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *plugins, *flags, str(folder)]
-    plain = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}  # options of our own run
+    # Options of our own run
+    plain = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     plain["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # hypothesis takes two seconds to load
     where = {"env": plain, "cwd": ROOT, "timeout": ENDS_SECONDS}
     return subprocess.run(command, capture_output=True, text=True, check=False, **where)

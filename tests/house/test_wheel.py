@@ -1,4 +1,6 @@
-"""What is published is whole: the sdist holds what git holds, the wheel runs where there is no checkout."""
+"""What is published is whole: the sdist holds what git holds, the wheel runs where there is no
+checkout.
+"""
 
 import http.server
 import os
@@ -32,7 +34,9 @@ def tracked(*folders: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel made from it. From a copy: an old build folder must not add files."""
+    """A folder with the sdist and the wheel made from it. From a copy: an old build folder must not
+    add files.
+    """
     folder = tmp_path_factory.mktemp("built")
     for name in tracked():
         (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,8 +52,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(built: Path) -> Path:
-    """The Python of an environment outside the checkout with the wheel in it. A .pth file names the folder of this
-    environment's dependencies; Python reads no .pth file in that folder, and so not the editable install."""
+    """The Python of an environment outside the checkout with the wheel in it. A .pth file names the
+    folder of this environment's dependencies; Python reads no .pth file in that folder, and so not
+    the editable install.
+    """
     home = built / "venv"
     venv.create(home)
     (wheel,) = built.glob("*.whl")
@@ -64,7 +70,9 @@ def python(built: Path) -> Path:
 
 
 def ran(python: Path, *arguments: object) -> str:
-    """Standard output of a command of the environment, started in a folder where nothing of the checkout is."""
+    """Standard output of a command of the environment, started in a folder where nothing of the
+    checkout is.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run(
         [python.parent / "swarm-node", *map(str, arguments)],
@@ -137,7 +145,9 @@ def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_i
 @pytest.mark.network
 @pytest.mark.timeout(2700)
 def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(built: Path, tmp_path: Path) -> None:
-    """Downloads 1.4 GB. torch comes from PyTorch's index for the CPU unless PIP_FIND_LINKS names a folder."""
+    """Downloads 1.4 GB. torch comes from PyTorch's index for the CPU unless PIP_FIND_LINKS names a
+    folder.
+    """
     home, uv, path, called = (tmp_path / name for name in ("home", "uv", "path", "called"))
     for folder in (home, path, tmp_path / "index" / "textswarm"):
         folder.mkdir(parents=True)

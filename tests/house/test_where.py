@@ -1,4 +1,5 @@
-"""docs/explanation/where.md answers ten questions by file and line: each line holds what the page quotes of it.
+"""docs/explanation/where.md answers ten questions by file and line: each line holds what the page
+quotes of it.
 
 `python -m tests.house.test_where` writes the present line numbers into the page.
 """
@@ -24,7 +25,9 @@ def sections(page: str) -> dict[str, str]:
 
 
 def corrected(page: str) -> str:
-    """The page with the line where each quoted text now stands: the nearest one, where there are several."""
+    """The page with the line where each quoted text now stands: the nearest one, where there are
+    several.
+    """
 
     def nearest(match: re.Match[str]) -> str:
         file, number, text = match.groups()

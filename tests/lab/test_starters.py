@@ -1,4 +1,6 @@
-"""The shipped starters are what their cards say, and the fast part of the recipe makes the same bytes each time."""
+"""The shipped starters are what their cards say, and the fast part of the recipe makes the same
+bytes each time.
+"""
 
 import re
 from math import sqrt

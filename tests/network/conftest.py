@@ -59,7 +59,9 @@ def started_pair(first: str, second: str) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(hosts: Pair) -> Pair:
-    """Hosts that are connected: b has dialled a, and both know it; a, which was dialled, knows it last."""
+    """Hosts that are connected: b has dialled a, and both know it; a, which was dialled, knows it
+    last.
+    """
 
     async def connect() -> None:
         await hosts.b.dial(await hosts.a.addresses(), timeout=SOON)

@@ -1,9 +1,11 @@
-"""Attempts of somebody who has taken over a process that talks to strangers, and the outcome of each attempt.
+"""Attempts of somebody who has taken over a process that talks to strangers, and the outcome of
+each attempt.
 
-Run as a child: `python -m tests.network.forbidden WHO HOME SOCKETS SECRET`. It confines itself exactly as the network
-process does (WHO is the name of a backend), or as p2pd is (WHO is "p2pd"), or not at all (WHO is "nothing"), tries
-everything, and prints one JSON object: attempt -> "refused: ...", or "had ...". HOME and SECRET are the user's; the
-process that started this one plays the trainer.
+Run as a child: `python -m tests.network.forbidden WHO HOME SOCKETS SECRET`. It confines itself
+exactly as the network process does (WHO is the name of a backend), or as p2pd is (WHO is "p2pd"),
+or not at all (WHO is "nothing"), tries everything, and prints one JSON object: attempt -> "refused:
+...", or "had ...". HOME and SECRET are the user's; the process that started this one plays the
+trainer.
 """
 
 import ctypes
@@ -44,7 +46,9 @@ def call(number: int, *arguments: Any) -> int:
 
 
 def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], Any]]:
-    """At least thirty attempts, each of which a process of this user could make before it was confined."""
+    """At least thirty attempts, each of which a process of this user could make before it was
+    confined.
+    """
     checkpoint = home / "checkpoint" / "model.safetensors"
     attributes = (ctypes.c_char * 128)()
     return {
@@ -79,7 +83,8 @@ def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], An
         "run a program from memory": lambda: run_from_memory(),
         "a raw socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
         "a packet socket": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM),
-        "a netlink socket of another kind": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9),  # audit
+        # Audit
+        "a netlink socket of another kind": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9),
         "a virtual machine's socket": lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM),
         "a namespace of users": lambda: call(272, CLONE_NEWUSER),
         "a namespace by clone": lambda: call(56, CLONE_NEWNS | signal.SIGCHLD, 0, 0, 0, 0),

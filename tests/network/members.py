@@ -1,5 +1,6 @@
-"""Nodes with real network processes on loopback, without training: they start quickly, and have the whole network side
-of a node."""
+"""Nodes with real network processes on loopback, without training: they start quickly, and have the
+whole network side of a node.
+"""
 
 import asyncio
 import socket
@@ -75,7 +76,9 @@ class Member:
         self.round += 1
 
     def view(self) -> dict[str, Any]:
-        """What the network process says of itself. It is asked again, as a busy process may answer too late."""
+        """What the network process says of itself. It is asked again, as a busy process may answer
+        too late.
+        """
         found: dict[str, Any] = {}
 
         def said() -> bool:
@@ -102,7 +105,9 @@ class Member:
         raise AssertionError(f"nobody listens on {port}")
 
     def kill(self) -> None:
-        """Kills all network processes of this node by SIGKILL: they say goodbye to no peer, and are not restarted."""
+        """Kills all network processes of this node by SIGKILL: they say goodbye to no peer, and are
+        not restarted.
+        """
         process = self.process()
         for each in (process, *process.children()):
             each.kill()
@@ -193,7 +198,9 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swa
 
 @contextmanager
 def black_hole() -> Iterator[str]:
-    """The address of a listener whose queue is full: no attempt to connect is answered, as behind a firewall."""
+    """The address of a listener whose queue is full: no attempt to connect is answered, as behind a
+    firewall.
+    """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -60,9 +60,11 @@ def test_the_caller_is_proven(pair: Pair) -> None:
     ("protocol", "size", "limit", "failures"),
     [
         (ECHO, 1000, 1000, {Failure.TOO_BIG}),  # the reply is one byte over the limit
-        (ECHO, LIMIT + 1, LIMIT, {Failure.REFUSED, Failure.CLOSED}),  # the request is too big: no handler sees it
+        # The request is too big: no handler sees it
+        (ECHO, LIMIT + 1, LIMIT, {Failure.REFUSED, Failure.CLOSED}),
         ("/swarm-node-test/echo/2", 1, LIMIT, {Failure.UNSUPPORTED}),
-        *((protocol, 1, LIMIT, {Failure.REFUSED}) for protocol in (REFUSING, RAISING)),  # callers see no difference
+        # Callers see no difference
+        *((protocol, 1, LIMIT, {Failure.REFUSED}) for protocol in (REFUSING, RAISING)),
     ],
 )
 def test_a_call_that_fails_says_why_and_the_next_one_is_answered(
@@ -114,7 +116,8 @@ def test_streams_that_are_not_used_are_closed(pair: Pair, monkeypatch: pytest.Mo
     for caller, callee in pair.both_ways:
         pair.run(caller.call(callee.peer_id, ECHO, b"first", LIMIT, SOON))
         monkeypatch.setattr(streams, "KEPT_SECONDS", 0.0)
-        pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, SOON))  # any next call closes the other stream
+        # Any next call closes the other stream
+        pair.run(caller.call(callee.peer_id, WHO, b"", LIMIT, SOON))
         with pytest.raises(KeyError):
             kept(caller, callee, ECHO)
         monkeypatch.undo()
@@ -162,7 +165,8 @@ def test_a_dial_that_leads_nowhere_fails_and_does_no_more(pair: Pair) -> None:
 
 
 def test_an_address_that_never_answers_takes_no_longer_than_the_timeout(pair: Pair) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:  # the kernel accepts, nobody ever says a word
+    # The kernel accepts, nobody ever says a word
+    with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"/ip4/127.0.0.1/tcp/{mute.getsockname()[1]}/p2p/{Identity.create().peer_id}"
         assert pair.run(failure(pair.a.dial([address], 0.3)), seconds=SOON) == Failure.UNREACHABLE
 
@@ -225,7 +229,8 @@ def test_garbage_on_a_stream_hurts_nobody(pair: Pair, garbage: bytes) -> None:
 
 
 def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)  # else the callee itself ends the call after a while
+    # Else the callee itself ends the call after a while
+    monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)
 
     async def scenario(caller: Backend, callee: Backend) -> Failure:
         askers.discard(caller.peer_id)
@@ -237,7 +242,8 @@ def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, m
 
     for caller, callee in pair.both_ways:
         assert pair.run(scenario(caller, callee)) == Failure.CLOSED
-        pair.run(pair.b.dial(pair.run(pair.a.addresses()), SOON))  # at once, and not over the ended connection
+        # At once, and not over the ended connection
+        pair.run(pair.b.dial(pair.run(pair.a.addresses()), SOON))
         for host, other in pair.both_ways:
             pair.run(until_connected(host, {other.peer_id}))
 
@@ -256,8 +262,10 @@ def test_a_dial_while_the_other_side_still_hangs_up_is_not_undone(pair: Pair) ->
 
 
 def test_calls_given_up_midway_leave_the_connection_whole(fresh: Pair) -> None:
-    """A cancelled write must not leave half a frame on the connection that other calls share. The test uses TCP: QUIC,
-    which p2pd prefers once it knows a QUIC address, loses the window of calls given up (docs/results/backends.md)."""
+    """A cancelled write must not leave half a frame on the connection that other calls share. The
+    test uses TCP: QUIC, which p2pd prefers once it knows a QUIC address, loses the window of calls
+    given up (docs/results/backends.md).
+    """
     on_tcp = [address for address in fresh.run(fresh.a.addresses()) if "/tcp/" in address]
     fresh.run(fresh.b.dial(on_tcp, SOON))
 

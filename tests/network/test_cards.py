@@ -1,4 +1,6 @@
-"""Real network processes: a newer card spreads from node to node; a card without the signatures it needs is refused."""
+"""Real network processes: a newer card spreads from node to node; a card without the signatures it
+needs is refused.
+"""
 
 import time
 from pathlib import Path
@@ -69,7 +71,8 @@ def test_a_rotation_of_all_keys_walks_to_all_without_a_restart_beside_a_forger(t
 def test_each_hostile_reply_is_refused_with_its_reason_and_charged() -> None:
     for kind in (Refusal.FORGED, Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE, Refusal.GAP, Refusal.MALFORMED):
         exchange, peer = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0), identity(1).peer_id
-        exchange.answer(Caller(peer, address(1)), wire.CARD, b"", 0.0)  # now the node knows the peer
+        # Now the node knows the peer
+        exchange.answer(Caller(peer, address(1)), wire.CARD, b"", 0.0)
         (call,) = exchange.go_by(CHAIN[:2], 1.0)
         assert exchange.replied(call.token, wire.encode_cards(HOSTILE[kind]()[2:]), 2.0) == []
         assert exchange.counters()[f"card refused: {kind}"] == 1
@@ -81,7 +84,8 @@ def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() ->
         Caller(identity(1).peer_id, address(1)),
         Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0),
     )
-    assert exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 0), 0.0) == b""  # it has no card yet
+    # It has no card yet
+    assert exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 0), 0.0) == b""
     exchange.go_by(CHAIN[:2], 0.0)
     for token in range(9):
         exchange.replied(token, wire.encode_cards([]), 0.0)
@@ -98,8 +102,10 @@ def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() ->
     exchange.tick(29.0)
     exchange.answer(ahead, wire.CARD, wire.encode_card_request(NETWORK, 3), 30.0)
     (call,) = [each for each in exchange.tick(30.0) if each.protocol == wire.CARD]
-    assert exchange.replied(call.token, wire.encode_cards(CHAIN[2:4]), 31.0) == []  # the trainer has them already
-    assert {len(exchange.answer(ahead, wire.CARD, call.request, 5.0)) for _ in range(9)} >= {0}  # asked too often
+    # The trainer has them already
+    assert exchange.replied(call.token, wire.encode_cards(CHAIN[2:4]), 31.0) == []
+    # Asked too often
+    assert {len(exchange.answer(ahead, wire.CARD, call.request, 5.0)) for _ in range(9)} >= {0}
 
 
 def test_no_group_beyond_the_card_is_admitted() -> None:

@@ -1,4 +1,6 @@
-"""The processes that talk to strangers hold what they need, and nothing else: forty attempts are made from inside."""
+"""The processes that talk to strangers hold what they need, and nothing else: forty attempts are
+made from inside.
+"""
 
 import json
 import os
@@ -29,7 +31,9 @@ AT_LEAST = 30
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[list[str]]:
-    """A home, a folder for sockets and an ssh key, as arguments; the test's own process is the trainer."""
+    """A home, a folder for sockets and an ssh key, as arguments; the test's own process is the
+    trainer.
+    """
     home, sockets, secret = tmp_path / "home", tmp_path / "sockets", tmp_path / "ssh" / "id_ed25519"
     for file in (home / "identity.key", home / "checkpoint" / "model.safetensors", secret):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +83,9 @@ def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(
 
 
 async def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
-    """It is confined as the usual daemon is. A program that is no daemon gives an error of one line with its name."""
+    """It is confined as the usual daemon is. A program that is no daemon gives an error of one line
+    with its name.
+    """
     copy = Path(shutil.copy(program(), tmp_path / "mine"))
 
     options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])

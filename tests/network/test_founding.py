@@ -1,4 +1,6 @@
-"""docker/check_public_swarm.py follows docs/how-to/found_a_swarm.md word for word, in ten network namespaces."""
+"""docker/check_public_swarm.py follows docs/how-to/found_a_swarm.md word for word, in ten network
+namespaces.
+"""
 
 import os
 import shutil

@@ -21,7 +21,8 @@ def test_when_a_third_is_killed_the_others_find_each_other(tmp_path: Path) -> No
         dead, living = members[:KILLED], members[KILLED:]
         for each in dead:
             each.kill()
-        last = max(each.round for each in members)  # groups of later rounds are generated after the deaths
+        # Groups of later rounds are generated after the deaths
+        last = max(each.round for each in members)
         rounds(living, lambda: all(authors(each, last) >= SOURCES for each in living), what="a swarm of the living")
 
 

@@ -65,7 +65,8 @@ async def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
     speakers = {
         Lan(other, "another swarm", "127.0.0.1", Ear()): at(other),
         Lan(liar, SWARM, "127.0.0.1", Ear()): at(good),  # points at somebody else
-        Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),  # and outside the network
+        # And outside the network
+        Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),
     }
     *first, last = speakers.items()
     await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))

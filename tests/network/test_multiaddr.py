@@ -1,4 +1,6 @@
-"""Addresses: the subset of multiaddr that the node dials, checked against the library that py-libp2p uses."""
+"""Addresses: the subset of multiaddr that the node dials, checked against the library that
+py-libp2p uses.
+"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,6 @@
-"""Whole nodes as a user starts them: two learn from each other, and a mistake of user or machine costs a line."""
+"""Whole nodes as a user starts them: two learn from each other, and a mistake of user or machine
+costs a line.
+"""
 
 import json
 import os
@@ -21,7 +23,8 @@ from tests.network.members import black_hole
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
-LEARNS_SECONDS = 400.0  # to start and to get groups of each other: half a minute where nothing else runs
+# To start and to get groups of each other: half a minute where nothing else runs
+LEARNS_SECONDS = 400.0
 
 TINY = """\
 threads = 1
@@ -68,8 +71,9 @@ def learned(home: Path) -> int:
 
 
 def in_the_end(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Runs a command again until it finds nothing wrong. `status` and `doctor` give a network only seconds to answer,
-    which a busy machine may exceed."""
+    """Runs a command again until it finds nothing wrong. `status` and `doctor` give a network only
+    seconds to answer, which a busy machine may exceed.
+    """
     began = time.monotonic()
     while (done := ended(*arguments, **options)).returncode and time.monotonic() - began < PATIENCE:
         pass
@@ -86,10 +90,13 @@ def healthy(home: Path) -> dict[str, Any]:
 def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_replies(
     tmp_path: Path, tiny: Path
 ) -> None:
-    """A bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and `doctor` for a node that is to join."""
+    """A bootstrap node and a node on py-libp2p, a node on hivemind's p2pd, and `doctor` for a node
+    that is to join.
+    """
     entry, a, b = homes = tmp_path / "entry", tmp_path / "a", tmp_path / "b"
     py_libp2p = ("--network.backend", "libp2p")
-    swarm = ("--swarm", tmp_path.name.replace("_", "-"))  # unique: a bootstrap node finds other nodes by mDNS
+    # Unique: a bootstrap node finds other nodes by mDNS
+    swarm = ("--swarm", tmp_path.name.replace("_", "-"))
     with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
         known = address(entry)
         with (

@@ -33,7 +33,8 @@ async def test_one_key_is_one_peer_whatever_the_library() -> None:
     dialler = await started("hivemind")
     for host in hosts:
         assert host.peer_id == identity.peer_id
-        assert await dialler.dial(await host.addresses(), SOON) == identity.peer_id  # proven by its handshake
+        # Proven by its handshake
+        assert await dialler.dial(await host.addresses(), SOON) == identity.peer_id
         await dialler.disconnect(identity.peer_id)
 
 
@@ -59,7 +60,8 @@ async def test_an_address_this_machine_lacks_is_a_line_for_the_user(backend: str
         ({"peers": ("hello",)}, "^--peers: .*must look like"),
         ({"peers": ("/ip4/127.0.0.1/tcp/1",)}, "^--peers: .* must end in /p2p/"),
         ({"peers": ("/ip4/127.0.0.1/tcp/1 -b/p2p/x",)}, "^--peers: .*not a port"),
-        ({"peers": ("/ip4/127.0.0.1/tcp/1,-b/p2p/x",)}, "^--peers: .* must end in /p2p/"),  # a comma separates two
+        # A comma separates two
+        ({"peers": ("/ip4/127.0.0.1/tcp/1,-b/p2p/x",)}, "^--peers: .* must end in /p2p/"),
         ({"peers": ("/ip4/127.0.0.1/tcp/99999/p2p/x",)}, "^--peers: .*not a port"),
         ({"announce": ("/ip4/1.2.3/tcp/1",)}, "^--network.announce: "),
     ],
@@ -71,7 +73,8 @@ def test_a_malformed_address_is_a_line_for_the_user(options: dict[str, Any], mes
 
 async def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> None:
     host, other = await started("hivemind"), await started("hivemind")
-    await other.dial([it for it in await host.addresses() if "/tcp/" in it], SOON)  # over QUIC it would time out
+    # Over QUIC it would time out
+    await other.dial([it for it in await host.addresses() if "/tcp/" in it], SOON)
     assert isinstance(host, HivemindBackend)
     closed = asyncio.create_task(host.wait_closed())
     pending = asyncio.create_task(other.call(host.peer_id, SILENT, b"?", LIMIT, PATIENCE))
@@ -106,7 +109,9 @@ async def test_300_silent_connections_do_not_keep_an_honest_peer_out(backend: st
 
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_streams_that_never_ask_make_room_for_one_that_does(backend: str) -> None:
-    """Five peers open 64 streams each, as many as one may; 256 may be open in all. A sixth peer is answered."""
+    """Five peers open 64 streams each, as many as one may; 256 may be open in all. A sixth peer is
+    answered.
+    """
     victim = await started(backend)
     address = [it for it in await victim.addresses() if "/tcp/" in it]
     held = []  # a stream that nothing refers to is closed
@@ -149,8 +154,10 @@ async def test_garbage_instead_of_a_handshake_hurts_nobody(backend: str) -> None
     scripts = [
         b"\x00" * 1000,
         b"GET / HTTP/1.1\r\n\r\n",
-        b"\x13/multistream/1.0.0\n\x07/noise\n" + b"\xff" * 70_000,  # a noise message of 64 KiB of nonsense
-        b"\x13/multistream/1.0.0\n\x11/plaintext/2.0.0\n" + b"\x08\x00" * 50,  # unencrypted: refused
+        # A noise message of 64 KiB of nonsense
+        b"\x13/multistream/1.0.0\n\x07/noise\n" + b"\xff" * 70_000,
+        # Unencrypted: refused
+        b"\x13/multistream/1.0.0\n\x11/plaintext/2.0.0\n" + b"\x08\x00" * 50,
         b"\xff\xff\xff\xff\x0f" + b"x" * 1000,  # a multistream message of 4 GiB
     ]
 
@@ -177,7 +184,9 @@ async def test_garbage_on_the_protocols_of_libp2p_itself_hurts_nobody(backend: s
 
 
 async def test_a_peer_that_ignores_its_window_is_hung_up_on() -> None:
-    """By itself py-libp2p keeps all that a peer sends. Here a peer sends 6 MB to a stream that nobody reads."""
+    """By itself py-libp2p keeps all that a peer sends. Here a peer sends 6 MB to a stream that
+    nobody reads.
+    """
     victim, liar, honest = await started("libp2p"), await started("libp2p"), await started("hivemind")
     address = await victim.addresses()
     await liar.dial(address, SOON)
@@ -227,7 +236,9 @@ def test_a_missing_library_is_a_line_for_the_user(backend: Literal["hivemind", "
 
 
 async def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """QUIC connections of p2pd can end up so. Here a handler that never answers stands in for one."""
+    """QUIC connections of p2pd can end up so. Here a handler that never answers stands in for
+    one.
+    """
     monkeypatch.setattr(hivemind_backend, "SILENT_SECONDS", 0.2)
 
     caller, callee = await started("hivemind"), await started("hivemind")
@@ -246,5 +257,6 @@ async def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatc
     await in_vain()
     await until_connected(caller, set())
     await until_connected(callee, set())
-    await caller.dial(await callee.addresses(), SOON)  # streams open only where there is a connection
+    # Streams open only where there is a connection
+    await caller.dial(await callee.addresses(), SOON)
     assert await caller.call(callee.peer_id, ECHO, b"again", LIMIT, SOON) == b">again"

@@ -1,4 +1,6 @@
-"""A private swarm: strangers get nothing, a code lets its holder in while the inviter is gone, the revoked are out."""
+"""A private swarm: strangers get nothing, a code lets its holder in while the inviter is gone, the
+revoked are out.
+"""
 
 import asyncio
 import os
@@ -62,7 +64,8 @@ def exchange(number: int, known: Sequence[bytes] = (FIRST,)) -> Exchange:
 ANN = identity(1)
 BLAMED = (Refusal.FORGED, Refusal.NOT_OWN, Refusal.MALFORMED)
 REFUSED: list[tuple[Refusal, bytes]] = [
-    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),  # flipped: one in 16 ends with 0
+    # Flipped: one in 16 ends with 0
+    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),
     (Refusal.FORGED, proof(ANN, CODE, of="a" * 26)),  # of another swarm with the same key
     (Refusal.UNKNOWN, proof(ANN, CODE, first=OTHER)),  # of another swarm
     (Refusal.NOT_OWN, proof(identity(2), CODE)),  # the proof of another node, overheard
@@ -82,7 +85,8 @@ def test_a_proof_that_does_not_hold_is_refused_for_its_reason_and_charged_where_
     assert node.answer(caller, wire.ENTER, shown, 1.0) == b"" and node.counters()[f"refused: {why}"] == 1
     assert node._knowledge.reputation.of(ANN.peer_id).faults == ({why: 1} if why in BLAMED else {})
     assert node.answer(caller, wire.HELLO, SAID, 2.0) == b""
-    assert not node.members.replied(ANN.peer_id, shown, 3.0)  # nor does the node ask this peer anything
+    # Nor does the node ask this peer anything
+    assert not node.members.replied(ANN.peer_id, shown, 3.0)
 
 
 def requests(group: bytes = bytes(32)) -> dict[str, bytes]:
@@ -95,11 +99,13 @@ def test_who_has_entered_is_answered_until_a_card_puts_it_out_and_nobody_before(
     node, ann, cem = exchange(0), Caller(ANN.peer_id, address(1)), Caller(identity(2).peer_id, address(2))
     asked, own = requests(), proof(identity(0), CODE)
     assert {node.answer(caller, each, asked[each], 1.0) for caller in (ann, cem) for each in asked} == {b""}
-    assert node.counters()["refused: not a member"] == 8 and node.peers(1.0) == []  # nobody to call back
+    # Nobody to call back
+    assert node.counters()["refused: not a member"] == 8 and node.peers(1.0) == []
     for caller, shown in ((ann, proof(ANN, CODE)), (cem, proof(identity(2), OTHER))):
         assert node.answer(caller, wire.ENTER, shown, 2.0) == own
         assert all(node.answer(caller, each, asked[each], 3.0) for each in asked)
-    assert node.members.request(ANN.peer_id, 3.0) == own  # the node shows its own proof before it asks
+    # The node shows its own proof before it asks
+    assert node.members.request(ANN.peer_id, 3.0) == own
     assert node.members.replied(ANN.peer_id, proof(ANN, CODE), 3.0) and node.members.request(ANN.peer_id, 3.0) == b""
     (other := exchange(2)).publish([], Round(0), 0, 0.0)
     told = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, other._knowledge.local_announcement.sealed)
@@ -149,7 +155,8 @@ def test_strangers_who_call_every_stream_get_no_address_announcement_or_group(tm
     with closing(node, other):
         rounds([node, other], lambda: received_since(other, node.id, 0), what="sharing")
         where, asked = node.addresses(), {**requests(other.received[0].id), wire.PUNCH: b"\0", wire.ENTER: b"\0"}
-        for shown in (proof(other.identity, CODE), proof(node.identity, CODE)):  # overheard: its bearer is banned
+        # Overheard: its bearer is banned
+        for shown in (proof(other.identity, CODE), proof(node.identity, CODE)):
             assert not {*asyncio.run(called(where, asked | {wire.ENTER: shown}, CALLS, strangers=1))} - {"calls"}
         told, counted = asyncio.run(called(where, asked, CALLS, strangers=4)), node.view()["counters"]
         assert {*told} == {"calls"} and told["calls"] >= CALLS and counted["refused: not a member"] > CALLS / 2
@@ -157,7 +164,9 @@ def test_strangers_who_call_every_stream_get_no_address_announcement_or_group(tm
 
 
 async def called(where: list[str], asked: Mapping[str, bytes], calls: int, strangers: int) -> Counter[str]:
-    """Bytes answered to strangers, by stream. They call all streams at once, over and over, until the node hangs up."""
+    """Bytes answered to strangers, by stream. They call all streams at once, over and over, until
+    the node hangs up.
+    """
     told = Counter[str]()
 
     async def call(backend: Any, peer: PeerId, name: str) -> None:

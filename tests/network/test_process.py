@@ -1,4 +1,6 @@
-"""Nodes with real network processes: they find and serve each other beside dead processes, liars and missing peers."""
+"""Nodes with real network processes: they find and serve each other beside dead processes, liars
+and missing peers.
+"""
 
 import asyncio
 import os
@@ -61,7 +63,8 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         assert a.addresses() == before and a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
         assert any("training goes on" in line for line in a.said)
-        assert not any("another node speaks" in line for line in a.said)  # its own earlier announcements are no twin's
+        # Its own earlier announcements are no twin's
+        assert not any("another node speaks" in line for line in a.said)
 
 
 def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:
@@ -78,7 +81,8 @@ def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> Non
                 return bool(views[-1]["counters"].get("exchange bytes in"))
 
             until(exchanged, what="the first exchange")
-            assert views[-1]["uptime"] < 2 * DIAL_SECONDS - 1  # one after the other, the two would have taken longer
+            # One after the other, the two would have taken longer
+            assert views[-1]["uptime"] < 2 * DIAL_SECONDS - 1
             states = {each["addresses"][0]: each["state"] for each in b.view()["bootstrap_nodes"]}
             assert states[a.addresses()[0]] == "connected" and states[first] != "connected" != states[second]
 
@@ -154,7 +158,9 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
         liar, big, *_ = [stack.enter_context(hostile(a.addresses(), each)) for each in (lying, oversized, slow, silent)]
 
         def caught() -> bool:
-            """By either node: a peer that one node has banned is not named to the other, which may never meet it."""
+            """By either node: a peer that one node has banned is not named to the other, which may
+            never meet it.
+            """
             counters = [each.view().get("counters", {}) for each in (a, b)]
             return all(
                 any(each.get(fault, 0) > 0 for each in counters)

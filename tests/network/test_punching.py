@@ -1,4 +1,6 @@
-"""Hole punching: its decisions, without a network, and hosts behind NATs that go on without their relay."""
+"""Hole punching: its decisions, without a network, and hosts behind NATs that go on without their
+relay.
+"""
 
 from ipaddress import ip_address
 
@@ -167,7 +169,8 @@ def test_a_nat_with_another_port_for_everybody_leaves_them_at_the_relay(internet
 @pytest.mark.network
 @in_namespaces
 def test_a_lie_about_an_address_moves_a_few_packets_once(internet: Internet) -> None:
-    meeting = Meeting(internet, witness="tcp/31330", caller="libp2p")  # its calls are those of this test alone
+    # Its calls are those of this test alone
+    meeting = Meeting(internet, witness="tcp/31330", caller="libp2p")
     victim = internet.public("v")
     victim.run("iptables", "-A", "INPUT", "-p", "udp", "-j", "DROP")
 

@@ -24,7 +24,8 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     relays = [Remote.start(where, "hivemind", bootstrap=True, port=31330) for where in publics]
     entries = [f"/ip4/{where.address}/tcp/31330/p2p/{it.peer_id}" for where, it in zip(publics, relays, strict=True)]
     a = Remote.start(internet.behind_nat("a"), backends[0], peers=entries)
-    b = Remote.start(internet.behind_nat("b", symmetric=True), backends[1], peers=entries)  # else they need no relay
+    # Else they need no relay
+    b = Remote.start(internet.behind_nat("b", symmetric=True), backends[1], peers=entries)
     until(lambda: all(relayed(a.addresses(), relay) for relay in relays))
 
     direct = [address for address in a.addresses() if "/p2p-circuit/" not in address and "/127." not in address]

@@ -1,4 +1,6 @@
-"""What docs/reference says of a running node, and of the files that it leaves, compared with a real node."""
+"""What docs/reference says of a running node, and of the files that it leaves, compared with a real
+node.
+"""
 
 import json
 import signal
@@ -20,8 +22,8 @@ ARGUMENTS = (
     *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples"),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
-# Files of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a page,
-# of one that a program started, and of a swarm with a card.
+# Files of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a
+# page, of one that a program started, and of a swarm with a card.
 ONLY_SOMETIMES = {
     "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm", "rollouts.old.jsonl",
     "page.token", "validate", "output.log", "swarm.card", "trackio",
@@ -54,9 +56,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
     of_an_extension = {"invitation", "advice"}
     assert seen.status.keys() | of_an_extension == rows("status.md", "The object").keys()
-    guest = {"limits", "traffic_megabytes", "resting", "at_once"}  # there once a round has ended, or if set
+    # There once a round has ended, or if set
+    guest = {"limits", "traffic_megabytes", "resting", "at_once"}
     assert seen.status["training"].keys() - guest == rows("status.md", "training").keys() - guest
-    assert seen.status["network"].keys() == rows("status.md", "network").keys() - {"sampled_tasks"}  # not of a node
+    # Not of a node
+    assert seen.status["network"].keys() == rows("status.md", "network").keys() - {"sampled_tasks"}
 
 
 def test_without_a_node_it_answers_as_the_page_says(tmp_path: Path) -> None:
@@ -76,7 +80,8 @@ def test_a_checkpoint_holds_what_its_page_says(seen: Seen) -> None:
     last = max((seen.home / "checkpoints").iterdir())
     states = [json.loads((folder / "state.json").read_text()) for folder in (best, last)]
     for folder, state in zip((best, last), states, strict=True):
-        kept = {"optimizer.safetensors"} if folder == last else set()  # in the newest of `checkpoints` alone
+        # In the newest of `checkpoints` alone
+        kept = {"optimizer.safetensors"} if folder == last else set()
         held = {path.name for path in folder.iterdir()}
         assert held | {"optimizer.safetensors"} == rows("checkpoints.md", "Files").keys() and kept <= held
         assert state.keys() == rows("checkpoints.md", "state.json").keys()

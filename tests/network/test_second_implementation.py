@@ -1,6 +1,8 @@
-"""clients/js, written from protocol/README.md and its vectors alone: it passes them, reads real nodes, and teaches one.
+"""clients/js, written from protocol/README.md and its vectors alone: it passes them, reads real
+nodes, and teaches one.
 
-python -m tests.network.test_second_implementation    # 100 groups read and 20 trained on, on both backends
+python -m tests.network.test_second_implementation    # 100 groups read and 20 trained on, on both
+                                                      backends
 """
 
 import subprocess
@@ -19,7 +21,8 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 PROGRAMS = CLIENT / "node_modules" / ".bin"
 BACKENDS = ("hivemind", "libp2p")
 SECONDS = 400.0  # half a minute where nothing else runs
-TASK, ANSWERS = "gcd/easy", "1,2,3,4,5,6,7,8"  # mostly one answer is right, so the group is informative
+# Mostly one answer is right, so the group is informative
+TASK, ANSWERS = "gcd/easy", "1,2,3,4,5,6,7,8"
 
 
 def node(*words: object) -> list[str]:
@@ -54,7 +57,9 @@ def test_a_node_trains_on_groups_of_a_peer_that_read_its_own(built: Path, tmp_pa
 
 
 def shared(built: Path, home: Path, backend: str, groups: int, taught: int) -> tuple[int, int]:
-    """How many groups the client read, and on how many of its groups a node trained, once both are enough."""
+    """How many groups the client read, and on how many of its groups a node trained, once both are
+    enough.
+    """
     words = ["run", "--model.name", "rare", "--threads", 1, "--environment.tasks", TASK, "--swarm", "mixed"]
     words += ["--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", 1]
     with running(home, *words, "--network.backend", backend), (home / "client.log").open("w+") as log:
@@ -64,7 +69,8 @@ def shared(built: Path, home: Path, backend: str, groups: int, taught: int) -> t
         def found() -> tuple[int, int]:
             said = (home / "client.log").read_text(encoding="utf-8")
             assert client.poll() is None, said
-            trained = sum(report["external_informative"] for report in reports(home))  # nobody else is in this swarm
+            # Nobody else is in this swarm
+            trained = sum(report["external_informative"] for report in reports(home))
             return said.count("\ngroup "), trained
 
         with subprocess.Popen(asked, stdout=log, stderr=subprocess.STDOUT) as client:

@@ -1,4 +1,6 @@
-"""Admission by real daemons: one party holds a sixteenth of streams and connections, and others are let in."""
+"""Admission by real daemons: one party holds a sixteenth of streams and connections, and others are
+let in.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -84,7 +86,9 @@ async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(bac
 async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for(
     internet_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For py-libp2p alone: p2pd makes its handshakes in its own process, where the test cannot look."""
+    """For py-libp2p alone: p2pd makes its handshakes in its own process, where the test cannot
+    look.
+    """
     monkeypatch.setattr(libp2p_backend, "HANDSHAKE_SECONDS", PATIENCE)
 
     victim = await started("libp2p")
@@ -95,7 +99,8 @@ async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for
         greeting = asyncio.create_task(reader.read())  # all that the victim says until it hangs up
         silent.append((greeting, writer))
     await until_awaited(lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up")
-    assert not any(greeting.done() for greeting, _ in silent[6:])  # 4 of 64: the first six made room
+    # 4 of 64: the first six made room
+    assert not any(greeting.done() for greeting, _ in silent[6:])
     honest = await started("hivemind")
     await honest.dial([address], SOON)
     assert await honest.call(victim.peer_id, ECHO, b"in", LIMIT, SOON) == b">in"

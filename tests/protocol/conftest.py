@@ -1,4 +1,6 @@
-"""Builders shared by the protocol tests: two peers, and the rules of one that would admit a group of the other."""
+"""Builders shared by the protocol tests: two peers, and the rules of one that would admit a group
+of the other.
+"""
 
 import pytest
 

@@ -1,12 +1,14 @@
 """Deletes each check of an implementation, one at a time: does a vector fail without it?
 
-    python -m tests.protocol.deletions              # of protocol/*.py; what runs/deletions.jsonl has is not done again
-    python -m tests.protocol.deletions --source FOLDER --checks CHECKS.jsonl --run COMMAND    # of another one;
-                                                                    # clients/js/test/deletions.mjs does its own
+    # of protocol/*.py; what runs/deletions.jsonl has is not done again
+    python -m tests.protocol.deletions
+    # of another implementation; clients/js/test/deletions.mjs does its own
+    python -m tests.protocol.deletions --source FOLDER --checks CHECKS.jsonl --run COMMAND
 
-A check is what refuses: each condition before a raise or a Rejected, each bound of a field, each handler of an error.
-Ends with 1 if one can go unseen. CHECKS.jsonl has a line for each deletion: {"file", "line", "start", "end" (bytes),
-"instead" (text)}; the command runs where `--source` lies in the copied tree, and fails if a vector does.
+A check is what refuses: each condition before a raise or a Rejected, each bound of a field, each
+handler of an error. Ends with 1 if one can go unseen. CHECKS.jsonl has a line for each deletion:
+{"file", "line", "start", "end" (bytes), "instead" (text)}; the command runs where `--source` lies
+in the copied tree, and fails if a vector does.
 """
 
 import ast
@@ -99,7 +101,9 @@ def _refuses(node: ast.AST) -> bool:
 
 
 def _always(test: ast.expr, value: bool) -> Iterator[tuple[ast.expr, str]]:
-    """Parts of the condition, each with a text that makes the condition more likely to have this value."""
+    """Parts of the condition, each with a text that makes the condition more likely to have this
+    value.
+    """
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _always(operand, not value)

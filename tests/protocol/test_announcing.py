@@ -83,6 +83,7 @@ def test_nothing_is_kept_of_what_was_parsed() -> None:
     tracemalloc.start()
     try:
         parse_new(200)
-        assert tracemalloc.get_traced_memory()[0] < 100_000  # texts of 6,400 hashes and hints are 500 KB
+        # Texts of 6,400 hashes and hints are 500 KB
+        assert tracemalloc.get_traced_memory()[0] < 100_000
     finally:
         tracemalloc.stop()

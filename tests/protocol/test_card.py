@@ -1,4 +1,6 @@
-"""Chains of cards that hold are followed; a thousand hostile ones are refused for their reason, and none raises."""
+"""Chains of cards that hold are followed; a thousand hostile ones are refused for their reason, and
+none raises.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -14,7 +16,8 @@ NOW = 1_800_000_000
 ALL = ANN, BOB, CEM, DAN, EVE, _ = [Identity.from_seed_bytes(bytes([k]) * 32) for k in (1, 2, 3, 4, 5, 1)]
 TASK = {"environment": "basics", "version": "1", "dataset": "next", "config_id": "few", "digest": "AAAAAAAAAAA"}
 DOOR = f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer_id}"
-PUBLIC = [public_key(Identity.from_seed_bytes(bytes([k]) * 32).peer_id) for k in range(10)]  # one too many for a card
+# One too many for a card
+PUBLIC = [public_key(Identity.from_seed_bytes(bytes([k]) * 32).peer_id) for k in range(10)]
 
 
 def fields(number: int, holders: Sequence[Identity], **changed: Any) -> dict[str, Any]:
@@ -35,15 +38,18 @@ def made(number: int, holders: Sequence[Identity], by: Sequence[Identity], **cha
 
 FIRST = made(1, (ANN, BOB, CEM), (ANN, BOB))
 NETWORK = network_of(Signed.model_validate_json(FIRST).card)
-CHAIN = [FIRST, *(made(n, ALL[n - 1 : n + 2], ALL[n - 1 : n + 1]) for n in (2, 3, 4))]  # each card changes a key
+# Each card changes a key
+CHAIN = [FIRST, *(made(n, ALL[n - 1 : n + 2], ALL[n - 1 : n + 1]) for n in (2, 3, 4))]
 CARDS = [Signed.model_validate_json(each).card for each in CHAIN]
-OLD, NEW = (DAN, EVE, ANN), (EVE, ANN, BOB)  # signers of card 4, and of the card 5 that hostile cards replace
+# Signers of card 4, and of the card 5 that hostile cards replace
+OLD, NEW = (DAN, EVE, ANN), (EVE, ANN, BOB)
 
 
 def test_a_chain_that_holds_is_followed_while_its_newest_card_is_in_force() -> None:
     for count, newest in enumerate(CARDS, 1):
         assert {follow(CHAIN[:count], NETWORK, NOW, before) == newest for before in (None, *CARDS[:count])} == {True}
-    assert content_hash(b"".join(CHAIN)).hex()[:16] == "63e86bb12951d1da"  # the format is published: it must not change
+    # The format is published: it must not change
+    assert content_hash(b"".join(CHAIN)).hex()[:16] == "63e86bb12951d1da"
     first, last = CARDS[-1].issued - DAY, CARDS[-1].expires + DAY
     assert [isinstance(follow(CHAIN, NETWORK, now), Card) for now in (first - 1, first, last - 1, last)] == [0, 1, 1, 0]
 

@@ -1,4 +1,6 @@
-"""Requests and replies: one side reads what the other encodes, and other bytes are refused with a reason."""
+"""Requests and replies: one side reads what the other encodes, and other bytes are refused with a
+reason.
+"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,6 @@
-"""An asynchronous node with real processes: equal to the synchronous one where it must be, also when parts die."""
+"""An asynchronous node with real processes: equal to the synchronous one where it must be, also
+when parts die.
+"""
 
 import os
 import signal

@@ -12,8 +12,8 @@ from tests.commands import ENDS_SECONDS, ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 SETTLING = 10.0  # seconds after a node's first round
-# The least share of later rounds with external groups. docs/results/at_home.md: 81 % or more on two busy cores. It was
-# 52 % on a crowded machine, and 12 % before groups served several quick rounds.
+# The least share of later rounds with external groups. docs/results/at_home.md: 81 % or more on two
+# busy cores. It was 52 % on a crowded machine, and 12 % before groups served several quick rounds.
 SHARED = 0.3
 
 

@@ -106,7 +106,8 @@ def test_groups_outlive_their_author_also_where_no_holder_has_all_of_them() -> N
     swarm.run(5)
     swarm.world.perform(author, swarm.exchanges[0].publish(groups, Round(0), 0, swarm.world.now))
     swarm.run(20)
-    for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):  # each fetches one group, and then announces what it holds
+    # Each fetches one group, and then announces what it holds
+    for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):
         swarm.world.perform(swarm.members[number], swarm.exchanges[number].publish([], Round(0), want, swarm.world.now))
         swarm.run(5)
     held = {(d.content_hash, each.peer) for each in holders for _, d in each.delivered}
@@ -136,7 +137,8 @@ def test_quick_rounds_fetch_on_while_calls_to_the_dead_hang() -> None:
 
 @pytest.mark.slow
 def test_a_popular_group_does_not_load_its_author_alone() -> None:
-    swarm = Swarm().add_many(1, want=1, groups=1).add_many(23, want=1, groups=0)  # only one node publishes
+    # Only one node publishes
+    swarm = Swarm().add_many(1, want=1, groups=1).add_many(23, want=1, groups=0)
     swarm.run(120)
     counters = total(swarm)
     assert counters["groups pulled from a holder"] >= 0.2 * counters["groups pulled"]

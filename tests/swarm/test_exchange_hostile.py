@@ -59,7 +59,9 @@ def tell(exchange: Exchange, who: Caller, sealed: bytes, now: float, limit: int 
 
 
 def serve(items: Sequence[bytes], groups: dict[bytes, bytes], age: int = 0) -> Answering:
-    """A peer that names these announcements, whatever was asked, and serves these bytes under these hashes."""
+    """A peer that names these announcements, whatever was asked, and serves these bytes under these
+    hashes.
+    """
 
     def answer(_: Caller, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
@@ -107,12 +109,15 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
 def pull_from_its_author(
     count: int, knows: Callable[[Question], bool], verdict: str = ""
 ) -> tuple[Swarm, PeerView, list[Reason], list[bytes]]:
-    """A victim that knows these questions pulls for three rounds, and its trainer gives each group this verdict.
-    Returns the swarm, the victim's view of the author, why groups were refused, and the groups that it serves."""
+    """A victim that knows these questions pulls for three rounds, and its trainer gives each group
+    this verdict. Returns the swarm, the victim's view of the author, why groups were refused, and
+    the groups that it serves.
+    """
     swarm = Swarm(every=1e9)
     rules = AdmissionRules(SWARM, identity(0).peer_id, knows=knows)
     victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
-    author, refused, groups = identity(10), [], sealed_groups(identity(10), 0, count)  # of questions 0, 1, ...
+    # Of questions 0, 1, ...
+    author, refused, groups = identity(10), [], sealed_groups(identity(10), 0, count)
     swarm.hostile(10, serve([announced(author, 1, groups)], {key_of(envelope): envelope for envelope in groups}))
     swarm.world.on_refusal = lambda peer, refusal: refused.append(refusal.reason)
     exchange.learned(author.peer_id, [address(10)])
@@ -143,8 +148,9 @@ def test_groups_of_an_environment_that_does_otherwise_are_left_and_nobody_is_cha
 
 
 def served_by_the_last(author: int, served: Callable[[bytes], bytes]) -> tuple[Swarm, PeerId]:
-    """Member 12 announces a group of this author as its own, and serves these bytes in its place. Returns the swarm
-    with the victim, and member 12."""
+    """Member 12 announces a group of this author as its own, and serves these bytes in its place.
+    Returns the swarm with the victim, and member 12.
+    """
     swarm = Swarm(every=1e9)
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     peer = identity(12)
@@ -157,7 +163,8 @@ def served_by_the_last(author: int, served: Callable[[bytes], bytes]) -> tuple[S
     return swarm, peer.peer_id
 
 
-LIES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {  # what is counted -> author of the group, and what is served
+# What is counted -> author of the group, and what is served
+LIES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "pull: hash mismatch": (12, lambda group: group[:-1] + b" "),
     "pull bad signature": (12, lambda group: bytes(64) + group[64:]),  # of the peer that serves it
     "pull: group of another author": (13, lambda group: group),  # the author is not to blame
@@ -206,7 +213,8 @@ def test_nobody_announces_in_the_name_of_another() -> None:
     forged = announced(author, 1)
     payload = forged[64:]
     forged = forger.sign(b"swarm-node/2/announcement\0" + SWARM.encode() + b"\0", payload) + payload
-    for pushed in (forged, announced(author, 1)):  # not read, genuine or not: the caller is not the author
+    # Not read, genuine or not: the caller is not the author
+    for pushed in (forged, announced(author, 1)):
         assert tell(exchange, caller(6), pushed, 0.0) == b"" and len(exchange.view) == 0
     assert tell(exchange, caller(5), forged, 0.0) == b""  # from its author, with a forged signature
     assert exchange.counters()["announcement bad signature"] == 1
@@ -282,7 +290,9 @@ def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
 
 @pytest.mark.slow
 def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
-    """They call as often as they may, always with new announcements. Twelve honest nodes have networks of their own."""
+    """They call as often as they may, always with new announcements. Twelve honest nodes have
+    networks of their own.
+    """
     swarm = Swarm().add_many(12)
     crowd = {identity(number).peer_id for number in range(1000, 2000)}
     rng = Random(0)
@@ -303,7 +313,8 @@ def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
         swarm.run(1)
     pulled = [group.author for member in swarm.members for group in swarm.pulled(member, 30.0)]
     assert len(pulled) >= 200
-    assert sum(author in crowd for author in pulled) / len(pulled) <= 0.4  # 4 of 15 in the draw, all of them eager
+    # 4 of 15 in the draw, all of them eager
+    assert sum(author in crowd for author in pulled) / len(pulled) <= 0.4
     for exchange in swarm.exchanges:
         honest = [entry for entry in exchange.view if entry.announcement.author not in crowd]
         assert len(honest) == 11
@@ -311,7 +322,9 @@ def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
 
 @pytest.mark.slow
 def test_many_hostile_networks_do_not_cut_a_node_off() -> None:
-    """Two hundred identities in as many networks call all the time, and name only each other when asked."""
+    """Two hundred identities in as many networks call all the time, and name only each other when
+    asked.
+    """
     swarm = Swarm().add_many(10)
     swarm.run(60)
     friends = [identity(number) for number in range(1000, 1200)]
@@ -415,8 +428,9 @@ def test_an_upload_over_the_limit_is_refused() -> None:
 
 
 def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, float]:
-    """An honest holder serves a node three groups, each with this fault, of an author that cannot be reached. Returns
-    the node, the author, the holder and the time in seconds."""
+    """An honest holder serves a node three groups, each with this fault, of an author that cannot
+    be reached. Returns the node, the author, the holder and the time in seconds.
+    """
     swarm = Swarm(every=1e9)
     victim, exchange = swarm.add(want=0, groups=0), swarm.exchanges[0]
     author, holder = identity(10), identity(11)
@@ -436,7 +450,9 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
 
 @pytest.mark.parametrize("fault", [*sorted(HUNG), "scorer raised", "not a score", "environment raised TypeError"])
 def test_nobody_is_blamed_for_serving_a_group_of_another_or_for_a_mistake_of_a_scorer(fault: str) -> None:
-    """The author of a group that hangs is quarantined. The peer that served the group is only called less often."""
+    """The author of a group that hangs is quarantined. The peer that served the group is only
+    called less often.
+    """
     exchange, author, holder, now = serve_what_another_wrote(fault)
     reputation = exchange._knowledge.reputation
     assert reputation.state(author, now) == ("quarantined" if fault in HUNG else "ok")

@@ -1,4 +1,6 @@
-"""The promises of the exchange hold under any schedule of publishing, losing, delaying and spoiling messages."""
+"""The promises of the exchange hold under any schedule of publishing, losing, delaying and spoiling
+messages.
+"""
 
 from random import Random
 
@@ -27,11 +29,14 @@ class Schedules(RuleBasedStateMachine):
         self.index = {identity(n).peer_id: n for n in range(NODES)}
         self.rounds = [0] * NODES
         self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
-        self.made: dict[tuple[int, int], float] = {}  # seconds when each call was made, by node and token
+        # Seconds when each call was made, by node and token
+        self.made: dict[tuple[int, int], float] = {}
         self.done: list[tuple[int, Call]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
-        self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]  # of groups received since the last round
-        self.want, self.wanted = [4] * NODES, [4] * NODES  # groups, in this round; in this one and the one before
+        # Of groups received since the last round
+        self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]
+        # Groups, in this round; in this one and the one before
+        self.want, self.wanted = [4] * NODES, [4] * NODES
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
             for other in range(NODES):
@@ -65,7 +70,8 @@ class Schedules(RuleBasedStateMachine):
     def publish(self, n: int, count: int, want: int) -> None:
         groups = sealed_groups(identity(n), self.rounds[n], count)
         self.published.update(groups)
-        self.origins[n], self.wanted[n] = [], max(want, self.want[n])  # groups asked for before may still come
+        # Groups asked for before may still come
+        self.origins[n], self.wanted[n] = [], max(want, self.want[n])
         self.want[n] = want
         self.perform(n, self.nodes[n].publish(groups, Round(self.rounds[n]), want, self.now))
         self.rounds[n] += 1
@@ -152,7 +158,9 @@ class Schedules(RuleBasedStateMachine):
             assert sum(m == n and self.is_under_way(n, call) for m, call, _ in self.waiting) <= 40
 
     def is_under_way(self, n: int, call: Call) -> bool:
-        """Whether the node still waits for this call. A node gives up calls that its runner never ends."""
+        """Whether the node still waits for this call. A node gives up calls that its runner never
+        ends.
+        """
         return self.now - self.made[n, call.token] <= call.timeout + OVERDUE
 
 

@@ -23,7 +23,9 @@ def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EV
 
 
 def rounds_with(attack, rounds: int = 2):
-    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they collect."""
+    """Two honest nodes; `attack(now)` gives the bytes that Eve sends to both before they
+    collect.
+    """
     swarm = MemorySwarm(Random(0))
     nodes = make_swarm(2, swarm)
     for now in map(Round, range(rounds)):

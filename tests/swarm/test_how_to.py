@@ -1,4 +1,6 @@
-"""The commands on the pages about questions, task sets, hub and contributing are run as they stand there."""
+"""The commands on the pages about questions, task sets, hub and contributing are run as they stand
+there.
+"""
 
 import os
 import re

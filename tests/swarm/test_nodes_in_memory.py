@@ -1,5 +1,6 @@
-"""Whole nodes exchange groups through real bytes: two with different models, some that leave or come late, and eight
-as in the paper."""
+"""Whole nodes exchange groups through real bytes: two with different models, some that leave or
+come late, and eight as in the paper.
+"""
 
 from random import Random
 

@@ -1,4 +1,6 @@
-"""Every tutorial and how-to page is followed from its first command to its last: `lab.benchmarks.pages` says how."""
+"""Every tutorial and how-to page is followed from its first command to its last:
+`lab.benchmarks.pages` says how.
+"""
 
 import os
 import re
@@ -29,16 +31,18 @@ from tests import preloaded
 
 OWN = HOW_TO / "found_a_swarm.md"  # for several people; docker/check_public_swarm.py plays them
 PAGES = sorted({*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")} - {OWN})
-# `make test` follows the quick pages and those that a newcomer begins with. The commands of all pages are read by
-# tests/house/test_documented_commands.py. Those of the other pages have tests of their own: contribute, hub, questions
-# and tasksets in test_how_to.py, two machines in tests/network/test_nodes.py, which joins two nodes by the address of a
-# third; asynchronous and bootstrap nodes, the page, samplers, simulations and `model eval` where they belong.
+# `make test` follows the quick pages and those that a newcomer begins with. The commands of all
+# pages are read by tests/house/test_documented_commands.py. Those of the other pages have tests of
+# their own: contribute, hub, questions and tasksets in test_how_to.py, two machines in
+# tests/network/test_nodes.py, which joins two nodes by the address of a third; asynchronous and
+# bootstrap nodes, the page, samplers, simulations and `model eval` where they belong.
 SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_card"}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
-    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),  # the cache of models
+    # The cache of models
+    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
     "SWARM_NODE_NETWORK__EXCHANGE_SECONDS": "1",  # two quick nodes shall meet within a test
     "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
     "SWARM_NODE_NETWORK__MDNS": "false",
@@ -47,8 +51,10 @@ OFFLINE = {
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    """A reader with `swarm-node` and `python` of this interpreter, as in an activated environment. `python` alone gets
-    a PYTHONPATH to this checkout: with PYTHONPATH a `swarm-node` command would have to import torch anew."""
+    """A reader with `swarm-node` and `python` of this interpreter, as in an activated environment.
+    `python` alone gets a PYTHONPATH to this checkout: with PYTHONPATH a `swarm-node` command would
+    have to import torch anew.
+    """
     (tmp_path / "bin").mkdir()
     ours = f"{shlex.join(preloaded.python())} -m swarm_node"
     for name, program in (("swarm-node", ours), ("python", f"env PYTHONPATH={ROOT} {sys.executable}")):

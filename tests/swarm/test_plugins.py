@@ -1,4 +1,6 @@
-"""What is plugged in from outside: the pages' examples, as files beside a configuration and as an installed package."""
+"""What is plugged in from outside: the pages' examples, as files beside a configuration and as an
+installed package.
+"""
 
 import json
 import re
@@ -21,7 +23,8 @@ from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended, ended_well
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"sampler": "sampler", "layer": "plugins", "advantages": "plugins", "tracker": "plugins"}  # example -> page
+# Example -> page
+PAGES = {"sampler": "sampler", "layer": "plugins", "advantages": "plugins", "tracker": "plugins"}
 PACKAGE = ROOT / "examples" / "plugin"
 FEW = ["--generation.num-generations", "4", "--round.questions", "4", "--round.local-groups", "2"]
 SMALL = ["--nodes", "2", "--arms", "2/2", "--workers", "1", *FEW]
@@ -37,7 +40,9 @@ def example(page: str, name: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A configuration with an environment, a sampler, a layer, a rule and a tracker from the pages beside it."""
+    """A configuration with an environment, a sampler, a layer, a rule and a tracker from the pages
+    beside it.
+    """
     (tmp_path / "my_task.py").write_text(example("tutorials/own_task.md", "environment"))
     for name in PAGES:
         (tmp_path / f"my_{name}.py").write_text(example(f"how-to/{PAGES[name]}.md", name))
@@ -108,7 +113,8 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
     assert isinstance(prompt, str) and isinstance(rewards, tuple)
     source = folder / "my_task.py"
     source.write_text(source.read_text().replace("return right", "return 1 - right"))
-    with closing(build_environment(config)) as odd:  # another environment of the same name and version
+    # Another environment of the same name and version
+    with closing(build_environment(config)) as odd:
         assert odd.catalogue.knows(asked[0]) and odd.sample(PeerId("me"), Round(0), 1) != asked
         other = Skipped("other environment")
         assert (odd.prompts(asked), odd.score([(asked[0], ["", "x"])])) == ([other], [other])
@@ -129,7 +135,9 @@ def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(fo
 
 @pytest.mark.slow
 def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
-    """The package is in a virtual environment of its own, which also sees the packages of this one."""
+    """The package is in a virtual environment of its own, which also sees the packages of this
+    one.
+    """
     python = tmp_path / "venv" / "bin" / "python"
     outer = [place for place in sys.path if Path(place).name in ("site-packages", "dist-packages")]
     venv.create(tmp_path / "venv")

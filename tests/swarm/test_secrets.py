@@ -41,7 +41,8 @@ NAMES = ("url_user", "url_password", "api_password", "hf_argument", "section_pas
 VARIABLES = (
     *("SWARM_NODE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY"),
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
-    *("HUB_PASSWORD", "PROXY_PASSWORD", "URL_PASSWORD"),  # in HF_ENDPOINT, HTTPS_PROXY and SWARM_NODE_VLLM__URL
+    # In HF_ENDPOINT, HTTPS_PROXY and SWARM_NODE_VLLM__URL
+    *("HUB_PASSWORD", "PROXY_PASSWORD", "URL_PASSWORD"),
 )
 EVERY = (*NAMES, *VARIABLES)
 SECRETS = {name: f"q{number:02}ZkTnB+4&{number:02}/{name.lower()}7Hw" for number, name in enumerate(EVERY)}
@@ -50,7 +51,9 @@ HARMLESS = {"key_file", "token"}  # the place of a key; whether a page asks for 
 
 
 def forms(secret: str) -> list[bytes]:
-    """The forms of a secret that are searched for: as it is, in base64, in a URL, and its first 8 characters."""
+    """The forms of a secret that are searched for: as it is, in base64, in a URL, and its first 8
+    characters.
+    """
     packed = [base64.b64encode(b"\0" * shift + secret.encode()).decode()[4:-4] for shift in range(3)]
     return [each.encode() for each in (secret, quote(secret, safe=""), quote(secret), secret[:8], *packed)]
 
@@ -173,7 +176,8 @@ def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
 
 SECTION = with_login("http://127.0.0.1:9", "a", "section_password")
 WORD = with_login("http://h/v1", "a", "word_password")
-MISTAKES = [  # secrets in the place of an argument, of a section and of a file, and in an invalid address
+# Secrets in the place of an argument, of a section and of a file, and in an invalid address
+MISTAKES = [
     (["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"], "must have no --hf-token"),
     (["check", "--generation", SECTION], "no option"),
     (["contribute", WORD], "does not exist"),

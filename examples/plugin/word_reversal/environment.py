@@ -2,7 +2,8 @@
 
 from random import Random
 
-TASKS = {"words": {"short": 2, "long": 6}}  # data set -> config id -> letters of a word: parameters never travel
+# Data set -> config id -> letters of a word: parameters never travel
+TASKS = {"words": {"short": 2, "long": 6}}
 
 
 class Item:
@@ -13,7 +14,9 @@ class Item:
         self._answer = word[::-1]
 
     def score(self, text: str) -> float:
-        """The share of letters that are right, in [0, 1]. `text` is a stranger's: compare it, never run it."""
+        """The share of letters that are right, in [0, 1]. `text` is a stranger's: compare it, never
+        run it.
+        """
         given = text.strip()
         right = sum(one == other for one, other in zip(given, self._answer, strict=False))
         return right / max(len(given), len(self._answer))

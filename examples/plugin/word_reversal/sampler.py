@@ -9,7 +9,9 @@ from swarm_node.rollouts.sampler import Sampler
 
 class FreshestSampler(Sampler):
     def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
-        """`candidates` are in the order of arrival. They are scored in the order returned, until there are enough."""
+        """`candidates` are in the order of arrival. They are scored in the order returned, until
+        there are enough.
+        """
         return list(reversed(candidates))
 
     def at_once(self, missing: int) -> int:

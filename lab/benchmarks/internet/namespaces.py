@@ -1,7 +1,7 @@
 """A small internet of network namespaces for what real networks do: NAT, partitions, lost relays.
 
-Nothing in it has a route to the outside. Its addresses look public, because libp2p treats other addresses as local.
-Needs root on Linux and iptables; `reason()` says what is missing.
+Nothing in it has a route to the outside. Its addresses look public, because libp2p treats other
+addresses as local. Needs root on Linux and iptables; `reason()` says what is missing.
 
     with Internet() as internet:
         relay = internet.public("relay")
@@ -55,7 +55,9 @@ class Namespace:
 
 
 class Internet:
-    """A bridge; public hosts on it, others behind a NAT of their own. Leaving it kills what runs inside."""
+    """A bridge; public hosts on it, others behind a NAT of their own. Leaving it kills what runs
+    inside.
+    """
 
     def __init__(self) -> None:
         self._prefix = f"sn{os.getpid() % 100_000}"
@@ -109,7 +111,9 @@ class Internet:
         return Namespace(host, f"192.168.{number}.2", router.port)
 
     def cut(self, *hosts: Namespace) -> None:
-        """Takes these hosts off the net: packets to and from them vanish, as when a cable is pulled."""
+        """Takes these hosts off the net: packets to and from them vanish, as when a cable is
+        pulled.
+        """
         for host in hosts:
             _ip(self._bridge, "link", "set", host.port, "nomaster")
 

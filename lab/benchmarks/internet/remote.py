@@ -1,6 +1,8 @@
-"""A host in a process of its own, driven by JSON lines, so that hosts can live in different networks.
+"""A host in a process of its own, driven by JSON lines, so that hosts can live in different
+networks.
 
-`python -m lab.benchmarks.internet.remote BACKEND ROLE OPTIONS` is the process, `Remote` our end of it.
+`python -m lab.benchmarks.internet.remote BACKEND ROLE OPTIONS` is the process, `Remote` our end of
+it.
 """
 
 import asyncio
@@ -25,7 +27,9 @@ PATIENCE = 30.0  # seconds
 
 
 class Remote:
-    """A running host. Methods are those of a backend; a CallFailed in the host's process is a RemoteFailed here."""
+    """A running host. Methods are those of a backend; a CallFailed in the host's process is a
+    RemoteFailed here.
+    """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

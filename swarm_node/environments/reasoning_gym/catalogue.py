@@ -1,8 +1,10 @@
-"""Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of `create_dataset`.
+"""Which reasoning-gym questions exist in the swarm: dataset -> config id -> parameters of
+`create_dataset`.
 
-Pure data. All peers know a configuration by its id; parameters never travel. lab/studies/catalogue_survey.py measured
-the levels in catalogue.json. `tiny` are the tasks of the starter policies, `paper` those of the
-SAPO paper, `easy`, `medium` and `hard` levels 0, 1 and 2 of the library's curricula, `default` the library's defaults.
+Pure data. All peers know a configuration by its id; parameters never travel.
+lab/studies/catalogue_survey.py measured the levels in catalogue.json. `tiny` are the tasks of the
+starter policies, `paper` those of the SAPO paper, `easy`, `medium` and `hard` levels 0, 1 and 2 of
+the library's curricula, `default` the library's defaults.
 """
 
 import json
@@ -11,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
-VERSION = f"{LIBRARY}-2"  # part of an address: the library's version, and ours of how addresses lead to questions
+# Part of an address: the library's version, and ours of how addresses lead to questions
+VERSION = f"{LIBRARY}-2"
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
@@ -20,12 +23,14 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
     "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
     "count_bits": {"min_n": 1, "max_n": 63},
     "fraction_simplification": {"min_value": 1, "max_value": 6, "min_factor": 2, "max_factor": 4, "styles": ("plain",)},
-    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},  # 0 would be an empty text
+    # 0 would be an empty text
+    "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},
     "number_sequence": {"min_terms": 4, "max_terms": 4, "min_value": -9, "max_value": 9, "max_complexity": 1},
     "prime_factorization": {"min_value": 2, "max_value": 60},
 }
 
-PAPER: Mapping[str, Mapping[str, Any]] = {  # the nine tasks of the SAPO paper, at the settings published with its code
+# The nine tasks of the SAPO paper, at the settings published with its code
+PAPER: Mapping[str, Mapping[str, Any]] = {
     "arc_1d": {},
     "basic_arithmetic": {"min_terms": 2, "max_terms": 6, "min_digits": 1, "max_digits": 4},
     "base_conversion": {"min_base": 2, "max_base": 16, "min_value": 0, "max_value": 1000},
@@ -54,8 +59,10 @@ REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see als
 }
 
 _measured: Mapping[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"))
-LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _measured["tasks"]  # default, easy, medium, hard
-LEFT_OUT: Mapping[str, str] = _measured["left_out"]  # "dataset/config_id" of levels not offered -> why
+# Default, easy, medium, hard
+LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _measured["tasks"]
+# "dataset/config_id" of levels not offered -> why
+LEFT_OUT: Mapping[str, str] = _measured["left_out"]
 
 CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     name: {
@@ -76,7 +83,8 @@ def _without_any_level() -> dict[str, str]:
     return {name: ", ".join(sorted(why)) for name, why in reasons.items() if name not in CATALOGUE}
 
 
-EXCLUDED: Mapping[str, str] = {**REFUSED, **_without_any_level()}  # datasets without any level -> why
+# Datasets without any level -> why
+EXCLUDED: Mapping[str, str] = {**REFUSED, **_without_any_level()}
 
 PRETRAINED_TASKS: tuple[str, ...] = (  # of smollm2-135m with 4 shots: docs/results/real_models.md
     *("chain_sum/tiny", "letter_counting/easy", "lcm/tiny", "count_bits/tiny", "prime_factorization/tiny"),

@@ -1,4 +1,6 @@
-"""Questions of reasoning-gym as an Environment. The library itself runs in the scoring process only."""
+"""Questions of reasoning-gym as an Environment. The library itself runs in the scoring process
+only.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -25,11 +27,14 @@ SOURCE = "swarm_node.environments.reasoning_gym.source"
 SCORER_MODULE = "swarm_node.environments.reasoning_gym.scorers.scorers"
 DIGEST = "7f17a3eddb13c015d7d4a755ed576a061df889faf9468bcc2cca334ebe9e0435"
 WHEEL = Wheel("reasoning-gym", f"reasoning_gym-{LIBRARY}-py3-none-any.whl", 6_985_897, DIGEST)
-PARTIAL = 0.5  # a grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
+# A grid of zeros matches nine tenths of many games of life; a list of guesses holds the answer
+PARTIAL = 0.5
 
 
 def library(tasks: Sequence[str] = ()) -> str:
-    """The library's cache folder, with an empty pycosat; "" if installed. UserError if it or its solver is missing."""
+    """The library's cache folder, with an empty pycosat; "" if installed. UserError if it or its
+    solver is missing.
+    """
     if find_spec("reasoning_gym"):
         return ""
     if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
@@ -38,8 +43,8 @@ def library(tasks: Sequence[str] = ()) -> str:
 
 
 class ReasoningGym(ScoredEnvironment):
-    """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue, since external
-    groups may be of any of them.
+    """The tasks of one node, each "dataset/config_id", and scores for every task of the catalogue,
+    since external groups may be of any of them.
 
     `time_limit` is seconds of wall clock per question and its completions.
     """
@@ -78,7 +83,9 @@ class ReasoningGymKind(EnvironmentKind):
         return ReasoningGym(tasks, settings.scoring, settings.time_limit, Answers.configured(settings))
 
     def answer(self, question: Question) -> str:
-        """Importing the library costs 60 MB and a second, so it is imported when the first attacker asks."""
+        """Importing the library costs 60 MB and a second, so it is imported when the first attacker
+        asks.
+        """
         if place := library():
             sys.path.append(place)
         from swarm_node.environments.reasoning_gym.source import build

@@ -1,10 +1,12 @@
-"""reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 60 MB and a second.
+"""reasoning-gym as a source of questions. Runs in the scoring process only: importing it costs 60
+MB and a second.
 
-The library is not deterministic by itself: two datasets depend on process-wide state (the decimal context, the global
-random stream) that others change. So each question is built from the same state. Our own scorers score completions.
+The library is not deterministic by itself: two datasets depend on process-wide state (the decimal
+context, the global random stream) that others change. So each question is built from the same
+state. Our own scorers score completions.
 
-Held-out questions differ from all others in text, not only in address: an address draws questions until one is on its
-own side, held out or not (see `addressing.is_held_out_text`).
+Held-out questions differ from all others in text, not only in address: an address draws questions
+until one is on its own side, held out or not (see `addressing.is_held_out_text`).
 """
 
 import decimal
@@ -25,7 +27,9 @@ PLOTTING = ("matplotlib", "matplotlib.animation", "matplotlib.collections", "mat
 
 
 def _library() -> Any:
-    """reasoning_gym, without the 30 MB of matplotlib that cellpylib imports for plots: nobody asks for one."""
+    """reasoning_gym, without the 30 MB of matplotlib that cellpylib imports for plots: nobody asks
+    for one.
+    """
     empty: dict[str, Any] = {name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules}
     for module in empty.values():
         module.Axes3D = None  # which is imported by its name
@@ -43,18 +47,22 @@ DRAWS = 64  # per address, at most: a data set of few texts may have none on one
 
 
 class NoQuestion(Exception):
-    """An address without a question: its reference answer is empty, so that no completion could be right, or all texts
-    that were drawn are on the other side."""
+    """An address without a question: its reference answer is empty, so that no completion could be
+    right, or all texts that were drawn are on the other side.
+    """
 
 
 class LibraryItem:
-    """One question of the library, and what a scorer of ours needs to know to score completions of it."""
+    """One question of the library, and what a scorer of ours needs to know to score completions of
+    it.
+    """
 
     def __init__(self, name: str, config: Mapping[str, Any], seed: int, index: int) -> None:
         with _same_state():
             self.dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
             entry = self.dataset[index]
-        if entry["answer"] == "":  # base_conversion writes 0 as an empty text: no completion could be right
+        # base_conversion writes 0 as an empty text: no completion could be right
+        if entry["answer"] == "":
             raise NoQuestion(name)
         self.prompt: str = entry["question"]
         self.answer = str(entry["answer"])
@@ -75,8 +83,10 @@ def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, An
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
-    """The question at this address: the first one drawn that is on the seed's side, held out or not. It takes only
-    names from the catalogue: parameters from outside are an attack (10^7 terms, a path of a file)."""
+    """The question at this address: the first one drawn that is on the seed's side, held out or
+    not. It takes only names from the catalogue: parameters from outside are an attack (10^7 terms,
+    a path of a file).
+    """
     again = random.Random(f"{dataset}/{config_id}/{seed}/{index}")
     seeds = [seed, *(again.randint(0, MAX_SEED) for _ in range(DRAWS - 1))]
     items = (LibraryItem(dataset, CATALOGUE[dataset][config_id], each, index) for each in seeds)

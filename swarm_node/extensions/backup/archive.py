@@ -1,8 +1,8 @@
 """The file of a backup, and its reader, which trusts nothing in it.
 
-Its first line lists the files: a JSON object of names, each with a size in bytes and the SHA-256 of its content. The
-contents follow in that order, and nothing else. So a reader has nothing to follow: no links, devices, sparse files or
-packed ones, and no size but that of the backup itself.
+Its first line lists the files: a JSON object of names, each with a size in bytes and the SHA-256 of
+its content. The contents follow in that order, and nothing else. So a reader has nothing to follow:
+no links, devices, sparse files or packed ones, and no size but that of the backup itself.
 """
 
 import hashlib
@@ -23,7 +23,8 @@ FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file that belongs to no checkpoint
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes
-BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")  # a checkpoint's file in such a folder
+# A checkpoint's file in such a folder
+BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")
 
 Listed = Mapping[str, tuple[Annotated[int, msgspec.Meta(ge=0)], str]]  # bytes, and SHA-256, by name
 

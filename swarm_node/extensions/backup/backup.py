@@ -1,5 +1,5 @@
-"""`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a home cannot make again,
-in one checked file.
+"""`swarm-node home id`: this node's name in the swarm. `home backup` and `home restore`: what a
+home cannot make again, in one checked file.
 
 A backup holds the private key, so its mode is 0600, as the key's. `archive.py` describes the file.
 """
@@ -50,7 +50,9 @@ that has an identity or checkpoints is left alone.
 
 
 def backup(home: Path, file: Path) -> list[str]:
-    """Writes the file, whole or not at all; returns the names in it. UserError where it exists, or there is no node."""
+    """Writes the file, whole or not at all; returns the names in it. UserError where it exists, or
+    there is no node.
+    """
     if not (home / KEY_FILE).is_file():
         raise UserError(f"home {home} holds no node: name its folder with --home")
     if os.path.lexists(file):
@@ -71,8 +73,9 @@ def backup(home: Path, file: Path) -> list[str]:
 
 
 def restore(file: Path, home: Path) -> list[str]:
-    """Restores all files, and returns their names. UserError for a file that is damaged, and for a home that holds a
-    node: then nothing was written."""
+    """Restores all files, and returns their names. UserError for a file that is damaged, and for a
+    home that holds a node: then nothing was written.
+    """
     if in_use(home):
         raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
     if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
@@ -90,7 +93,9 @@ def restore(file: Path, home: Path) -> list[str]:
 
 
 def _check_room(file: Path, size: int, home: Path) -> None:
-    """UserError where the disk of the home has less room than the size of the backup, which its files take there."""
+    """UserError where the disk of the home has less room than the size of the backup, which its
+    files take there.
+    """
     there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if size > free:
@@ -98,8 +103,9 @@ def _check_room(file: Path, size: int, home: Path) -> None:
 
 
 def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> None:
-    """Writes every file of the archive to a new folder in the home, then moves it to its place. Raises OSError, and
-    BadArchive where the archive has changed since it was checked."""
+    """Writes every file of the archive to a new folder in the home, then moves it to its place.
+    Raises OSError, and BadArchive where the archive has changed since it was checked.
+    """
     new = Path(tempfile.mkdtemp(prefix=".restore-", dir=home))
     try:
         for name, member in members.items():
@@ -111,14 +117,17 @@ def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> Non
                     out.write(piece)
             if found.hexdigest() != member.digest:
                 raise BadArchive("it changes while it is read")
-        for top in sorted(new.iterdir(), key=lambda path: path.name == KEY_FILE):  # the key last: then it is a home
+        # The key last: then it is a home
+        for top in sorted(new.iterdir(), key=lambda path: path.name == KEY_FILE):
             top.rename(home / top.name)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
 def _write(out: BinaryIO, home: Path) -> list[str]:
-    """Returns the names. Opens all files first: a node that runs meanwhile puts others in their places."""
+    """Returns the names. Opens all files first: a node that runs meanwhile puts others in their
+    places.
+    """
     with ExitStack() as stack:
         files = {path.relative_to(home).as_posix(): stack.enter_context(path.open("rb")) for path in _kept(home)}
         listed = {}
@@ -134,7 +143,9 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
 
 
 def _kept(home: Path) -> Iterator[Path]:
-    """Files to keep: the newest of the whole checkpoints of each folder, which stays whole while a node runs."""
+    """Files to keep: the newest of the whole checkpoints of each folder, which stays whole while a
+    node runs.
+    """
     for name in FILES:
         if (home / name).is_file():
             yield home / name

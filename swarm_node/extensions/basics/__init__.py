@@ -1,1 +1,3 @@
-"""Small questions with shots: what a pre-trained model of 100 million parameters learns within minutes."""
+"""Small questions with shots: what a pre-trained model of 100 million parameters learns within
+minutes.
+"""

@@ -1,11 +1,12 @@
-"""Questions of `basics` for a scoring process. Each of the 24 tasks draws one question and its answer.
+"""Questions of `basics` for a scoring process. Each of the 24 tasks draws one question and its
+answer.
 
-There are five families: positions in lists, comparing, arithmetic, letters, calendar. A question is one line that ends
-where the answer begins; the answer is a word or a number. Shots show the form, so no question explains itself. Each
-task has 130 questions or more, of which a quarter is held out.
+There are five families: positions in lists, comparing, arithmetic, letters, calendar. A question is
+one line that ends where the answer begins; the answer is a word or a number. Shots show the form,
+so no question explains itself. Each task has 130 questions or more, of which a quarter is held out.
 
-Held-out questions differ from all others by text, not by address alone: a hash of its text says whether a question is
-held out, and an address draws until it has a question of its own side.
+Held-out questions differ from all others by text, not by address alone: a hash of its text says
+whether a question is held out, and an address draws until it has a question of its own side.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,10 +23,11 @@ Drawn = tuple[str, str]  # question, answer
 Draw = Callable[[Random], Drawn]
 
 _WORDS = """
-    apple bread chair dream eagle flame grape horse image juice knife lemon mouse night ocean piano queen river
-    snake table uncle voice water youth zebra beach cloud dance earth field ghost heart island jacket kitten ladder
-    market needle orange pencil rabbit silver ticket violin window yellow basket candle dragon engine forest garden
-    hammer insect jungle letter mirror nation office pocket rocket school temple valley winter anchor bridge castle
+    apple bread chair dream eagle flame grape horse image juice knife lemon mouse night ocean piano
+    queen river snake table uncle voice water youth zebra beach cloud dance earth field ghost heart
+    island jacket kitten ladder market needle orange pencil rabbit silver ticket violin window
+    yellow basket candle dragon engine forest garden hammer insect jungle letter mirror nation
+    office pocket rocket school temple valley winter anchor bridge castle
 """
 WORDS = _WORDS.split()
 NUMBERS = range(10, 100)
@@ -158,8 +160,9 @@ class Item:
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> Item:
-    """The question at this address: the first that its generator draws on the asked side. KeyError for an unknown data
-    set."""
+    """The question at this address: the first that its generator draws on the asked side. KeyError
+    for an unknown data set.
+    """
     rng, held_out = Random(f"{dataset}/{seed}/{index}"), is_held_out(seed)
     while True:
         question, answer = TASKS[dataset](rng)

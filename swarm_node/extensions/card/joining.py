@@ -1,7 +1,9 @@
-"""How a card changes a configuration: `run --card FILE|URL|CODE`, once, and the home remembers the card.
+"""How a card changes a configuration: `run --card FILE|URL|CODE`, once, and the home remembers the
+card.
 
-A node trusts the first card of a network that it sees, and says so. From then on only the signers of a card decide on
-the next one, no matter which peer passes it on. A node may do less than its card says, and nothing else.
+A node trusts the first card of a network that it sees, and says so. From then on only the signers
+of a card decide on the next one, no matter which peer passes it on. A node may do less than its
+card says, and nothing else.
 """
 
 import os
@@ -28,7 +30,9 @@ MAX_DOWNLOAD = 1 << 20  # bytes
 
 
 def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
-    """The configuration as the card allows it; unchanged without a card. `keep`: write to the home. UserError."""
+    """The configuration as the card allows it; unchanged without a card. `keep`: write to the home.
+    UserError.
+    """
     section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
     source = section.source.get_secret_value()
     _, card = load_cards(file)
@@ -59,14 +63,17 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
 
 
 def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
-    """A chain, not checked yet; addresses of nodes that have it; the network that is meant, or "". UserError."""
+    """A chain, not checked yet; addresses of nodes that have it; the network that is meant, or "".
+    UserError.
+    """
     if source.startswith("swarm:"):
         return _by_code(source, network, config)
     if "://" not in source:
         if not (chain := load_cards(Path(source).expanduser())[0]):
             raise UserError(f"{printable(source, 200)} is no file of cards: correct its name")
         return chain, (), network
-    if not network and not source.startswith("https://"):  # a signed card needs TLS only at first sight
+    # A signed card needs TLS only at first sight
+    if not network and not source.startswith("https://"):
         raise UserError(f"{printable(source, 200)} must begin with https://, unless --card-network says whose card")
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
@@ -91,7 +98,9 @@ def _read(text: str) -> Any:
 
 
 def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
-    """The chain, from the nodes that the code names; it contains the card that the maker of the code knew."""
+    """The chain, from the nodes that the code names; it contains the card that the maker of the
+    code knew.
+    """
     code = _read(text)
     if not getattr(code, "network", ""):
         raise UserError("this code has no card: use swarm-node join")
@@ -112,7 +121,9 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
 
 
 def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
-    """The newest card of a chain; `keep` puts the chain in the home. UserError where it may not replace `before`."""
+    """The newest card of a chain; `keep` puts the chain in the home. UserError where it may not
+    replace `before`.
+    """
     card = follow(chain, network, int(time.time()), before)
     if isinstance(card, Refusal):
         raise UserError(f"--card: {card}")
@@ -124,7 +135,9 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
 
 
 def _narrowed(config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]) -> Config:
-    """The configuration with the swarm and addresses of the card, and no more tasks and completions than it allows."""
+    """The configuration with the swarm and addresses of the card, and no more tasks and completions
+    than it allows.
+    """
     swarm, key, tasks = swarm_of(card), config.home.expanduser() / KEY_FILE, _tasks(card)
     own = load_identity(key.parent).peer_id if key.exists() else "nobody"
     given = config.peers if isinstance(config, BootstrapConfig) else config.network.peers

@@ -22,8 +22,12 @@ class JoiningConfig(Section):
 
     serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig)
     source: Annotated[Source, Alias("--card")] = Source("")
-    """A file, an https:// address, or a code of swarm-node invite. Empty: as the home has it, if it has one."""
+    """A file, an https:// address, or a code of swarm-node invite. Empty: as the home has it, if it
+    has one.
+    """
     code: Annotated[Secret, Alias("--card-code")] = Secret("")
     """A code into a private swarm whose card is a file."""
     network: Annotated[str, Alias("--card-network"), Field(pattern=r"^([a-z2-7]{26})?$")] = ""
-    """Id of the network that is meant, as you have it from people. Empty: of the first card seen."""
+    """Id of the network that is meant, as you have it from people. Empty: of the first card
+    seen.
+    """

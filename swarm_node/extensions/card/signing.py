@@ -1,5 +1,6 @@
-"""The commands of the group `swarm`. A file has one card a line, the oldest first; the newest may be a draft that lacks
-signatures. What a card says is text of strangers."""
+"""The commands of the group `swarm`. A file has one card a line, the oldest first; the newest may
+be a draft that lacks signatures. What a card says is text of strangers.
+"""
 
 import json
 import time
@@ -80,11 +81,13 @@ def draft(first: bool, config: DraftConfig) -> None:
 
 def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
     """The tasks, with digests made on this machine. UserError for a task that it does not have."""
-    from swarm_node.environments.kinds import EVALUATION  # imported here, so that the other commands are quick
+    # Imported here, so that the other commands are quick
+    from swarm_node.environments.kinds import EVALUATION
     from swarm_node.environments.registry import build_environment, with_environment
 
     with closing(build_environment(with_environment(NodeConfig(), tasks=names))) as environment:
-        kinds = len(environment.catalogue.environments)  # each is asked for an equal share, and its tasks in turn
+        # Each is asked for an equal share, and its tasks in turn
+        kinds = len(environment.catalogue.environments)
         asked = environment.sample(EVALUATION, Round(0), kinds * len(names))
     found = {tuple(str(getattr(question, key)) for key in cards.Task.model_fields) for question in asked}
     return [dict(zip(cards.Task.model_fields, each, strict=True)) for each in sorted(found)]

@@ -1,4 +1,6 @@
-"""`swarm-node contribute`: a node that only generates, with a model behind an API. Needs no torch."""
+"""`swarm-node contribute`: a node that only generates, with a model behind an API. Needs no
+torch.
+"""
 
 from swarm_node.commands.command import Entry, Purpose
 

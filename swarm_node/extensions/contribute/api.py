@@ -1,6 +1,7 @@
-"""Completions from an OpenAI-compatible server. It may be anybody's server, so the form of its answers is checked.
-Requests are bounded by a budget, by a number of tries, and by a circuit breaker that opens while the server gives
-nothing usable."""
+"""Completions from an OpenAI-compatible server. It may be anybody's server, so the form of its
+answers is checked. Requests are bounded by a budget, by a number of tries, and by a circuit breaker
+that opens while the server gives nothing usable.
+"""
 
 import asyncio
 import json
@@ -31,7 +32,8 @@ LONGEST_RETRY_AFTER = 3600.0  # seconds: the longest wait that a server may ask 
 REFUSED = {401, 403}  # statuses: the server refuses the key
 HOPELESS = {400, 402, 404, 405, 422}  # statuses: asking again changes nothing
 TOO_MANY = 429
-FIXED = {"model", "messages", "n", "max_tokens", "stream"}  # fields that options set, and that the budget counts on
+# Fields that options set, and that the budget counts on
+FIXED = {"model", "messages", "n", "max_tokens", "stream"}
 NO_THINKING = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -42,7 +44,9 @@ class Unsent(Exception):
 
 
 class Broken(Exception):
-    """The answer exceeded a bound, or the connection broke off. What the request cost is not known."""
+    """The answer exceeded a bound, or the connection broke off. What the request cost is not
+    known.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,10 @@ class Reply:
 
 
 class Server:
-    """The server, whose redirects are never followed. `seconds` is the deadline of a whole request: name, connection,
-    TLS, headers and content. httpx alone bounds each read, so a server that drips bytes could hold a request for ever;
-    an event loop can cancel any wait."""
+    """The server, whose redirects are never followed. `seconds` is the deadline of a whole request:
+    name, connection, TLS, headers and content. httpx alone bounds each read, so a server that drips
+    bytes could hold a request for ever; an event loop can cancel any wait.
+    """
 
     def __init__(self, url: SecretUrl, key: Secret, seconds: float) -> None:
         self._url, self._seconds = url, seconds
@@ -125,8 +130,10 @@ class Failed(TemporaryError):
 
 
 class ApiGenerator:
-    """Asks the server for completions. `pause`: waits so many seconds, unless the contributor is stopped first.
-    `clock`: seconds since 1970, for a server that names the time at which to come back."""
+    """Asks the server for completions. `pause`: waits so many seconds, unless the contributor is
+    stopped first. `clock`: seconds since 1970, for a server that names the time at which to come
+    back.
+    """
 
     def __init__(
         self,
@@ -147,8 +154,10 @@ class ApiGenerator:
         self._server = Server(config.api, key, config.timeout)
 
     def complete(self, prompt: str) -> tuple[Episode, ...] | Skipped:
-        """Up to `samples` completions of a prompt; Skipped where there are none. A server that ignores `n` is asked
-        again for the rest. UserError where it refuses for good, the circuit gives up, or the budget is used up."""
+        """Up to `samples` completions of a prompt; Skipped where there are none. A server that
+        ignores `n` is asked again for the rest. UserError where it refuses for good, the circuit
+        gives up, or the budget is used up.
+        """
         found: list[Episode] = []
         asked = 0
         while asked < self._config.samples:
@@ -172,7 +181,9 @@ class ApiGenerator:
         self._server.close()
 
     def _patiently(self, prompt: str, samples: int) -> list[_Choice]:
-        """The choices of one answer, after at most ATTEMPTS tries, or one if the circuit is on trial. Raises Failed."""
+        """The choices of one answer, after at most ATTEMPTS tries, or one if the circuit is on
+        trial. Raises Failed.
+        """
         attempts = 1 if self._circuit.on_trial else ATTEMPTS
         asked = len(self._config.environment.system) + len(prompt)
         most = asked // CHARS_PER_TOKEN + samples * self._config.max_tokens
@@ -188,7 +199,9 @@ class ApiGenerator:
         raise last
 
     def _ask(self, prompt: str, samples: int, most: int) -> list[_Choice]:
-        """Makes one request. It stays counted as `most` tokens unless it is known to have cost less."""
+        """Makes one request. It stays counted as `most` tokens unless it is known to have cost
+        less.
+        """
         config, system = self._config, self._config.environment.system
         turns = [{"role": "system", "content": system}] if system else []
         body = {
@@ -224,11 +237,14 @@ class ApiGenerator:
         return answer.choices
 
     def _refused(self, reply: Reply) -> Exception:
-        """The error for a status that is not 200: Failed where another try may help, else UserError."""
+        """The error for a status that is not 200: Failed where another try may help, else
+        UserError.
+        """
         api, status = self._config.api, reply.status
         if 300 <= status < 400:
             return UserError(f"{api} sends elsewhere (status {status}): name the address it sends to")
-        if status in REFUSED:  # such answers often repeat part of the key, so their text is not shown
+        # Such answers often repeat part of the key, so their text is not shown
+        if status in REFUSED:
             return UserError(f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file")
         if status in HOPELESS:
             said = self._clean(printable(reply.content.decode(errors="replace"), 160))
@@ -253,8 +269,9 @@ class ApiGenerator:
         return f"{config.model} says nothing", "name another --model, or look at what the server logs"
 
     def _nothing(self, skipped: Skipped, what: str, advice: str) -> Skipped:
-        """Counts a prompt without a usable completion. Pauses while the circuit is open; UserError if it has given
-        up."""
+        """Counts a prompt without a usable completion. Pauses while the circuit is open; UserError
+        if it has given up.
+        """
         seconds = self._circuit.failed()
         many, what = f"{self._circuit.fruitless} prompts in a row came to nothing", self._clean(what)
         if self._circuit.gave_up:
@@ -272,21 +289,25 @@ def _completion(choice: _Choice) -> Episode | None:
     text = choice.message.content
     if text is None or len(text) > MAX_EPISODE_CHARS:
         return None
-    if text.encode("utf-8", "replace").decode() != text:  # half of a surrogate pair: no message can hold it
+    # Half of a surrogate pair: no message can hold it
+    if text.encode("utf-8", "replace").decode() != text:
         return None
     return Episode.of(text=text, ended=choice.finish_reason == "stop")
 
 
 def _tokens(answer: _Answer, prompt: str, most: int) -> int:
-    """Tokens used: what the server reports or what the texts suggest, whichever is more; `most` where the server
-    reports nothing and the texts are empty."""
+    """Tokens used: what the server reports or what the texts suggest, whichever is more; `most`
+    where the server reports nothing and the texts are empty.
+    """
     shown = sum(len(choice.message.content or "") for choice in answer.choices)
     said = answer.usage.total_tokens if answer.usage else 0
     return max(said, (len(prompt) + shown) // CHARS_PER_TOKEN) if said or shown else most
 
 
 def _seconds(text: str, now: float) -> float:
-    """The seconds that a Retry-After asks for, as a number or an HTTP date, within bounds; 0 where it is neither."""
+    """The seconds that a Retry-After asks for, as a number or an HTTP date, within bounds; 0 where
+    it is neither.
+    """
     text = text.strip()[:64]
     if text.isascii() and text.isdigit():
         return min(float(text), LONGEST_RETRY_AFTER)

@@ -1,5 +1,7 @@
-"""What a contributor may still use of a server: requests and tokens, per minute and in total. The totals outlive a
-restart. A circuit breaker stops all requests for a while when the server gives nothing usable for them."""
+"""What a contributor may still use of a server: requests and tokens, per minute and in total. The
+totals outlive a restart. A circuit breaker stops all requests for a while when the server gives
+nothing usable for them.
+"""
 
 import json
 from collections import deque
@@ -30,8 +32,8 @@ class _Used(BaseModel):
 class Budget:
     """Counts what was used, against the limits of `config`. `clock`: seconds since 1970.
 
-    Before a request is made, the most tokens that it may take are written to disk; afterwards, the tokens that it took.
-    So neither a crash nor a request that never ends is forgotten.
+    Before a request is made, the most tokens that it may take are written to disk; afterwards, the
+    tokens that it took. So neither a crash nor a request that never ends is forgotten.
     """
 
     def __init__(self, config: ContributeConfig, file: Path, clock: Callable[[], float]) -> None:
@@ -45,8 +47,9 @@ class Budget:
         return self._used.total_requests, self._used.total_tokens
 
     def wait(self, tokens: int) -> float:
-        """Seconds until a request of at most `tokens` tokens may be made; 0 where it may be made now. UserError where
-        the total budget has no room for it."""
+        """Seconds until a request of at most `tokens` tokens may be made; 0 where it may be made
+        now. UserError where the total budget has no room for it.
+        """
         self._check_total(tokens)
         limits, now = self._limits, self._clock()
         self._forget(now)
@@ -56,12 +59,16 @@ class Budget:
         return max(0.0, self._minute[0][0] + MINUTE - now) if full or dear else 0.0
 
     def reserve(self, tokens: int) -> None:
-        """Counts a request, made now, that may take `tokens` tokens. UserError where the file cannot be written."""
+        """Counts a request, made now, that may take `tokens` tokens. UserError where the file
+        cannot be written.
+        """
         self._minute.append((self._clock(), tokens))
         self._add(1, tokens)
 
     def settle(self, tokens: int) -> None:
-        """Counts `tokens` for the last request, in place of what was reserved for it. UserError as in `reserve`."""
+        """Counts `tokens` for the last request, in place of what was reserved for it. UserError as
+        in `reserve`.
+        """
         when, reserved = self._minute.pop()
         self._minute.append((when, tokens))
         self._add(0, tokens - reserved)
@@ -87,7 +94,9 @@ class Budget:
             )
 
     def _forget(self, now: float) -> None:
-        """Drops requests of more than a minute ago, and of a future time: then the clock was put back."""
+        """Drops requests of more than a minute ago, and of a future time: then the clock was put
+        back.
+        """
         while self._minute and not now - MINUTE < self._minute[0][0] <= now:
             self._minute.popleft()
 
@@ -103,8 +112,10 @@ class Budget:
 
 
 class Circuit:
-    """A circuit breaker. Closed, prompts are asked. Open, nothing is asked for a while; then one prompt is asked as a
-    trial, which closes it or opens it for longer. Any usable completion closes it. It has no clock."""
+    """A circuit breaker. Closed, prompts are asked. Open, nothing is asked for a while; then one
+    prompt is asked as a trial, which closes it or opens it for longer. Any usable completion closes
+    it. It has no clock.
+    """
 
     def __init__(self) -> None:
         self.fruitless = 0  # prompts in a row without a usable completion
@@ -125,7 +136,9 @@ class Circuit:
         self.fruitless = self._openings = 0
 
     def failed(self) -> float:
-        """Counts a prompt without a usable completion. Returns the seconds for which the circuit is open now, or 0."""
+        """Counts a prompt without a usable completion. Returns the seconds for which the circuit is
+        open now, or 0.
+        """
         self.fruitless += 1
         if not self.on_trial and self.fruitless < IN_A_ROW:
             return 0.0

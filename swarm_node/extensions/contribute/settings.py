@@ -15,8 +15,9 @@ class ContributeConfig(WithQuestions):
     """A node that generates and does not train."""
 
     api: SecretUrl = SecretUrl("")
-    """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama, llama.cpp, vLLM, LiteLLM,
-    a provider). User and password in it are shown to nobody."""
+    """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama,
+    llama.cpp, vLLM, LiteLLM, a provider). User and password in it are shown to nobody.
+    """
     model: str = ""
     """Name of the model there."""
     key_file: Path | None = None
@@ -28,9 +29,13 @@ class ContributeConfig(WithQuestions):
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     """Temperature of sampling. Completions that are all alike are never shared."""
     stop: Stops = ()
-    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab."""
+    """Strings that end a completion, which is without them; \\n and \\t are a new line and a
+    tab.
+    """
     thinking: bool = True
-    """Whether the model may think first. If not, the request has the fields for it of Ollama, vLLM and llama.cpp."""
+    """Whether the model may think first. If not, the request has the fields for it of Ollama, vLLM
+    and llama.cpp.
+    """
     extra_body: Annotated[str, AfterValidator(json_object)] = ""
     """More of each request, as a JSON object: '{"top_p": 0.9}'. null takes a field out."""
     timeout: Annotated[float, Field(gt=0.0)] = 120.0
@@ -38,10 +43,13 @@ class ContributeConfig(WithQuestions):
     requests_per_minute: Positive = 60
     """Requests that may be made in a minute."""
     tokens_per_minute: Count = 200_000
-    """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single request that may take
-    more is made alone."""
+    """Tokens, of prompts and completions, that may be used in a minute; 0 sets no limit. A single
+    request that may take more is made alone.
+    """
     total_requests: Count = 20_000
-    """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no limit."""
+    """Requests that may be made in all, over restarts; then the contributor ends. 0 sets no
+    limit.
+    """
     total_tokens: Count = 10_000_000
     """Tokens that may be used in all, over restarts; then the contributor ends. 0 sets no limit."""
     questions: Annotated[int, Field(ge=1, le=256)] = 4

@@ -1,4 +1,6 @@
-"""`swarm-node contribute`: joins a swarm, and publishes completions that a server's model generates."""
+"""`swarm-node contribute`: joins a swarm, and publishes completions that a server's model
+generates.
+"""
 
 import os
 import signal
@@ -48,8 +50,10 @@ Complete = Callable[[str], tuple[Episode, ...] | Skipped]
 
 
 class Contributor:
-    """The rounds of a contributor: it asks a server the questions of its own address, scores the completions here, and
-    publishes the groups whose completions differ in reward. It signs like any other node, and trains nothing."""
+    """The rounds of a contributor: it asks a server the questions of its own address, scores the
+    completions here, and publishes the groups whose completions differ in reward. It signs like any
+    other node, and trains nothing.
+    """
 
     def __init__(
         self, peer_id: PeerId, environment: Environment, network: Network, rounds: Rounds, questions: int
@@ -63,7 +67,9 @@ class Contributor:
         self._example = ""  # a completion of the last of these groups
 
     def round(self, complete: Complete) -> int:
-        """Asks, scores and publishes the questions of one round. Returns the number of groups published."""
+        """Asks, scores and publishes the questions of one round. Returns the number of groups
+        published.
+        """
         now = self._rounds.begin()
         self._network.collect(now)  # external groups are dropped, so that they do not pile up
         questions = self._environment.sample(self._peer_id, now, self._questions)
@@ -78,13 +84,16 @@ class Contributor:
                 continue
             self._in_vain, self._told = Counter(), 0
             groups.append(group)
-        if groups:  # without groups there is nothing to announce, and this node wants none of others
+        # Without groups there is nothing to announce, and this node wants none of others
+        if groups:
             self._network.publish(groups, now)
         self.published += len(groups)
         return len(groups)
 
     def why_in_vain(self) -> str:
-        """A warning with a remedy after MANY uninformative groups in a row, and at each doubling; else ""."""
+        """A warning with a remedy after MANY uninformative groups in a row, and at each doubling;
+        else "".
+        """
         if (many := self._in_vain.total()) < max(MANY, 2 * self._told):
             return ""
         self._told = many
@@ -141,7 +150,8 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
             uptime = round(time.monotonic() - began, 1)
             return {"seconds_since": 0.0, "published": contributor.published, "uptime": uptime}
 
-        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)  # 0: it wants no external groups
+        # 0: it wants no external groups
+        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)
         rounds = Rounds(home / "rounds.json")
         contributor = Contributor(identity.peer_id, environment, network, rounds, config.questions)
         budget = Budget(config, home / "budget.json", time.time)
@@ -179,7 +189,9 @@ def _rounds(
 
 
 def take_key(file: Path | None) -> Secret:
-    """The server's key. It is taken out of the environment, so that no process started later inherits it. UserError."""
+    """The server's key. It is taken out of the environment, so that no process started later
+    inherits it. UserError.
+    """
     key = os.environ.pop(KEY_VARIABLE, "")
     try:
         key = file.expanduser().read_text(encoding="utf-8") if file else key
@@ -203,7 +215,8 @@ def command(argv: list[str]) -> None:
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the node says goodbye to its peers as on Ctrl-C
+    # The node says goodbye to its peers as on Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         contribute(config, lambda line: print(line, flush=True))
     except KeyboardInterrupt:

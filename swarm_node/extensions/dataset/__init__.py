@@ -1,4 +1,6 @@
-"""Questions from a file of the user's: what is read, how it becomes questions, and who scores them."""
+"""Questions from a file of the user's: what is read, how it becomes questions, and who scores
+them.
+"""
 
 from swarm_node.commands.command import Entry, Purpose
 

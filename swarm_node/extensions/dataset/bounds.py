@@ -1,11 +1,14 @@
-"""What a file of questions may hold, whichever reader reads it, and what a reader gives for a row."""
+"""What a file of questions may hold, whichever reader reads it, and what a reader gives for a
+row.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from swarm_node.common.errors import UserError
 
-MAX_FILE_BYTES = 1024 * 1024 * 1024  # of a file, and of those columns of a Parquet file that are read, decompressed
+# Of a file, and of those columns of a Parquet file that are read, decompressed
+MAX_FILE_BYTES = 1024 * 1024 * 1024
 MAX_ROWS = 1_000_000  # blank lines and rows that are left out count
 MAX_ROW_BYTES = 1024 * 1024  # of one row: a longer row is left out, and never held whole in memory
 MAX_COLUMNS = 1024  # of a CSV file

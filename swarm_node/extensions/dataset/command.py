@@ -1,4 +1,6 @@
-"""`swarm-node task try`: what a file of questions comes to, what peers must agree on, and what leaves this machine."""
+"""`swarm-node task try`: what a file of questions comes to, what peers must agree on, and what
+leaves this machine.
+"""
 
 import json
 import sys
@@ -92,8 +94,9 @@ def is_task(name: str) -> bool:
 
 
 def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
-    """What the environment answers to each line of `said`, which may hold calls, and in the end the reward. UserError
-    where a question of this task has one turn, or cannot be played."""
+    """What the environment answers to each line of `said`, which may hold calls, and in the end the
+    reward. UserError where a question of this task has one turn, or cannot be played.
+    """
     with closing(build_environment(with_environment(LearningConfig(), tasks=(task,)))) as environment:
         (question,) = environment.sample(EVALUATION, Round(0), 1)
         if environment.turns(question) == 1:

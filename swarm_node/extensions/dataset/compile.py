@@ -1,4 +1,6 @@
-"""Turns a file into questions, in a process that ends at once (`elsewhere.py`). Not a command for people."""
+"""Turns a file into questions, in a process that ends at once (`elsewhere.py`). Not a command for
+people.
+"""
 
 import hashlib
 import json
@@ -21,7 +23,9 @@ MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library mak
 
 
 def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
-    """Calls `compiled` after limiting the memory of this process. UserError where MAX_MEMORY is not enough."""
+    """Calls `compiled` after limiting the memory of this process. UserError where MAX_MEMORY is not
+    enough.
+    """
     with suppress(ValueError, OSError):  # a lower limit is set from outside: it holds anyway
         resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
     try:
@@ -42,7 +46,8 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
     if out:
         rows = {side: [(each.prompt, each.answer) for each in members] for side, members in sides.items()}
-        with Path(out).open("w", encoding="ascii") as file:  # streamed: one string would take memory several times
+        # Streamed: one string would take memory several times
+        with Path(out).open("w", encoding="ascii") as file:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     return {
         "version": version,
@@ -62,7 +67,9 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
 
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
-    """The configuration with the verifier for the form of the answers. Rows without that form are left out."""
+    """The configuration with the verifier for the form of the answers. Rows without that form are
+    left out.
+    """
     form = made.form = questions.form_of([each.answer for each in made.kept])
     for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
         made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
@@ -72,7 +79,8 @@ def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
 
 def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
     """The verifier as peers have to agree on it; of a function also its place on this machine."""
-    beside: dict[str, Any] = {"form": form} if form else {}  # left out where empty: versions stay as they were
+    # Left out where empty: versions stay as they were
+    beside: dict[str, Any] = {"form": form} if form else {}
     beside |= {"form_weight": config.form_weight} if config.form_weight else {}
     if config.verifier == "math" and find_spec("math_verify") is None:
         raise UserError("the verifier math needs the extra math: pip install 'textswarm[math]'")

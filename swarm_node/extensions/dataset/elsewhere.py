@@ -1,5 +1,6 @@
-"""Both ends of a process that reads questions, tells the node facts about them, and ends at once. So the node never
-imports a reader of Parquet or somebody's code, and never holds a row."""
+"""Both ends of a process that reads questions, tells the node facts about them, and ends at once.
+So the node never imports a reader of Parquet or somebody's code, and never holds a row.
+"""
 
 import json
 import os
@@ -20,8 +21,10 @@ Facts = dict[str, Any]
 
 
 def ask(module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]) -> str:
-    """The facts that `module` finds, as JSON. It writes the questions to `out`, if given. `what` names the source in
-    errors, such as data set FILE. UserError: one line; TemporaryError where the cause may pass."""
+    """The facts that `module` finds, as JSON. It writes the questions to `out`, if given. `what`
+    names the source in errors, such as data set FILE. UserError: one line; TemporaryError where the
+    cause may pass.
+    """
     command, asked = [sys.executable, "-P", "-m", module], {"config": revealed(config), "out": str(out or "")}
     try:
         done = subprocess.run(
@@ -45,7 +48,9 @@ def ask(module: str, config: BaseModel, out: Path | None, what: str, environment
 
 
 def answer(compiled: Callable[[Any, str], Facts]) -> None:
-    """The life of that process. On a UserError: one line to stderr, and exit code 75 or 2 (`exit_code`)."""
+    """The life of that process. On a UserError: one line to stderr, and exit code 75 or 2
+    (`exit_code`).
+    """
     out = os.dup(1)
     os.dup2(2, 1)  # what a library prints must not mix with the facts
     asked = json.load(sys.stdin)

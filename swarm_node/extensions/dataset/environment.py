@@ -42,8 +42,9 @@ class SplitEnvironment(ScoredEnvironment):
         folder: "TemporaryDirectory[str]",
         form: str = "whole",
     ) -> None:
-        """`folder`: the files that the scoring processes read; `close` deletes it. `form`: the form of answers where
-        the options name none."""
+        """`folder`: the files that the scoring processes read; `close` deletes it. `form`: the form
+        of answers where the options name none.
+        """
         rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
         super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
         self.count = held_out  # for `eval`
@@ -51,7 +52,9 @@ class SplitEnvironment(ScoredEnvironment):
 
     @property
     def catalogue(self) -> Catalogue:
-        """What peers may ask. It has no held-out questions: a group on one is refused, or it would be trained on."""
+        """What peers may ask. It has no held-out questions: a group on one is refused, or it would
+        be trained on.
+        """
         return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
@@ -106,7 +109,9 @@ class Facts(BaseModel):
 
 
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:
-    """The facts of a data set; its questions are written to `out`, if given. UserError: one line."""
+    """The facts of a data set; its questions are written to `out`, if given. UserError: one
+    line.
+    """
     if not config.file:
         raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
     module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
@@ -132,7 +137,9 @@ class DatasetEnvironment(SplitEnvironment):
         self._weight = config.form_weight if settings.scoring == "graded" else 0.0
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        """The rewards, mixed with what form and length earn, so that a right answer earns more than any wrong one."""
+        """The rewards, mixed with what form and length earn, so that a right answer earns more than
+        any wrong one.
+        """
         return [
             rewards if isinstance(rewards, Skipped) or not self._weight else tuple(map(self._weighed, rewards, texts))
             for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)

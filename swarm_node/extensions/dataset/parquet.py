@@ -1,9 +1,10 @@
 """Rows out of a Parquet file, which may come from a stranger.
 
-The sizes in its footer are its author's claim. They are checked first, since that costs nothing, and what is decoded is
-counted all the same. A page of some bytes can stand for gigabytes: one long text in a dictionary with a million rows
-that refer to it, or a list of as many nulls. So rows are decoded a few at a time, only the columns that are asked for,
-and weighed before they become Python objects. What one page can take at once is bounded by the process's memory limit.
+The sizes in its footer are its author's claim. They are checked first, since that costs nothing,
+and what is decoded is counted all the same. A page of some bytes can stand for gigabytes: one long
+text in a dictionary with a million rows that refer to it, or a list of as many nulls. So rows are
+decoded a few at a time, only the columns that are asked for, and weighed before they become Python
+objects. What one page can take at once is bounded by the process's memory limit.
 """
 
 import os
@@ -25,7 +26,9 @@ ITEM_BYTES = 8  # the least that a value weighs, since a null takes no bytes in 
 
 
 def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
-    """The rows, as in `reading.rows`, without numbers. UserError where it is no Parquet file, or exceeds a bound."""
+    """The rows, as in `reading.rows`, without numbers. UserError where it is no Parquet file, or
+    exceeds a bound.
+    """
     _check_footer(content)
     try:
         with ParquetFile(
@@ -62,11 +65,14 @@ def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[bou
 
 
 def weigh(array: Any) -> int:
-    """Bytes of the values of an Arrow array. A value that many rows share counts once for each of them."""
+    """Bytes of the values of an Arrow array. A value that many rows share counts once for each of
+    them.
+    """
     kind, types = array.type, pyarrow.types
     own: int = len(array) * ITEM_BYTES
     if types.is_dictionary(kind):
-        lengths = compute.binary_length(array.dictionary)  # of text and bytes: Parquet has no others
+        # Of text and bytes: Parquet has no others
+        lengths = compute.binary_length(array.dictionary)
         return own + (compute.sum(lengths.take(array.indices)).as_py() or 0)
     if types.is_struct(kind):
         return own + sum(map(weigh, array.flatten()))
@@ -76,7 +82,9 @@ def weigh(array: Any) -> int:
 
 
 def _check_footer(content: BinaryIO) -> None:
-    """UserError for a footer that is too long: its length stands before the last four bytes. Rewinds the file."""
+    """UserError for a footer that is too long: its length stands before the last four bytes.
+    Rewinds the file.
+    """
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB")
@@ -84,7 +92,9 @@ def _check_footer(content: BinaryIO) -> None:
 
 
 def _check_claims(file: ParquetFile, columns: Collection[str], name: str) -> None:
-    """Checks the sizes that the footer claims, so that an honest file that is too large is refused at once."""
+    """Checks the sizes that the footer claims, so that an honest file that is too large is refused
+    at once.
+    """
     about, claimed = file.metadata, 0
     if about.num_rows > bounds.MAX_ROWS:
         raise bounds.too_many(name)

@@ -1,4 +1,5 @@
-"""From rows to questions: prompts by a template, no duplicates, a split by hash, and the version that names them all.
+"""From rows to questions: prompts by a template, no duplicates, a split by hash, and the version
+that names them all.
 
 Whatever the format of the file and the order of its rows, the same questions have the same version.
 """
@@ -20,15 +21,19 @@ from swarm_node.settings.options import meant
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024
 MAX_ANSWER_DEPTH = 32  # of nested lists and objects: they are read again deeper in Python's stack
-MAX_CHARS = 64 * 1024 * 1024  # of all prompts, and of all answers: the scoring process holds them in memory
+# Of all prompts, and of all answers: the scoring process holds them in memory
+MAX_CHARS = 64 * 1024 * 1024
 MAX_COLUMNS = 64  # names kept for an error message
 SHOWN_LINES = 5  # line numbers kept of the rows left out for one reason
 TRAIN, HELD_OUT = "train", "held_out"
 BRACES = re.compile(r"\{(\w+)\}")  # of a template
 SHARED_WORDS = 8  # words in a run; a run in two questions says that one was made from the other
-PROMPTS = ("prompt", "question", "problem", "messages", "Prompt", "Question", "Problem")  # the first that a file has
-ANSWERS = ("answer", "solution", "Answer", "Solution")  # without these, the last of the messages is the answer
-MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}  # form of an answer -> its name in messages
+# The first that a file has
+PROMPTS = ("prompt", "question", "problem", "messages", "Prompt", "Question", "Problem")
+# Without these, the last of the messages is the answer
+ANSWERS = ("answer", "solution", "Answer", "Solution")
+# Form of an answer -> its name in messages
+MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
@@ -53,7 +58,8 @@ class Questions:
 
     kept: list[Question] = field(default_factory=list)  # in the order of their digests
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
-    lines: dict[str, list[int]] = field(default_factory=dict)  # reason -> lines of the first such rows
+    # Reason -> lines of the first such rows
+    lines: dict[str, list[int]] = field(default_factory=dict)
     duplicates: int = 0
     prompt: str = ""  # column
     answer: str = ""  # column; "" where the last of the messages is the answer
@@ -66,7 +72,9 @@ class Questions:
             known.append(line)
 
     def split(self, held_out: float) -> dict[str, list[Question]]:
-        """Training and held-out questions. Questions with the same prompt are on one side, whatever their answers."""
+        """Training and held-out questions. Questions with the same prompt are on one side, whatever
+        their answers.
+        """
         sides: dict[str, list[Question]] = {TRAIN: [], HELD_OUT: []}
         for question in self.kept:
             sides[HELD_OUT if share(question.prompt) < held_out else TRAIN].append(question)
@@ -74,8 +82,10 @@ class Questions:
 
 
 def gather(rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, template: str) -> Questions:
-    """The questions of these rows. An empty `prompt` or `answer` stands for the first known column name that the rows
-    have. UserError where no row makes a question, or where prompts or answers exceed MAX_CHARS."""
+    """The questions of these rows. An empty `prompt` or `answer` stands for the first known column
+    name that the rows have. UserError where no row makes a question, or where prompts or answers
+    exceed MAX_CHARS.
+    """
     found: dict[str, Question] = {}
     questions, prompt_chars, answer_chars, columns = Questions(prompt=prompt, answer=answer), 0, 0, set[str]()
     for line, row in rows:
@@ -139,7 +149,9 @@ def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
 
 
 def filled(template: str, row: Row) -> str:
-    """The template with cells of the row in it; "" where one of them is None, or none is named. Other braces stay."""
+    """The template with cells of the row in it; "" where one of them is None, or none is named.
+    Other braces stay.
+    """
     names = [name for name in BRACES.findall(template) if name in row]
     if not names or any(row[name] is None for name in names):
         return ""
@@ -147,7 +159,9 @@ def filled(template: str, row: Row) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A cell as text: text as it is, messages one below the other, a list of choices with letters."""
+    """A cell as text: text as it is, messages one below the other, a list of choices with
+    letters.
+    """
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Sequence) and value:
@@ -183,7 +197,9 @@ def _is_chat(value: Any) -> bool:
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Messages as one user turn: with roles, unless they are one user message, or a system and a user message."""
+    """Messages as one user turn: with roles, unless they are one user message, or a system and a
+    user message.
+    """
     turns = [(str(each.get("role", "user")), each["content"]) for each in messages]
     if [role for role, _ in turns] in (["user"], ["system", "user"]):
         return "\n\n".join(text for _, text in turns)
@@ -191,15 +207,21 @@ def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def version(questions: Questions, held_out: float, verifier: Mapping[str, Any], salt: str = "") -> str:
-    """The version of the questions, their split and their verifier, in characters that an address allows."""
+    """The version of the questions, their split and their verifier, in characters that an address
+    allows.
+    """
     rows = hashlib.sha256("".join(question.digest for question in questions.kept).encode()).hexdigest()
-    beside = {"salt": salt} if salt else {}  # left out where empty: versions without a salt stay as they were
+    # Left out where empty: versions without a salt stay as they were
+    beside = {"salt": salt} if salt else {}
     return "sha256." + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]
 
 
 def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
-    """How many held-out questions have at least half of their runs of words in training questions, too."""
-    asked = [_runs(question.prompt) for question in sides[HELD_OUT]]  # mostly the smaller side: all of it is in memory
+    """How many held-out questions have at least half of their runs of words in training questions,
+    too.
+    """
+    # Mostly the smaller side: all of it is in memory
+    asked = [_runs(question.prompt) for question in sides[HELD_OUT]]
     all_asked = {run for runs in asked for run in runs}
     known = {run for question in sides[TRAIN] for run in _runs(question.prompt) if run in all_asked}
     return sum(2 * sum(run in known for run in runs) >= len(runs) > 0 for runs in asked)
@@ -211,7 +233,9 @@ def _runs(text: str) -> list[int]:
 
 
 def share(prompt: str) -> float:
-    """A hash of the prompt in [0, 1): the same for prompts that differ in case and white space alone."""
+    """A hash of the prompt in [0, 1): the same for prompts that differ in case and white space
+    alone.
+    """
     plain = " ".join(prompt.casefold().split())
     return int(_digest(["split", plain])[:13], 16) / 16**13
 
@@ -222,7 +246,9 @@ def _digest(value: Any) -> str:
 
 
 def recognised(names: Collection[str], prompt: str, answer: str) -> tuple[str, str]:
-    """The columns of question and answer: a given name as it is, else the first known one; "" where there is none."""
+    """The columns of question and answer: a given name as it is, else the first known one; "" where
+    there is none.
+    """
     asked = prompt or next((name for name in PROMPTS if name in names), "")
     return asked, answer or next((name for name in ANSWERS if name in names and name != asked), "")
 
@@ -238,7 +264,9 @@ def final(form: str, answer: Any) -> str:
 
 
 def verifier_of(form: str, answers: Sequence[Any]) -> str:
-    """The verifier for answers of this form. The rows alone decide, so that all who have them choose the same."""
+    """The verifier for answers of this form. The rows alone decide, so that all who have them
+    choose the same.
+    """
     if form and all(NUMBERS.fullmatch(final(form, each).strip("$%. ")) for each in answers):
         return "number"
     return "math" if form == "boxed" else "exact"

@@ -1,7 +1,9 @@
-"""Rows out of a file: JSON Lines, CSV with commas, semicolons or tabs, Parquet, or a data set of the Hugging Face hub.
+"""Rows out of a file: JSON Lines, CSV with commas, semicolons or tabs, Parquet, or a data set of
+the Hugging Face hub.
 
-Runs in the process of `compile.py`, since some readers are heavy. The file is the user's, but it may come from a
-stranger all the same, so what a reader holds at a time is bounded before it is parsed.
+Runs in the process of `compile.py`, since some readers are heavy. The file is the user's, but it
+may come from a stranger all the same, so what a reader holds at a time is bounded before it is
+parsed.
 """
 
 import csv
@@ -25,9 +27,10 @@ Placed = tuple[int, bounds.Read]
 
 
 def rows(file: str, wanted: Collection[str]) -> Iterator[tuple[int, bounds.Row | str]]:
-    """Each row with its number: of its line, or of the row where a file has no lines. A row comes by its columns, or as
-    the reason why it is left out. Columns that are not `wanted` may be None. UserError where the file cannot be read,
-    or exceeds a bound of `bounds.py`."""
+    """Each row with its number: of its line, or of the row where a file has no lines. A row comes
+    by its columns, or as the reason why it is left out. Columns that are not `wanted` may be None.
+    UserError where the file cannot be read, or exceeds a bound of `bounds.py`.
+    """
     found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
     for count, (place, row) in enumerate(found, 1):
         if count > bounds.MAX_ROWS:
@@ -84,7 +87,8 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     plain = re.sub('"[^"]*"', "", begin)
     reader, place = csv.reader(lines(), delimiter=max(SEPARATORS, key=plain.count)), 1
     for cells in reader:
-        line, place = place, reader.line_num + 1  # the first line of this row, and that of the next row
+        # The first line of this row, and that of the next row
+        line, place = place, reader.line_num + 1
         left = bounds.MAX_ROW_BYTES
         if len(cells) > bounds.MAX_COLUMNS:
             raise csv.Error(f"a row has {len(cells)} cells, and {bounds.MAX_COLUMNS} are the most")

@@ -12,35 +12,48 @@ VERIFIERS = ("auto", "exact", "number", "choice", "regex", "json", "math")
 
 
 class DatasetConfig(Section):
-    """Questions from a file: task dataset/train. Peers train together that have the same rows, template and
-    verifier."""
+    """Questions from a file: task dataset/train. Peers train together that have the same rows,
+    template and verifier.
+    """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     file: str = ""
-    """JSON Lines (.jsonl), CSV (.csv, .tsv), Parquet (.parquet, needs the extra data), or a Hugging Face data set as
-    hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data)."""
+    """JSON Lines (.jsonl), CSV (.csv, .tsv), Parquet (.parquet, needs the extra data), or a Hugging
+    Face data set as hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data).
+    """
     prompt: str = ""
-    """Column of the question: text, or chat messages with role and content. Empty: the first there is of prompt,
-    question, problem and messages."""
+    """Column of the question: text, or chat messages with role and content. Empty: the first there
+    is of prompt, question, problem and messages.
+    """
     answer: str = ""
-    """Column of the reference answer, which the verifier compares with. Empty: the first there is of answer and
-    solution, else the last turn of the messages."""
+    """Column of the reference answer, which the verifier compares with. Empty: the first there is
+    of answer and solution, else the last turn of the messages.
+    """
     template: str = ""
-    """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the column `prompt`."""
+    """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the
+    column `prompt`.
+    """
     verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "auto"
-    """auto: where most answers end behind ####, as GSM8K's, or in \\boxed{}, as MATH's, these are compared by number or
-    math, and a completion gives its own there; else exact. exact: same text but for white space. number: same value,
-    whatever its separators; a unit counts where both have one. choice: same letter. regex: the answer column is a
-    pattern that the whole completion matches. json: equal values. math: equal by math-verify (needs the extra math). Or
-    FILE:FUNCTION beside the configuration."""
+    """auto: where most answers end behind ####, as GSM8K's, or in \\boxed{}, as MATH's, these are
+    compared by number or math, and a completion gives its own there; else exact. exact: same text
+    but for white space. number: same value, whatever its separators; a unit counts where both have
+    one. choice: same letter. regex: the answer column is a pattern that the whole completion
+    matches. json: equal values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION
+    beside the configuration.
+    """
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
     """number: how far off a right answer may be, as a share of it."""
     form_weight: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
-    """With environment.scoring graded: share of a reward for giving an answer where environment.answer says, and for
-    being no longer than the longest reference answer, half each; from twice that length there is nothing."""
+    """With environment.scoring graded: share of a reward for giving an answer where
+    environment.answer says, and for being no longer than the longest reference answer, half each;
+    from twice that length there is nothing.
+    """
     salt: Secret = Secret("")
-    """For private questions: a random text that the members of a swarm tell each other. Without it, who guesses the
-    file can see in messages that it is the one."""
+    """For private questions: a random text that the members of a swarm tell each other. Without it,
+    who guesses the file can see in messages that it is the one.
+    """
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
+    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
+    validation ask them.
+    """

@@ -31,14 +31,17 @@ class DatasetSource:
         self._verify = verifiers.load(written["verifier"])
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> FileItem:
-        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one without questions."""
+        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one
+        without questions.
+        """
         rows = self._rows[config_id]
         return FileItem(*rows[place(config_id, seed, index, len(rows))], self._verify)
 
 
 def place(config_id: str, seed: int, index: int, count: int) -> int:
-    """Which of `count` questions an address names. A round asks none twice while there are enough. Held-out questions
-    come in order, 256 per seed, so that each has its turn."""
+    """Which of `count` questions an address names. A round asks none twice while there are enough.
+    Held-out questions come in order, 256 per seed, so that each has its turn.
+    """
     if config_id == HELD_OUT:
         return (seed * 256 + index) % count
     number = int.from_bytes(hashlib.sha256(f"dataset/{seed}".encode()).digest(), "big")

@@ -1,4 +1,5 @@
-"""Verifiers by name. Each maps a completion and the reference answer of its question to a score in [0, 1].
+"""Verifiers by name. Each maps a completion and the reference answer of its question to a score in
+[0, 1].
 
 They run in a scoring process's sandboxed child, on the answer that the node found in a completion.
 """
@@ -49,13 +50,17 @@ def choice(completion: str, answer: Any) -> float:
 
 
 def regex(completion: str, answer: Any) -> float:
-    """The whole answer matches the pattern. The time limit ends a pattern that backtracks for ever, with its group."""
+    """The whole answer matches the pattern. The time limit ends a pattern that backtracks for ever,
+    with its group.
+    """
     said = answer_of(completion)
     return float(len(said) <= MAX_CHARS and re.fullmatch(text_of(answer), said) is not None)
 
 
 def equal_json(completion: str, answer: Any) -> float:
-    """The same value: objects in any order of keys, 1 and 1.0 alike. A code fence around the completion is removed."""
+    """The same value: objects in any order of keys, 1 and 1.0 alike. A code fence around the
+    completion is removed.
+    """
     said = re.sub(r"\A```\w*\s|```\Z", "", answer_of(completion)[: MAX_CHARS + 1])
     try:
         right = json.loads(answer) if isinstance(answer, str) else answer
@@ -65,7 +70,9 @@ def equal_json(completion: str, answer: Any) -> float:
 
 
 def mathematical(completion: str, answer: Any) -> float:
-    """Equal by math-verify. Its own time limit is off: that would need a signal, which the sandbox forbids."""
+    """Equal by math-verify. Its own time limit is off: that would need a signal, which the sandbox
+    forbids.
+    """
     from math_verify import parse, verify
 
     said, right = final(completion), text_of(answer)
@@ -77,7 +84,9 @@ def mathematical(completion: str, answer: Any) -> float:
 
 
 def load(spec: Mapping[str, Any]) -> Verifier:
-    """The verifier that `compile.py` wrote down: a named one, or the user's function. Raises what an import raises."""
+    """The verifier that `compile.py` wrote down: a named one, or the user's function. Raises what
+    an import raises.
+    """
     name = spec["name"]
     if form := spec.get("form"):  # the rows hold whole solutions, which shots show
         read, verify = FORMS[form].read, load({**spec, "form": ""})
@@ -85,7 +94,8 @@ def load(spec: Mapping[str, Any]) -> Verifier:
     if name == "number":
         return lambda completion, answer: number(completion, answer, spec["tolerance"])
     if name == "math":
-        for known in WARM:  # now: a sandboxed child cannot open what the library imports at its first use
+        # Now: a sandboxed child cannot open what the library imports at its first use
+        for known in WARM:
             mathematical(known, known)
     found: Verifier = NAMED[name] if name in NAMED else loading.load(spec["place"])
     return found
@@ -107,7 +117,9 @@ def text_of(answer: Any) -> str:
 
 
 def final(text: str) -> str:
-    """The answer behind the thinking of a text: what its last ####, box or tags hold, else all of it."""
+    """The answer behind the thinking of a text: what its last ####, box or tags hold, else all of
+    it.
+    """
     said = answer_of(without_thinking(text))
     return next((part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said)
 
@@ -129,7 +141,9 @@ def _quantity(text: str) -> tuple[Decimal, str] | None:
 
 
 def _plain(token: str) -> str:
-    """The number without thousands separators and with a point: of comma and point, the later is the decimal sign."""
+    """The number without thousands separators and with a point: of comma and point, the later is
+    the decimal sign.
+    """
     mantissa, e, exponent = re.sub(r"[ \u00a0\u202f_']", "", token).lower().partition("e")
     comma, point = mantissa.rfind(","), mantissa.rfind(".")
     if comma > point and not re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+", mantissa):
@@ -142,7 +156,9 @@ def _plain(token: str) -> str:
 
 
 def _letter(text: str) -> str | None:
-    """The letter a text begins with or ends in, where it stands by itself: "B", "(b)", "B. Rome", "so it is B."."""
+    """The letter a text begins with or ends in, where it stands by itself: "B", "(b)", "B. Rome",
+    "so it is B.".
+    """
     begin = re.match(r"\(?([A-Za-z])\)?(?:[.):]|\s*\Z)", text)
     found = begin or re.search(r"(?:\A|[\s(])([A-Z])\)?\.?\Z", text[-MAX_CHARS:])
     return found[1].upper() if found else None

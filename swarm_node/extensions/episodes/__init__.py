@@ -1,1 +1,3 @@
-"""Small questions of several turns: a number or a word to guess, a calculator to use, a second try at a question."""
+"""Small questions of several turns: a number or a word to guess, a calculator to use, a second try
+at a question.
+"""

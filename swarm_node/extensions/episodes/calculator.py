@@ -1,4 +1,6 @@
-"""A tool that computes exactly what a policy asks for. It runs no code: its own parser reads numbers and operators."""
+"""A tool that computes exactly what a policy asks for. It runs no code: its own parser reads
+numbers and operators.
+"""
 
 import re
 from collections.abc import Callable
@@ -7,7 +9,8 @@ from operator import add, sub
 
 from swarm_node.scoring.playing import ToolError
 
-LONGEST, DEEPEST, DIGITS = 100, 16, 6  # characters, nested parentheses or signs, decimals of a result
+# Characters, nested parentheses or signs, decimals of a result
+LONGEST, DEEPEST, DIGITS = 100, 16, 6
 _TOKEN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/()])")
 _SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {"+": add, "-": sub}
 

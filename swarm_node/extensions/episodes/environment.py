@@ -1,4 +1,6 @@
-"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and second_try.gcd/easy."""
+"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and
+second_try.gcd/easy.
+"""
 
 from collections.abc import Sequence
 from types import MappingProxyType

@@ -1,4 +1,6 @@
-"""Questions of `second_try` for a scoring process: any of reasoning-gym, with "wrong, try again"."""
+"""Questions of `second_try` for a scoring process: any of reasoning-gym, with "wrong, try
+again".
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ class SecondTry:
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
-    """The question at this address, as in `source.build`; the name of its data set stands behind `second_try.`"""
+    """The question at this address, as in `source.build`; the name of its data set stands behind
+    `second_try.`
+    """
     item = source.build(dataset.partition(".")[2], config_id, seed, index)
     return SecondTry(item.prompt, item.answer, item.portable)

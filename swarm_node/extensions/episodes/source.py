@@ -1,6 +1,8 @@
-"""Questions of `episodes` for a scoring process: a number or a word to guess, and arithmetic with a tool.
+"""Questions of `episodes` for a scoring process: a number or a word to guess, and arithmetic with a
+tool.
 
-A hash of its text says whether a question is held out. An address draws until it has a question of its own side.
+A hash of its text says whether a question is held out. An address draws until it has a question of
+its own side.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +17,13 @@ from swarm_node.scoring.playing import use
 
 version = "1"
 turns = 6
-GUESSES = {"tiny": 3, "easy": 4, "hard": 6}  # config id -> guesses: what halving needs among 2 ** guesses - 1 numbers
-FIRST = {"tiny": 20, "easy": 199, "hard": 199}  # config id -> the largest first number; starters say small ones
+# Config id -> guesses: what halving needs among 2 ** guesses - 1 numbers
+GUESSES = {"tiny": 3, "easy": 4, "hard": 6}
+# Config id -> the largest first number; starters say small ones
+FIRST = {"tiny": 20, "easy": 199, "hard": 199}
 CALCULATIONS = 4  # turns, the answer included
-SUMS = {"easy": (2, 99), "hard": (3, 999), "strict": (2, 99)}  # config id -> how many operators, the largest number
+# Config id -> how many operators, the largest number
+SUMS = {"easy": (2, 99), "hard": (3, 999), "strict": (2, 99)}
 TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
 tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS), "wordle": tuple(SHOWN)}
 probe = (

@@ -1,4 +1,6 @@
-"""A word to guess, from a list of ours: after each guess the policy hears for each letter whether it is right."""
+"""A word to guess, from a list of ours: after each guess the policy hears for each letter whether
+it is right.
+"""
 
 import re
 from collections import Counter
@@ -15,7 +17,9 @@ TOLD = "Guess my word of 5 letters in 6 guesses. Of each letter you hear: + in i
 
 
 def compared(guess: str, word: str) -> str:
-    """A mark for each letter: `+` in its place; `?` elsewhere in the word, as often as it is left there; else `-`."""
+    """A mark for each letter: `+` in its place; `?` elsewhere in the word, as often as it is left
+    there; else `-`.
+    """
     pairs, marks = list(zip(guess, word, strict=True)), ""
     left = Counter(hidden for one, hidden in pairs if one != hidden)
     for one, hidden in pairs:

@@ -1,5 +1,6 @@
-"""Quantises matrices and multiplies them: a reference that runs anywhere, and kernels for devices that multiply E4M3. A
-kernel is used only after it has given the reference's results on this very device, never by the device's name.
+"""Quantises matrices and multiplies them: a reference that runs anywhere, and kernels for devices
+that multiply E4M3. A kernel is used only after it has given the reference's results on this very
+device, never by the device's name.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,8 @@ Quantiser = Callable[..., Quantised]  # of a matrix, and how many rows share a s
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`product(left [M, K], right [N, K], dtype)` is left @ right^T, [M, N]; both are scaled along K.
+    """`product(left [M, K], right [N, K], dtype)` is left @ right^T, [M, N]; both are scaled along
+    K.
 
     Its `quantise` gives what that of `quantise.py` gives, bit for bit.
     """
@@ -35,7 +37,9 @@ def reference(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
 
 
 def by_cublas(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
-    """For Hopper: 1.1 to 1.6 times as fast as products in bfloat16, and 1.8 to 2.7 times as Triton's (H200)."""
+    """For Hopper: 1.1 to 1.6 times as fast as products in bfloat16, and 1.8 to 2.7 times as
+    Triton's (H200).
+    """
     kinds = {1: F.ScalingType.BlockWise1x128, BLOCK: F.ScalingType.BlockWise128x128}
     (a, a_scales), (b, b_scales) = left.filled, right.filled
     y = F.scaled_mm(a, b.t(), a_scales, kinds[left.side], b_scales, kinds[right.side], output_dtype=dtype)
@@ -44,7 +48,8 @@ def by_cublas(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
 
 def by_triton(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     """For GPUs from Ada on."""
-    from swarm_node.extensions.fp8 import triton_kernels  # torch's builds for CUDA alone bring Triton along
+    # Torch's builds for CUDA alone bring Triton along
+    from swarm_node.extensions.fp8 import triton_kernels
 
     return triton_kernels.product(left, right, dtype)
 
@@ -77,7 +82,9 @@ def choose(device: torch.device) -> Kernel:
 
 
 def works(kernel: Kernel, device: torch.device) -> bool:
-    """Whether `kernel` matches the reference, for the operands of all three products and sizes that fill no tile."""
+    """Whether `kernel` matches the reference, for the operands of all three products and sizes that
+    fill no tile.
+    """
     numbers = torch.Generator().manual_seed(0)
     try:
         for rows, columns, reduced, side in ((200, 130, 300, BLOCK), (130, 72, 257, 1)):

@@ -6,9 +6,10 @@
 | gradient of X, dX = dY W | dY, 1 x 128 along the output | W, 128 x 128 |
 | gradient of W, dW = dY^T X | dY^T, 1 x 128 along tokens | X^T, 1 x 128 along tokens |
 
-One summary of Jet-RL pairs the last two the other way round; only dX has W in it, so this is the table. Embeddings,
-output head, norms, attention, biases and what travels between layers stay as they are. X is kept in FP8 for the
-backward pass. Weights are quantised again once they have changed.
+One summary of Jet-RL pairs the last two the other way round; only dX has W in it, so this is the
+table. Embeddings, output head, norms, attention, biases and what travels between layers stay as
+they are. X is kept in FP8 for the backward pass. Weights are quantised again once they have
+changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,9 @@ from swarm_node.settings import EvaluationConfig, LearningConfig, section_of
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A layer's quantised weight, as right operand of the forward product and of the gradient of X."""
+    """A layer's quantised weight, as right operand of the forward product and of the gradient of
+    X.
+    """
 
     forwards: Quantised  # [out, in]
     backwards: Quantised  # [in, out]
@@ -73,16 +76,21 @@ class Fp8Linear(nn.Linear):
         self._quantised: Weight | None = None
 
     def quantised(self) -> Weight:
-        """The present weight, quantised; made again after a copy into the weight, and after `forget`."""
+        """The present weight, quantised; made again after a copy into the weight, and after
+        `forget`.
+        """
         present = self.weight.data_ptr(), self.weight._version
         if self._quantised is None or self._quantised.made_from != present:
-            with torch.inference_mode(False), torch.no_grad():  # generation may ask first, but training uses it too
+            # Generation may ask first, but training uses it too
+            with torch.inference_mode(False), torch.no_grad():
                 forwards = self.kernel.quantise(self.weight.detach(), BLOCK)
                 self._quantised = Weight(forwards, forwards.transposed(), present)
         return self._quantised
 
     def forget(self) -> None:
-        """Drops the quantised weight, after a change that torch does not count, as by its fused optimisers."""
+        """Drops the quantised weight, after a change that torch does not count, as by its fused
+        optimisers.
+        """
         self._quantised = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -124,7 +132,9 @@ class Fp8Map:
 
 @dataclass(frozen=True, kw_only=True)
 class Fp8(Precision):
-    """The FP8 layers of one model. If `in_training` is off, only generation uses them: the mixed flow."""
+    """The FP8 layers of one model. If `in_training` is off, only generation uses them: the mixed
+    flow.
+    """
 
     plain: ClassVar[bool] = False
     layers: tuple[Fp8Linear, ...]
@@ -167,7 +177,8 @@ class Fp8(Precision):
 
 
 def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
-    """Put an Fp8Linear in the place of every linear layer of a Hugging Face causal LM but its output head.
+    """Put an Fp8Linear in the place of every linear layer of a Hugging Face causal LM but its
+    output head.
 
     Raises:
         UserError: it has no such layer.
@@ -184,7 +195,9 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
 
 
 def use_fp8(model: Any, config: LearningConfig | EvaluationConfig, device: torch.device) -> Fp8 | None:
-    """Puts FP8 into `model`, as its section says; None if it is off. Registered under `swarm_node.precision`."""
+    """Puts FP8 into `model`, as its section says; None if it is off. Registered under
+    `swarm_node.precision`.
+    """
     precision = section_of(config, Fp8Config).precision
     if precision == "bf16":
         return None

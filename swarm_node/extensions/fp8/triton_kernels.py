@@ -1,8 +1,9 @@
-"""Quantising and the products as Triton kernels: for devices with E4M3 tensor cores, known to torch or not.
+"""Quantising and the products as Triton kernels: for devices with E4M3 tensor cores, known to torch
+or not.
 
-They compute what `quantise` and `reference` compute: scales and values bit for bit, products except for the order of
-sums. A sum is taken in the same steps for any tile, and never split among programs. So a token's numbers depend neither
-on its batch nor on its place there.
+They compute what `quantise` and `reference` compute: scales and values bit for bit, products except
+for the order of sums. A sum is taken in the same steps for any tile, and never split among
+programs. So a token's numbers depend neither on its batch nor on its place there.
 
 Import this module only where it is used: of torch's builds, only those for CUDA bring Triton along.
 """
@@ -15,10 +16,12 @@ from torch import Tensor
 from swarm_node.extensions.fp8.quantise import ALIGNED, BLOCK, E4M3, Quantised
 
 GROUP = tl.constexpr(BLOCK)
-BAND = tl.constexpr(8)  # rows of tiles that are worked on side by side: what they read is still in the cache
+# Rows of tiles that are worked on side by side: what they read is still in the cache
+BAND = tl.constexpr(8)
 
-# Rows, columns, warps and stages of a tile, by the largest number of rows: the fastest of eight on an H200 for which no
-# card spills registers. Fixed: generation meets new numbers of rows all the time and could not wait for trials.
+# Rows, columns, warps and stages of a tile, by the largest number of rows: the fastest of eight on
+# an H200 for which no card spills registers. Fixed: generation meets new numbers of rows all the
+# time and could not wait for trials.
 TILES = {16: (16, 64, 4, 4), 64: (64, 64, 4, 5)}
 LARGE = (64, 128, 4, 3)
 
@@ -27,8 +30,9 @@ LARGE = (64, 128, 4, 3)
 def _e4m3(magnitude):
     """Bits of float32 numbers from 0 to 448 to those of the nearest E4M3 numbers, ties to even.
 
-    Written out, since Triton's own conversion rounds twice on Ada in some releases, and wrongly in the interpreter.
-    From 2^-6 on the last 20 bits go; below are multiples of 2^-9, which is the last place of 2^14 in float32.
+    Written out, since Triton's own conversion rounds twice on Ada in some releases, and wrongly in
+    the interpreter. From 2^-6 on the last 20 bits go; below are multiples of 2^-9, which is the
+    last place of 2^14 in float32.
     """
     usual = ((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) >> 20) - (120 << 3)
     small = (magnitude.to(tl.float32, bitcast=True) + 16384.0).to(tl.int32, bitcast=True) - (141 << 23)
@@ -40,10 +44,12 @@ def quantise_kernel(
     x, values, scales, rows, columns, x_row, x_column, values_row, scales_row, scales_group,
     SIDE: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """A program does TILE rows of one group of columns. They have a scale each, or one if SIDE is TILE.
+    """A program does TILE rows of one group of columns. They have a scale each, or one if SIDE is
+    TILE.
 
-    Magnitudes are compared as integers, which have the same order, with NaN last. E4M3 ends at 448 = 1.75 * 2^8: the
-    scale is the power of two 8 below that of the largest number, 7 if the mantissa is above 1.75.
+    Magnitudes are compared as integers, which have the same order, with NaN last. E4M3 ends at 448
+    = 1.75 * 2^8: the scale is the power of two 8 below that of the largest number, 7 if the
+    mantissa is above 1.75.
     """
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     j = tl.program_id(1) * GROUP + tl.arange(0, GROUP)
@@ -80,8 +86,9 @@ def product_kernel(
 ):  # fmt: skip
     """A program does one tile of y = left @ right^T, group by group of what is summed over.
 
-    A group is summed up from zero, then scaled and added in float32: tensor cores add less exactly. The last group may
-    be smaller if REST is not 0; it is then read in pieces of REST numbers, of which the last may reach beyond the row.
+    A group is summed up from zero, then scaled and added in float32: tensor cores add less exactly.
+    The last group may be smaller if REST is not 0; it is then read in pieces of REST numbers, of
+    which the last may reach beyond the row.
     """
     tile, across = tl.swizzle2d(tl.program_id(0), tl.program_id(1), tl.num_programs(0), tl.num_programs(1), BAND)
     i, j, along = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, GROUP)

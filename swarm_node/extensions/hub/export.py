@@ -1,4 +1,6 @@
-"""`swarm-node model export`: a checkpoint as a model folder that others open, with a card of its origin."""
+"""`swarm-node model export`: a checkpoint as a model folder that others open, with a card of its
+origin.
+"""
 
 import json
 import re
@@ -14,10 +16,13 @@ from swarm_node.node import defaults
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
-LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}  # in a checkpoint, not in a model
-VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}  # tokens are any text, and may look like paths
+# In a checkpoint, not in a model
+LEFT = {"state.json", "optimizer.safetensors", "README.md", "training_args.bin"}
+# Tokens are any text, and may look like paths
+VOCABULARIES = {"tokenizer.json", "vocab.json", "added_tokens.json"}
 NAMES_OF_MODELS = "name_or_path"  # keys that end in this hold a model's name or path
-PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")  # an absolute path of a file or folder
+# An absolute path of a file or folder
+PLACE = re.compile(r"(?:~|[A-Za-z]:)?[/\\](?:[^/\\\n]+[/\\])+([^/\\\n]*)")
 FOLDERS = {False: "checkpoints", True: "best"}
 
 PAGE = """\
@@ -60,8 +65,10 @@ def newest(home: Path, best: bool = False) -> Path:
 
 
 def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:
-    """Write the model folder `out`, whole or not at all, and without a path of this machine in it. Returns what the
-    card tells. UserError where `out` is not empty or cannot be written, or where there are no adapters to merge."""
+    """Write the model folder `out`, whole or not at all, and without a path of this machine in it.
+    Returns what the card tells. UserError where `out` is not empty or cannot be written, or where
+    there are no adapters to merge.
+    """
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty: name another folder")
@@ -102,7 +109,9 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
 
 
 def _forget_places(folder: Path, told: Story) -> None:
-    """Models' configurations name the folder that they were loaded from: only its last part leaves this machine."""
+    """Models' configurations name the folder that they were loaded from: only its last part leaves
+    this machine.
+    """
     for file in folder.glob("*.json"):
         if file.name in VOCABULARIES:
             continue
@@ -133,7 +142,8 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
     if not model["lora_rank"]:
         raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
-    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}  # old options go
+    # Old options go
+    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}
     config = ModelConfig.model_validate({**known, "device": "cpu"})
     policy = load_policy(config, checkpoint)
     policy.model = policy.model.merge_and_unload()

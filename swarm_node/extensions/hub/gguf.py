@@ -1,7 +1,9 @@
-"""`swarm-node model export --gguf`: an exported folder as one file for llama.cpp, Ollama and similar programs.
+"""`swarm-node model export --gguf`: an exported folder as one file for llama.cpp, Ollama and
+similar programs.
 
-ggml-org's package `gguf` has the format, the names of tensors and the writer. Its converter is a script of llama.cpp,
-not a package. This module does the same for dense models of the Llama and Qwen families, and refuses other models.
+ggml-org's package `gguf` has the format, the names of tensors and the writer. Its converter is a
+script of llama.cpp, not a package. This module does the same for dense models of the Llama and Qwen
+families, and refuses other models.
 """
 
 import json
@@ -17,13 +19,17 @@ if TYPE_CHECKING:
 
 FILE = "model.gguf"
 SCRIPT = "convert the folder with llama.cpp's convert_hf_to_gguf.py"
-FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}  # model_type -> name in the file
+# model_type -> name in the file
+FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # kinds of tokens in the file
-ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"  # parts of the splitting patterns of Qwen2 and Llama 3
+# Parts of the splitting patterns of Qwen2 and Llama 3
+ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"
 
 
 def write(folder: Path, name: str, licence: str) -> Path:
-    """Writes the file into the folder of a whole model, and returns its path. UserError for a model that is refused."""
+    """Writes the file into the folder of a whole model, and returns its path. UserError for a model
+    that is refused.
+    """
     try:
         import gguf
     except ImportError as error:
@@ -88,16 +94,19 @@ def _head_width(config: Mapping[str, Any]) -> int:
 
 
 def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | None":
-    """The divisors of the rotary frequencies of Llama 3.1 and its successors, [head width / 2], largest for the slow
-    ones; None for models that divide none. llama.cpp reads them as a tensor."""
+    """The divisors of the rotary frequencies of Llama 3.1 and its successors, [head width / 2],
+    largest for the slow ones; None for models that divide none. llama.cpp reads them as a tensor.
+    """
     import numpy
 
     about, width = config["rope_parameters"], _head_width(config)
     if about["rope_type"] == "default":
         return None
-    waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)  # tokens in a full rotation
+    # Tokens in a full rotation
+    waves = 2 * math.pi * about["rope_theta"] ** (numpy.arange(0, width, 2) / width)
     low, high, most = about["low_freq_factor"], about["high_freq_factor"], about["factor"]
-    fast = (about["original_max_position_embeddings"] / waves - low) / (high - low)  # 0: slow, 1: fast
+    # 0: slow, 1: fast
+    fast = (about["original_max_position_embeddings"] / waves - low) / (high - low)
     share = fast.clip(0.0, 1.0)
     factors: numpy.ndarray[Any, Any] = 1.0 / ((1.0 - share) / most + share)
     return factors.astype(numpy.float32)
@@ -157,7 +166,9 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> Any:
-    """Llama's query and key weights with the rows of a rotated pair side by side: transformers has them in halves."""
+    """Llama's query and key weights with the rows of a rotated pair side by side: transformers has
+    them in halves.
+    """
     if family != "llama" or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return values
     heads = config["num_attention_heads"]
@@ -168,7 +179,9 @@ def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> A
 
 
 def _stored(values: Any, gguf: Any) -> "tuple[numpy.ndarray[Any, Any], None, Any]":
-    """The tensor in its own precision, but in 32 bits if it has one dimension, as llama.cpp wants it."""
+    """The tensor in its own precision, but in 32 bits if it has one dimension, as llama.cpp wants
+    it.
+    """
     import torch
 
     kinds = gguf.GGMLQuantizationType

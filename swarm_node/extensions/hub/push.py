@@ -1,4 +1,6 @@
-"""`swarm-node model push`: a trained model to the Hugging Face hub, private unless told otherwise."""
+"""`swarm-node model push`: a trained model to the Hugging Face hub, private unless told
+otherwise.
+"""
 
 import tempfile
 from pathlib import Path
@@ -32,7 +34,9 @@ class PushConfig(TakenConfig):
 
 
 def upload(folder: Path, repo: str, public: bool, message: str) -> str:
-    """Uploads the folder, and returns the model's address on the hub. UserError: one line, without the token."""
+    """Uploads the folder, and returns the model's address on the hub. UserError: one line, without
+    the token.
+    """
     from huggingface_hub import HfApi
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -53,7 +57,9 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
 
 
 def push(home: Path, checkpoint: Path, repo: str, public: bool = False, merge: bool = False) -> str:
-    """Export to a temporary folder, and upload it. Returns the model's address on the hub. UserError."""
+    """Export to a temporary folder, and upload it. Returns the model's address on the hub.
+    UserError.
+    """
     with tempfile.TemporaryDirectory(prefix="swarm-node-push-") as name:
         folder = Path(name) / "model"
         export(home, checkpoint, folder, merge)
@@ -61,7 +67,9 @@ def push(home: Path, checkpoint: Path, repo: str, public: bool = False, merge: b
 
 
 def _line(error: Exception) -> str:
-    """The first line of a library's error, without the token: some servers repeat the ends of it."""
+    """The first line of a library's error, without the token: some servers repeat the ends of
+    it.
+    """
     from huggingface_hub import get_token
 
     return without_secrets(hidden(first_line(error, 10_000)), filter(None, [get_token()]))[:200]

@@ -1,7 +1,8 @@
-"""The code of an invitation: `swarm:` and, in base64url, a byte for its kind, a body, and a checksum.
+"""The code of an invitation: `swarm:` and, in base64url, a byte for its kind, a body, and a
+checksum.
 
-A code is pasted from anywhere, so it is hostile until it is admitted. `decode` checks each field by the rule of the
-option that the field becomes, and admits only the one spelling that `encode` gives.
+A code is pasted from anywhere, so it is hostile until it is admitted. `decode` checks each field by
+the rule of the option that the field becomes, and admits only the one spelling that `encode` gives.
 """
 
 import base64
@@ -19,7 +20,8 @@ from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_by
 from swarm_node.settings import NetworkConfig
 
 PREFIX = "swarm:"
-KIND, WITH_CARD, WITH_KEY, LAST_KIND = 1, 2, 3, 31  # newer kinds end at the last; other first bytes mean no code
+# Newer kinds end at the last; other first bytes mean no code
+KIND, WITH_CARD, WITH_KEY, LAST_KIND = 1, 2, 3, 31
 MAX_CHARS = 4096
 MAX_ADDRESSES = 3
 NAME = r"[A-Za-z0-9._+-]{1,64}"
@@ -52,13 +54,16 @@ class Invitation(msgspec.Struct, frozen=True):
     proof: bytes = b""  # that this key lets newcomers in, see protocol/member.py
 
     def proves(self, newcomer: Identity) -> bytes:
-        """The proof that the newcomer is a member, signed by the key of the code; b"" for an open swarm."""
+        """The proof that the newcomer is a member, signed by the key of the code; b"" for an open
+        swarm.
+        """
         own, ends = Identity.from_seed_bytes(self.seed or bytes(32)), int.from_bytes(self.proof[-100:-96])
         return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
 class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]  # b"": the key before
+    # B"": the key before
+    doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]
     swarm: Name
     asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
     at_once: Annotated[int, Meta(ge=0, le=1024)]
@@ -98,8 +103,11 @@ def encode(invitation: Invitation) -> str:
 
 
 def decode(text: str) -> Invitation:
-    """What the code says. UserError, one line, for anything else; it repeats nothing of the text."""
-    text = "".join(text[: 2 * MAX_CHARS].split()).removeprefix(PREFIX)  # mail and chat programs break lines
+    """What the code says. UserError, one line, for anything else; it repeats nothing of the
+    text.
+    """
+    # Mail and chat programs break lines
+    text = "".join(text[: 2 * MAX_CHARS].split()).removeprefix(PREFIX)
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError:

@@ -1,4 +1,6 @@
-"""`swarm-node invite`, and what a node says of invitations unasked: at its start, in `status` and on its page."""
+"""`swarm-node invite`, and what a node says of invitations unasked: at its start, in `status` and
+on its page.
+"""
 
 import json
 import re
@@ -28,8 +30,10 @@ from swarm_node.settings import AskConfig, NodeConfig, Section
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
-REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")  # by `usefulness`
-FROM_ANYWHERE, HERE = 1, 3  # the highest `usefulness` that is reached from anywhere; that of this machine only
+# By `usefulness`
+REACHED = ("from anywhere", "from anywhere", "on the same local network", "on this machine only")
+# The highest `usefulness` that is reached from anywhere; that of this machine only
+FROM_ANYWHERE, HERE = 1, 3
 MANIFEST_BYTES = 1 << 20
 
 PAGE = """\
@@ -64,7 +68,9 @@ def command(argv: list[str]) -> None:
 
 
 def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -> Invitation:
-    """The invitation with a key that lets others into the private swarm. UserError where the issuer may not do so."""
+    """The invitation with a key that lets others into the private swarm. UserError where the issuer
+    may not do so.
+    """
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
     proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
@@ -92,10 +98,13 @@ def admit(argv: list[str]) -> None:
 
 
 def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What `status` adds: the code, and the command that prints one. Empty while others cannot reach the node."""
+    """What `status` adds: the code, and the command that prints one. Empty while others cannot
+    reach the node.
+    """
     try:
         return {"invitation": encode(of_node(home, answer)), "advice": advice(home)}
-    except (ValueError, LookupError, TypeError, AttributeError):  # a folder of a stranger may answer anything
+    except (ValueError, LookupError, TypeError, AttributeError):
+        # A folder of a stranger may answer anything
         return {}
 
 
@@ -105,9 +114,12 @@ def advice(home: Path) -> str:
 
 
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
-    """The invitation by a node's answer. Raises what `added` catches, where the answer is not that of such a node."""
+    """The invitation by a node's answer. Raises what `added` catches, where the answer is not that
+    of such a node.
+    """
     network, training = answer["network"], answer.get("training", {})
-    known = sorted(network["peers"], key=lambda each: -(each["answered"] or 0.0))  # those known for longest first
+    # Those known for longest first
+    known = sorted(network["peers"], key=lambda each: -(each["answered"] or 0.0))
     others = [each["addresses"] for each in known if each["peer"] in network["connections"]]
     addresses = chosen(network["addresses"], (address for each in others for address in each))
     if card := answer.get("card"):
@@ -121,8 +133,10 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
 
 
 def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """At most three addresses: first those that can be dialled from anywhere, if only of a connected peer, then those
-    that can be from nearby. One of each host, over TCP where there is a choice."""
+    """At most three addresses: first those that can be dialled from anywhere, if only of a
+    connected peer, then those that can be from nearby. One of each host, over TCP where there is a
+    choice.
+    """
     hosts: dict[tuple[str, str], str] = {}
     for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
         hosts.setdefault(parts(address)[0], address)
@@ -133,7 +147,9 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 
 
 def _file_of(home: Path, environment: str) -> str:
-    """The name of the file with an environment's questions, without its folder; "" where there is no such file."""
+    """The name of the file with an environment's questions, without its folder; "" where there is
+    no such file.
+    """
     try:
         manifest = json.loads(read_plain(home / "manifest.json", MANIFEST_BYTES))
         file = str(manifest["config"][environment]["file"])

@@ -1,4 +1,6 @@
-"""`swarm-node join CODE`: `run` with the peers, swarm and tasks of a code, which the home remembers."""
+"""`swarm-node join CODE`: `run` with the peers, swarm and tasks of a code, which the home
+remembers.
+"""
 
 import json
 import os
@@ -57,7 +59,9 @@ def command(argv: list[str]) -> None:
 
 
 def check(invited: Invitation, config: NodeConfig) -> None:
-    """UserError where this machine cannot ask the questions of the others: it says what is missing."""
+    """UserError where this machine cannot ask the questions of the others: it says what is
+    missing.
+    """
     files = [f"{each.environment} is {each.file}, version {each.version}" for each in invited.asked if each.file]
     need = f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file" if files else ""
     tasks = tuple(task for each in invited.asked for task in each.tasks)
@@ -74,7 +78,9 @@ def check(invited: Invitation, config: NodeConfig) -> None:
 
 
 def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
-    """What the home remembers, as TOML: what the code says, and the user's own options for the questions."""
+    """What the home remembers, as TOML: what the code says, and the user's own options for the
+    questions.
+    """
     values: dict[str, Any] = {"swarm": invited.swarm, "network.peers": invited.addresses}
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}

@@ -1,4 +1,6 @@
-"""Tells what a node has learned, when it stops and by `swarm-node ask`, and what to try where it learns nothing."""
+"""Tells what a node has learned, when it stops and by `swarm-node ask`, and what to try where it
+learns nothing.
+"""
 
 from swarm_node.commands.command import Entry, Purpose
 

@@ -1,4 +1,6 @@
-"""`swarm-node ask`: what the node's model says to a question, before its training and now, side by side."""
+"""`swarm-node ask`: what the node's model says to a question, before its training and now, side by
+side.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -88,7 +90,9 @@ def one_of_each(tasks: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 
 def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """The text, and the text framed as in the task that it resembles most, if any, or as in the only task."""
+    """The text, and the text framed as in the task that it resembles most, if any, or as in the
+    only task.
+    """
     best, most = ("", ""), ALIKE - 1 if len(tasks) > 1 else -1
     for prompts in tasks.values():
         head, tail = around(prompts)
@@ -113,7 +117,9 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The likeliest answer to each prompt: by the model before its training, and by this checkpoint. UserError."""
+    """The likeliest answer to each prompt: by the model before its training, and by this
+    checkpoint. UserError.
+    """
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch
         from swarm_node.policy.soundness import Damaged

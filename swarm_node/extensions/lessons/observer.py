@@ -1,4 +1,6 @@
-"""What a node says of its learning: what to try where no answer is right, and at its end what it learned."""
+"""What a node says of its learning: what to try where no answer is right, and at its end what it
+learned.
+"""
 
 from pathlib import Path
 

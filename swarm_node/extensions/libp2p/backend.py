@@ -1,4 +1,5 @@
-"""Backend on py-libp2p: TCP, noise and yamux in this process, in a trio thread. QUIC stays off: it resets streams.
+"""Backend on py-libp2p: TCP, noise and yamux in this process, in a trio thread. QUIC stays off: it
+resets streams.
 
 It has the same peer id, protocols and framing as the hivemind backend, so that both make one swarm.
 """
@@ -102,7 +103,9 @@ class Libp2pBackend(StreamBackend):
             await self._thread.stop()
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> "TrioStream":
-        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not
+        connected.
+        """
         try:
             async with asyncio.timeout(timeout):
                 return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))
@@ -161,7 +164,8 @@ class Libp2pBackend(StreamBackend):
         local_id = ID.from_pubkey(keys.public_key)
         peerstore = PeerStore()
         peerstore.add_key_pair(local_id, keys)
-        upgrader = TransportUpgrader(  # noise alone: the library's defaults include plaintext, which proves no identity
+        # Noise alone: the library's defaults include plaintext, which proves no identity
+        upgrader = TransportUpgrader(
             {NOISE: NoiseTransport(keys, noise_privkey=create_x25519_key_pair().private_key)},
             {TProtocol(YAMUX): Yamux},
             negotiate_timeout=int(HANDSHAKE_SECONDS),
@@ -169,7 +173,8 @@ class Libp2pBackend(StreamBackend):
         config = ConnectionConfig(
             min_connections=0,
             low_watermark=0,  # it must not dial on its own
-            high_watermark=10 * self._options.max_connections,  # it must not prune on its own: the census does
+            # It must not prune on its own: the census does
+            high_watermark=10 * self._options.max_connections,
             max_connections=10 * self._options.max_connections,
             dial_timeout=HANDSHAKE_SECONDS,
             inbound_upgrade_timeout=HANDSHAKE_SECONDS,
@@ -198,7 +203,9 @@ class Libp2pBackend(StreamBackend):
         return handle
 
     async def _dial_all(self, peer: PeerId, addresses: Sequence[str]) -> None:
-        """CallFailed unless one of the known addresses leads to the peer; they are dialled side by side."""
+        """CallFailed unless one of the known addresses leads to the peer; they are dialled side by
+        side.
+        """
         target = ID.from_base58(peer)
         if self.swarm.get_connections(target):
             return
@@ -232,7 +239,8 @@ class Libp2pBackend(StreamBackend):
 
     async def _new_stream(self, peer: PeerId, protocol: str) -> INetStream:
         assert self._host is not None
-        if not self.swarm.get_connections(ID.from_base58(peer)):  # else the library would dial addresses it was told
+        # Else the library would dial addresses it was told
+        if not self.swarm.get_connections(ID.from_base58(peer)):
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
             return await self._host.new_stream(ID.from_base58(peer), [TProtocol(protocol)])

@@ -1,6 +1,8 @@
-"""Guards for py-libp2p 0.8.1: what one peer sends must not end the process, fill its memory or make it deaf.
+"""Guards for py-libp2p 0.8.1: what one peer sends must not end the process, fill its memory or make
+it deaf.
 
-Each override names the fault it answers; all were found by reading the source or by tests that a bare host fails.
+Each override names the fault it answers; all were found by reading the source or by tests that a
+bare host fails.
 """
 
 import logging
@@ -25,19 +27,24 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from swarm_node.network.parties import Connected, groups_of, share_of
 
 MAX_HANDSHAKES = 64  # inbound connections whose peer has not proven its identity yet
-WRITE_SECONDS = 8.0  # to write one frame and those before it; after that, a peer that does not read is hung up on
+# To write one frame and those before it; after that, a peer that does not read is hung up on
+WRITE_SECONDS = 8.0
 MAX_STREAMS = 256  # open streams of one connection
-MAX_BUFFERED = 4 * 1024 * 1024  # bytes received on one connection and not read yet: eight of the largest replies
+# Bytes received on one connection and not read yet: eight of the largest replies
+MAX_BUFFERED = 4 * 1024 * 1024
 FORGET_SECONDS = 1e6  # any time beyond the library's minute
 MAX_FRAME = 256 * 1024  # bytes of one yamux frame: the window that a new stream starts with
 
-IsKept = Callable[[ID, str], bool]  # peer, address of its connection: whether to keep it, however many its party has
+# Peer, address of its connection: whether to keep it, however many its party has
+IsKept = Callable[[ID, str], bool]
 
 log = logging.getLogger(__name__)
 
 
 class GuardedHost(BasicHost):
-    """An exception in the handling of one stream ends that stream; in the library it ends the process."""
+    """An exception in the handling of one stream ends that stream; in the library it ends the
+    process.
+    """
 
     async def _swarm_stream_handler(self, net_stream: INetStream) -> None:
         try:
@@ -49,11 +56,13 @@ class GuardedHost(BasicHost):
 
 
 class GuardedSwarm(Swarm):
-    """Keeps room for honest peers: when it is full, the least useful peer makes room, not the newest.
+    """Keeps room for honest peers: when it is full, the least useful peer makes room, not the
+    newest.
 
-    The library counts an inbound connection until the swarm ends, not until the connection does, so that it is deaf
-    after 250 of them. And it refuses newcomers when it is full, so that the peers that came first stay.
-    Its table keeps a connection for a tenth of a second and more after it has ended.
+    The library counts an inbound connection until the swarm ends, not until the connection does, so
+    that it is deaf after 250 of them. And it refuses newcomers when it is full, so that the peers
+    that came first stay. Its table keeps a connection for a tenth of a second and more after it has
+    ended.
     """
 
     def __init__(
@@ -63,7 +72,8 @@ class GuardedSwarm(Swarm):
         self.auto_connector = NoAutoConnector(self)
         self.census = Census(self, max_peers, is_kept, counters)
         self.register_notifee(self.census)
-        self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()  # oldest first; its parties
+        # Oldest first; its parties
+        self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()
 
     async def _handle_inbound_connection(self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr) -> None:
         raw = RawConnection(read_write_closer, False)
@@ -91,11 +101,14 @@ class GuardedSwarm(Swarm):
         del self._handshakes[handshake]
 
     def get_connections(self, peer_id: ID | None = None) -> list[INetConn]:
-        """Only live connections: a dial that took an ended one for a live one would leave its caller without any."""
+        """Only live connections: a dial that took an ended one for a live one would leave its
+        caller without any.
+        """
         return [connection for connection in super().get_connections(peer_id) if _lives(connection)]
 
     async def close_peer(self, peer_id: ID) -> None:
-        """Ends the connections that exist now; the library would also forget those that the peer makes meanwhile.
+        """Ends the connections that exist now; the library would also forget those that the peer
+        makes meanwhile.
 
         The call may be cancelled: a close that is given up would leave a socket that nobody knows.
         """
@@ -106,7 +119,9 @@ class GuardedSwarm(Swarm):
 
 
 def remote_address(connection: Any) -> str:
-    """Multiaddr of the other end, "" where it is not known; where a relay is between, the address leads through it."""
+    """Multiaddr of the other end, "" where it is not known; where a relay is between, the address
+    leads through it.
+    """
     addresses = connection.get_transport_addresses()
     return str(addresses[0]) if addresses else ""
 
@@ -118,7 +133,9 @@ def _lives(connection: INetConn) -> bool:
 
 
 class NoAutoConnector(AutoConnector):
-    """Stops the library from dialling every address that any peer has told it, whatever its watermarks say."""
+    """Stops the library from dialling every address that any peer has told it, whatever its
+    watermarks say.
+    """
 
     async def maybe_connect(self) -> None:
         """Does nothing: whom to connect to is not the library's choice."""
@@ -128,7 +145,9 @@ class NoAutoConnector(AutoConnector):
 
 
 class Census(INotifee):
-    """Knows who is connected and how useful each peer is; hangs up on the least useful when there are too many."""
+    """Knows who is connected and how useful each peer is; hangs up on the least useful when there
+    are too many.
+    """
 
     def __init__(self, swarm: Swarm, max_peers: int, is_kept: IsKept, counters: Counter[str]) -> None:
         self._swarm = swarm
@@ -144,7 +163,9 @@ class Census(INotifee):
             self._shares.used(peer, trio.current_time())
 
     async def connected(self, network: INetwork, conn: INetConn) -> None:
-        """Closes what one party has beyond its share, then peers beyond the limit: the longest useless first."""
+        """Closes what one party has beyond its share, then peers beyond the limit: the longest
+        useless first.
+        """
         ends = [(each.muxed_conn.peer_id, remote_address(each)) for each in self._swarm.get_connections()]
         counted = [(peer, address) for peer, address in ends if not self._is_kept(peer, address)]
         for peer in self._shares.surplus(counted, trio.current_time()):
@@ -152,14 +173,16 @@ class Census(INotifee):
             await self._swarm.close_peer(peer)
         peers = self._swarm.connections
         while len(peers) > self._max_peers:
-            await self._swarm.close_peer(min(peers, key=lambda peer: self._useful.get(peer, 0.0)))  # of equals: oldest
+            # Of equals: oldest
+            await self._swarm.close_peer(min(peers, key=lambda peer: self._useful.get(peer, 0.0)))
 
     async def disconnected(self, network: INetwork, conn: INetConn) -> None:
         """Forgets a peer whose last connection is gone."""
         peer = conn.muxed_conn.peer_id
         if peer not in self._swarm.connections:
             self._useful.pop(peer, None)
-            self._swarm.peerstore.clear_peerdata(peer)  # else every identity that ever came would be kept
+            # Else every identity that ever came would be kept
+            self._swarm.peerstore.clear_peerdata(peer)
 
     async def opened_stream(self, network: INetwork, stream: INetStream) -> None:
         """Does nothing; the library asks for it."""
@@ -174,7 +197,8 @@ class Census(INotifee):
         """Does nothing; the library asks for it."""
 
 
-# The library makes connections of its own classes, whatever it is given: three of their methods are replaced.
+# The library makes connections of its own classes, whatever it is given: three of their methods are
+# replaced.
 
 _handle_stream = SwarmConn._handle_muxed_stream
 _read_body = Yamux._read_data_body
@@ -182,7 +206,9 @@ _write_frame = Yamux._write_frame
 
 
 async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) -> None:
-    """Bounds streams before they cost more. The code around the host's handler may raise too, and is guarded here."""
+    """Bounds streams before they cost more. The code around the host's handler may raise too, and
+    is guarded here.
+    """
     try:
         if len(self.streams) >= MAX_STREAMS:
             await self.close()
@@ -193,9 +219,12 @@ async def _handle_stream_guarded(self: SwarmConn, muxed_stream: IMuxedStream) ->
 
 
 async def _read_body_bounded(self: Yamux, length: int) -> bytes:
-    """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and goes on."""
+    """Bounds what a peer may make us keep: the library notices that a peer exceeds its window, and
+    goes on.
+    """
     if _buffered(self) + length > MAX_BUFFERED:
-        async with self.streams_lock:  # what came on streams that have ended is kept for a minute otherwise
+        # What came on streams that have ended is kept for a minute otherwise
+        async with self.streams_lock:
             self._sweep_stale_streams(trio.current_time() + FORGET_SECONDS)
     if length > MAX_FRAME or _buffered(self) + length > MAX_BUFFERED:
         raise trio.TooSlowError  # the one exception on which every caller hangs up
@@ -207,8 +236,9 @@ def _buffered(connection: Yamux) -> int:
 
 
 async def _write_whole(self: Yamux, data: bytes) -> None:
-    """Writes a frame whole, or ends the connection: in the library a call that is given up midway leaves half a frame
-    on the wire, and all other calls on that connection fail."""
+    """Writes a frame whole, or ends the connection: in the library a call that is given up midway
+    leaves half a frame on the wire, and all other calls on that connection fail.
+    """
     with trio.CancelScope(deadline=trio.current_time() + WRITE_SECONDS, shield=True) as scope:
         await _write_frame(self, data)
     if scope.cancelled_caught:

@@ -1,7 +1,9 @@
-"""Circuit relay v2 on py-libp2p: connections through a relay, both ways. Reservations are made in relays.py.
+"""Circuit relay v2 on py-libp2p: connections through a relay, both ways. Reservations are made in
+relays.py.
 
-The library has a transport for this, which wants a reservation for every dial and keeps addresses of its own. So this
-module makes the two exchanges of the specification itself, with the library's messages.
+The library has a transport for this, which wants a reservation for every dial and keeps addresses
+of its own. So this module makes the two exchanges of the specification itself, with the library's
+messages.
 """
 
 import trio
@@ -44,7 +46,9 @@ async def dial_through(host: BasicHost, swarm: Swarm, relay: ID, target: ID) -> 
 
 
 async def accept(swarm: Swarm, stream: INetStream) -> None:
-    """Serve a stop stream, over which a relay connects another peer to us. Returns when that connection ends."""
+    """Serve a stop stream, over which a relay connects another peer to us. Returns when that
+    connection ends.
+    """
     with trio.fail_after(EXCHANGE_SECONDS):
         message = await read_delimited_msg(stream, StopMessage)
         accepted = message.type == StopMessage.CONNECT
@@ -58,5 +62,6 @@ async def accept(swarm: Swarm, stream: INetStream) -> None:
 
 
 def _through(stream: INetStream, relay: ID, initiator: bool) -> RawConnection:
-    address = Multiaddr(f"{remote_address(stream.muxed_conn)}/p2p/{relay}/p2p-circuit")  # as p2pd writes it
+    # As p2pd writes it
+    address = Multiaddr(f"{remote_address(stream.muxed_conn)}/p2p/{relay}/p2p-circuit")
     return RawConnection(stream, initiator, ConnectionType.RELAYED, [address])

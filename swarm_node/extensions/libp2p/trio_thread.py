@@ -1,4 +1,6 @@
-"""A trio loop in a thread of its own, called from asyncio: py-libp2p is written for trio, the node for asyncio."""
+"""A trio loop in a thread of its own, called from asyncio: py-libp2p is written for trio, the node
+for asyncio.
+"""
 
 import asyncio
 import threading
@@ -58,7 +60,9 @@ class TrioThread:
                 self._submit(scope.cancel)
 
     def begin(self, work: Callable[..., Awaitable[None]], *args: object) -> bool:
-        """Run `work(*args)` in trio beside everything else; what it raises ends the loop. False: the loop has ended."""
+        """Run `work(*args)` in trio beside everything else; what it raises ends the loop. False:
+        the loop has ended.
+        """
         if (nursery := self._nursery) is None:
             return False
 

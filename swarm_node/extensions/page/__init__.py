@@ -1,4 +1,6 @@
-"""A node in a browser: a process of its own that reads what the node writes and asks it how it is."""
+"""A node in a browser: a process of its own that reads what the node writes and asks it how it
+is.
+"""
 
 from swarm_node.commands.command import Entry, Purpose
 

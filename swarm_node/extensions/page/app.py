@@ -24,7 +24,9 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 
 
 def static_files() -> Mapping[str, Response]:
-    """The files that ship, by name. Each has a route of its own, so no path is looked up on disk."""
+    """The files that ship, by name. Each has a route of its own, so no path is looked up on
+    disk.
+    """
     folder = Path(__file__).with_name("static")
     return {
         file.name: Response(file.read_bytes(), media_type=TYPES[suffix])
@@ -34,7 +36,9 @@ def static_files() -> Mapping[str, Response]:
 
 
 def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
-    """`public`: the public view, if there is one; the page itself is then at /node, and takes no commands."""
+    """`public`: the public view, if there is one; the page itself is then at /node, and takes no
+    commands.
+    """
     files = static_files()
 
     async def state(_: Request) -> Response:
@@ -82,8 +86,9 @@ def answer(content: Mapping[str, Any]) -> Response:
 
 
 class Stream(StreamingResponse):
-    """News as server-sent events for one viewer, as long as it stays. A viewer that does not read holds up no other:
-    each stream asks for the news that it has not sent yet."""
+    """News as server-sent events for one viewer, as long as it stays. A viewer that does not read
+    holds up no other: each stream asks for the news that it has not sent yet.
+    """
 
     def __init__(self, page: Page, serial: int) -> None:
         super().__init__(events(page, serial), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
@@ -98,7 +103,9 @@ class Stream(StreamingResponse):
 
 
 async def events(page: Page, serial: int) -> AsyncIterator[str]:
-    """Server-sent events for a viewer that has the news up to `serial`: later news, answers of the node and samples."""
+    """Server-sent events for a viewer that has the news up to `serial`: later news, answers of the
+    node and samples.
+    """
     answer = samples = -1  # numbers of the last answer and the last sample that were sent
     yield RETRY
     while not page.closing:

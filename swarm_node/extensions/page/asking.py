@@ -1,6 +1,7 @@
-"""Asks the running node how it is, only while somebody looks; and takes a viewer's commands to it: to rest, to go on,
-to ask held-out questions now. Each command is a file in the home, as with `swarm-node pause`; nothing that is posted
-becomes a file name or an argument."""
+"""Asks the running node how it is, only while somebody looks; and takes a viewer's commands to it:
+to rest, to go on, to ask held-out questions now. Each command is a file in the home, as with
+`swarm-node pause`; nothing that is posted becomes a file name or an argument.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -30,7 +31,9 @@ MOST_BYTES = 256
 
 
 class Asking:
-    """Keeps the newest answer. The socket is asked in a thread: a node that hangs must not hang its page."""
+    """Keeps the newest answer. The socket is asked in a thread: a node that hangs must not hang its
+    page.
+    """
 
     def __init__(self, home: Path, ask: Ask, clock: Callable[[], float]) -> None:
         self._home, self._ask, self._clock = home, ask, clock
@@ -69,7 +72,9 @@ class Asking:
 
 
 def route(home: Path) -> Route:
-    """The route for commands; 204 if done. The guard has checked that they come from this page, with the token."""
+    """The route for commands; 204 if done. The guard has checked that they come from this page,
+    with the token.
+    """
 
     async def act(request: Request) -> Response:
         try:
@@ -84,5 +89,7 @@ def route(home: Path) -> Route:
 
 
 def with_pause(ask: Ask) -> Ask:
-    """Adds `paused` to the node's answer: whether it was told to rest. It first ends the round that it is in."""
+    """Adds `paused` to the node's answer: whether it was told to rest. It first ends the round that
+    it is in.
+    """
     return lambda home: ask(home) | {"paused": (home / PAUSE_FILE).exists()}

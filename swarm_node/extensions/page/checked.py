@@ -1,8 +1,9 @@
 """Checks a line of events.jsonl or rollouts.jsonl before any other code uses it.
 
-The folder of a run may be a stranger's, or a backup of one. So every field is checked once, here: a number is finite, a
-text and a table have bounds, and a field without a name here is left out. A wrong line raises ValueError, or KeyError
-for a missing field, and only that line is lost. Callers change nothing before a line has passed.
+The folder of a run may be a stranger's, or a backup of one. So every field is checked once, here: a
+number is finite, a text and a table have bounds, and a field without a name here is left out. A
+wrong line raises ValueError, or KeyError for a missing field, and only that line is lost. Callers
+change nothing before a line has passed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,7 +45,9 @@ def text(value: Any, most: int = NAME) -> str:
 
 
 def table(value: Any, of: Callable[[Any], T], most: int = MANY) -> dict[str, T]:
-    """Entries by name, the first `most` of them. One without a value (a figure that was not finite) is left out."""
+    """Entries by name, the first `most` of them. One without a value (a figure that was not finite)
+    is left out.
+    """
     return {text(name): of(each) for name, each in list(_exactly(dict, value).items())[:most] if each is not None}
 
 
@@ -54,7 +57,9 @@ def rows(value: Any, of: Callable[[Any], T], most: int) -> list[T]:
 
 
 def known(names: Iterable[str], kept: Mapping[str, Any], most: int) -> list[str]:
-    """Those of `names` that are kept already, and as many new ones as `kept` has room for below `most`."""
+    """Those of `names` that are kept already, and as many new ones as `kept` has room for below
+    `most`.
+    """
     found = list(names)
     new = [name for name in found if name not in kept][: max(0, most - len(kept))]
     return [name for name in found if name in kept or name in new]
@@ -77,7 +82,9 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
 
 
 def learned(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By task, the rewards of held-out questions before and now; and questions answered wrongly before, rightly now."""
+    """By task, the rewards of held-out questions before and now; and questions answered wrongly
+    before, rightly now.
+    """
     corrected = partial(rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS)
     return {
         "before": table(record.get("before", {}), number),
@@ -97,7 +104,9 @@ def sample(record: Any) -> dict[str, Any]:
 
 
 def _fields(value: Any, checks: Checks, absent: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """The checked value of each field; `absent` has the values of missing fields. KeyError, ValueError."""
+    """The checked value of each field; `absent` has the values of missing fields. KeyError,
+    ValueError.
+    """
     given = {**absent, **_exactly(dict, value)}
     return {name: check(given[name]) for name, check in checks.items()}
 

@@ -1,4 +1,6 @@
-"""Decides who may see a page. It stands before all other code: a request refused here reaches none of it."""
+"""Decides who may see a page. It stands before all other code: a request refused here reaches none
+of it.
+"""
 
 import asyncio
 import hmac
@@ -33,7 +35,9 @@ BODY_SECONDS = 10.0  # that a client may take to post something
 
 
 class Guard:
-    """Checks host, origin, method and token of every request, and sets the headers of every answer."""
+    """Checks host, origin, method and token of every request, and sets the headers of every
+    answer.
+    """
 
     def __init__(
         self,
@@ -45,10 +49,12 @@ class Guard:
         writes: Sequence[str] = (),
         entrance: tuple[str, ASGIApp] | None = None,
     ) -> None:
-        """`names`: host names by which the page may be asked for, besides numbers and localhost. `free`: paths that
-        need no token. `writes`: paths that take JSON by POST, from this page alone. `entrance`: the path of the page,
-        and the file that a browser without the token gets there. That file reads the token behind the # of the address,
-        a part that no browser sends, and posts it."""
+        """`names`: host names by which the page may be asked for, besides numbers and localhost.
+        `free`: paths that need no token. `writes`: paths that take JSON by POST, from this page
+        alone. `entrance`: the path of the page, and the file that a browser without the token gets
+        there. That file reads the token behind the # of the address, a part that no browser sends,
+        and posts it.
+        """
         self._app, self._token, self._cookie = app, token.encode(), cookie
         self._names, self._free, self._writes = {name.lower() for name in names}, set(free), {ENTER, *writes}
         self._door, self._entrance = entrance or ("", app)
@@ -79,7 +85,8 @@ class Guard:
             hint = "start swarm-node page with --names NAME, if that is how it is reached"
             return PlainTextResponse(f"421: no page of this name here; {hint}\n", 421)
         if sum(len(key) + len(value) for key, value in headers.raw) > HEADER_BYTES:
-            return PlainTextResponse("431: too many headers\n", 431)  # the server bounds only those that come in parts
+            # The server bounds only those that come in parts
+            return PlainTextResponse("431: too many headers\n", 431)
         if refusal := _of_method(request, self._writes) or _of_origin(headers):
             return refusal
         if path not in self._free and not self._may_enter(request):
@@ -99,7 +106,9 @@ class Guard:
         return entered
 
     def _is_ours(self, host: str) -> bool:
-        """Whether the page may be asked for by this host: an IP address, which DNS cannot rebind, or a known name."""
+        """Whether the page may be asked for by this host: an IP address, which DNS cannot rebind,
+        or a known name.
+        """
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -121,7 +130,9 @@ class Guard:
 
 
 async def posted(request: Request, most: int) -> Any:
-    """The JSON body. ValueError if it exceeds `most` bytes, is no JSON, breaks off, or takes over `BODY_SECONDS`."""
+    """The JSON body. ValueError if it exceeds `most` bytes, is no JSON, breaks off, or takes over
+    `BODY_SECONDS`.
+    """
     body = b""
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -139,7 +150,9 @@ def _refused() -> PlainTextResponse:
 
 
 def _of_method(request: Request, writes: Container[str]) -> Response | None:
-    """Refuses all but GET and HEAD; a path in `writes` takes only JSON by POST, sent by the page itself."""
+    """Refuses all but GET and HEAD; a path in `writes` takes only JSON by POST, sent by the page
+    itself.
+    """
     if request.scope["path"] in writes:
         if request.method != "POST":
             return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})

@@ -13,17 +13,21 @@ RECENT = 512  # rounds kept as they are
 
 
 class History:
-    """Points of equal width, each the mean of its rounds. If there are too many, they become twice as wide, or the
-    oldest goes."""
+    """Points of equal width, each the mean of its rounds. If there are too many, they become twice
+    as wide, or the oldest goes.
+    """
 
     def __init__(self, most: int = MOST, widens: bool = True) -> None:
         self._most, self._widens = most, widens
         self.width = 1  # rounds of a point
         self._keys: array[int] = array("q")  # first round // width
-        self._series: dict[str, tuple[array[float], array[float]]] = {}  # sums of a point's rounds, and their number
+        # Sums of a point's rounds, and their number
+        self._series: dict[str, tuple[array[float], array[float]]] = {}
 
     def add(self, number: int, figures: Mapping[str, float]) -> None:
-        """Rounds come in order. One that comes again (a node resumed from a checkpoint) replaces points from it on."""
+        """Rounds come in order. One that comes again (a node resumed from a checkpoint) replaces
+        points from it on.
+        """
         while self._keys and self._keys[-1] * self.width >= number:
             self._drop(-1)
         if not self._keys or self._keys[-1] < number // self.width:
@@ -44,7 +48,9 @@ class History:
                 self._drop(0)
 
     def columns(self) -> dict[str, Any]:
-        """`rounds`: the first round of each point; `series`: a mean for each point, None where there is none."""
+        """`rounds`: the first round of each point; `series`: a mean for each point, None where
+        there is none.
+        """
         return {
             "width": self.width,
             "rounds": [key * self.width for key in self._keys],

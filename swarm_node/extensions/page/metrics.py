@@ -1,7 +1,7 @@
 """/metrics for Prometheus: sums over the events of a node, and what the node answers now.
 
-Every metric of a round's report is here by its name. Counters of events are sums over events.jsonl, so they go on when
-node or page restart, and their increments are those of the events.
+Every metric of a round's report is here by its name. Counters of events are sums over events.jsonl,
+so they go on when node or page restart, and their increments are those of the events.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,9 @@ COUNTERS = {  # of NodeWatch.totals, besides the metrics that are sums
 
 
 def exposition(page: Page, status: Mapping[str, Any]) -> bytes:
-    """The body of the answer. `status`: what the node answers; without a role where it does not answer."""
+    """The body of the answer. `status`: what the node answers; without a role where it does not
+    answer.
+    """
     viewers = GaugeMetricFamily("swarm_node_page_viewers", "Browsers that look at this page", value=page.viewers)
     return generate_latest(_Now([*_of_events(page.node), *_of_status(status), viewers]))
 
@@ -108,7 +110,9 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Metric]:
-    """The swarm's card and its age, how many peers do not take the newest, and which bootstrap nodes are connected."""
+    """The swarm's card and its age, how many peers do not take the newest, and which bootstrap
+    nodes are connected.
+    """
     for name, key, text in (
         ("number", "number", "Number of the card that this node goes by"),
         ("issued_timestamp_seconds", "issued", "When it was made, seconds since 1970"),

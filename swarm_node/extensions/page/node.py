@@ -1,5 +1,7 @@
-"""Follows a node by what it writes, whether it runs or not: events and samples in its home; and keeps the news for
-browsers that follow the run. It reads in portions what was added to these files since the last read."""
+"""Follows a node by what it writes, whether it runs or not: events and samples in its home; and
+keeps the news for browsers that follow the run. It reads in portions what was added to these files
+since the last read.
+"""
 
 import os
 from collections import Counter, deque
@@ -24,27 +26,34 @@ MOST_TASKS = 40  # that get a curve each
 MOST_REASONS = 256  # why groups were skipped, over all rounds
 MOST_NEW = 128  # authors of one round that are counted
 LEVELS = {"Notice": "notice", "Warned": "warning", "RunFinished": "notice"}
-OUTCOMES = ("scored", "informative", "refused", "trained")  # of groups, keys of `RoundReport.external_by_peer`
+# Of groups, keys of `RoundReport.external_by_peer`
+OUTCOMES = ("scored", "informative", "refused", "trained")
 SUMMED = tuple(name for name, metric in METRICS.items() if metric.over == "sum")
 PORTION = 256 * 1024  # bytes read at a time: a hundredth of a second, in which no viewer is served
 
 
 class Tail:
-    """Follows one file by its path. A line counts when it is whole; one that is broken is skipped."""
+    """Follows one file by its path. A line counts when it is whole; one that is broken is
+    skipped.
+    """
 
     def __init__(self, path: Path, older: Path) -> None:
-        """`older`: where the writer puts the file when it is large, before a new one begins. An older file is read
-        first, once. When the open file is put there, reading goes on in the new one."""
+        """`older`: where the writer puts the file when it is large, before a new one begins. An
+        older file is read first, once. When the open file is put there, reading goes on in the new
+        one.
+        """
         self._path, self._older = path, older
         self._first: Path | None = older
         self._file: BinaryIO | None = None
         self._rest = b""  # of a line that is not whole yet
         self._skipping = False  # whether the line is too long: the rest of it is skipped
-        self.restarts = 0  # how often the file was replaced or shortened, and is read from its start again
+        # How often the file was replaced or shortened, and is read from its start again
+        self.restarts = 0
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """The next records, and whether more may be there already. A missing file, or something else in its place,
-        counts as empty."""
+        """The next records, and whether more may be there already. A missing file, or something
+        else in its place, counts as empty.
+        """
         if self._replaced():
             self._begin_anew()
         try:
@@ -112,14 +121,18 @@ class News:
         self._pieces.clear()
 
     def after(self, serial: int) -> list[tuple[int, dict[str, Any]]] | None:
-        """What came after `serial`, each piece with its own serial; None where the browser has to begin anew."""
+        """What came after `serial`, each piece with its own serial; None where the browser has to
+        begin anew.
+        """
         if serial > self.serial or serial < self._reset or (self._pieces and serial < self._pieces[0][0] - 1):
             return None
         return [piece for piece in self._pieces if piece[0] > serial]
 
 
 class NodeWatch:
-    """Follows the events, and counts for /metrics. Only `read` touches files, a portion at a time."""
+    """Follows the events, and counts for /metrics. Only `read` touches files, a portion at a
+    time.
+    """
 
     def __init__(self, home: Path) -> None:
         self._tail = Tail(home / "events.jsonl", home / "events.1.jsonl")
@@ -135,7 +148,8 @@ class NodeWatch:
         self.totals: Counter[str] = Counter()  # counts that only grow, over all events of the file
         self.seconds: Counter[str] = Counter()  # by phase
         self.skipped: Counter[str] = Counter()  # by reason
-        self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)  # outcomes of external groups, by author
+        # Outcomes of external groups, by author
+        self._authors: Lru[str, Counter[str]] = Lru(AUTHORS)
         self.last: dict[str, Any] = {}  # the newest report
         self._began: float | None = None  # when its first round ended, seconds
         self.validated: float | None = None  # the newest reward in validation
@@ -155,7 +169,9 @@ class NodeWatch:
         return more
 
     def state(self) -> dict[str, Any]:
-        """All that a browser needs to begin with, as plain data; `serial` says where the news go on."""
+        """All that a browser needs to begin with, as plain data; `serial` says where the news go
+        on.
+        """
         return {
             "serial": self.news.serial,
             "whole": self._history.columns(),
@@ -171,7 +187,9 @@ class NodeWatch:
         }
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """Takes one event in. A wrong one raises KeyError, ValueError or TypeError before anything is changed."""
+        """Takes one event in. A wrong one raises KeyError, ValueError or TypeError before anything
+        is changed.
+        """
         match record["event"]:
             case "RoundDone":
                 self._take_round(checked.report(record["report"]), checked.number(record["time"]))
@@ -225,8 +243,9 @@ class NodeWatch:
 
 
 def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """The figures of one round by name: the metrics that it has, seconds by phase, and what follows from both.
-    `report`: as `checked.report` gives it."""
+    """The figures of one round by name: the metrics that it has, seconds by phase, and what follows
+    from both. `report`: as `checked.report` gives it.
+    """
     for name in METRICS:
         value = report.get(name, report["step"].get(name))
         if value is not None:
@@ -241,7 +260,9 @@ def figures_of(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 class SamplesWatch:
-    """Keeps the last samples of rollouts in memory: it follows the ring of files that the node writes."""
+    """Keeps the last samples of rollouts in memory: it follows the ring of files that the node
+    writes.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._tail = Tail(folder / FILE, folder / OLDER)

@@ -1,4 +1,6 @@
-"""An observer that shows its run on a page, in a process of its own. If that process fails, the node goes on."""
+"""An observer that shows its run on a page, in a process of its own. If that process fails, the
+node goes on.
+"""
 
 import subprocess
 import sys
@@ -18,7 +20,9 @@ LINE_CHARS = 400  # of a line that the page prints
 
 
 def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | None":
-    """Starts a page; None if none is asked for. UserError for a wrong address. A bootstrap node's page is public."""
+    """Starts a page; None if none is asked for. UserError for a wrong address. A bootstrap node's
+    page is public.
+    """
     options = section_of(config, ObservedConfig)
     if not options.listen:
         return None
@@ -31,7 +35,9 @@ def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | No
 
 
 class PageProcess:
-    """Starts when it is made and ends with the run. `show` gets the lines that the page prints: address and errors."""
+    """Starts when it is made and ends with the run. `show` gets the lines that the page prints:
+    address and errors.
+    """
 
     def __init__(self, command: list[str], show: Callable[[str], None]) -> None:
         self._process = subprocess.Popen(
@@ -57,7 +63,8 @@ class PageProcess:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            with suppress(PermissionError):  # a confined node may not; its page ends as its input is closed
+            # A confined node may not; its page ends as its input is closed
+            with suppress(PermissionError):
                 self._process.kill()
                 self._process.wait()
 

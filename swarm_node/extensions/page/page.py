@@ -1,4 +1,6 @@
-"""A page at work: it follows a node's files, asks the node, measures what the node uses, and wakes the viewers."""
+"""A page at work: it follows a node's files, asks the node, measures what the node uses, and wakes
+the viewers.
+"""
 
 import asyncio
 import shutil
@@ -26,12 +28,15 @@ class Machine:
         self._clock, self._began = clock, clock()
         self._spent: tuple[float, float] | None = None  # when, CPU seconds until then
         self._history = History()
-        self.columns = self._history.columns  # points are EVERY seconds wide, and `rounds` counts them
+        # Points are EVERY seconds wide, and `rounds` counts them
+        self.columns = self._history.columns
 
     async def follow(
         self, ask: Callable[[], Awaitable[Mapping[str, Any]]], tell: Callable[[int, dict[str, float]], None]
     ) -> None:
-        """Measures for ever. `ask` gives the node's answer; `tell` gets the number of a point and its figures."""
+        """Measures for ever. `ask` gives the node's answer; `tell` gets the number of a point and
+        its figures.
+        """
         while True:
             if figures := self.measure((await ask()).get("used")):
                 figures |= await asyncio.to_thread(gpus)
@@ -41,7 +46,9 @@ class Machine:
             await asyncio.sleep(EVERY)
 
     def measure(self, used: Any) -> dict[str, float]:
-        """`cpu`: cores that the node used since the last call; `memory` in bytes. Empty if `used` lacks these."""
+        """`cpu`: cores that the node used since the last call; `memory` in bytes. Empty if `used`
+        lacks these.
+        """
         try:
             spent, memory = (checked.number(used[key]) for key in ("cpu_seconds", "memory_bytes"))
         except (LookupError, TypeError, ValueError):
@@ -55,7 +62,9 @@ class Machine:
 
 
 def gpus() -> dict[str, float]:
-    """Of all NVIDIA GPUs of this machine, `gpu`: mean share of time that they were busy, `gpu_memory`: bytes in use."""
+    """Of all NVIDIA GPUs of this machine, `gpu`: mean share of time that they were busy,
+    `gpu_memory`: bytes in use.
+    """
     if (program := shutil.which("nvidia-smi")) is None:
         return {}
     try:
@@ -66,7 +75,9 @@ def gpus() -> dict[str, float]:
 
 
 def gpu_figures(said: str) -> dict[str, float]:
-    """Figures from nvidia-smi: it prints a line for each GPU, percent and MiB, or words where there is no figure."""
+    """Figures from nvidia-smi: it prints a line for each GPU, percent and MiB, or words where there
+    is no figure.
+    """
     rows = [[each.strip() for each in line.split(",")] for line in said.splitlines() if line.count(",") == 1]
     busy = [float(share) / 100 for share, _ in rows if share.isdigit()]
     used = [float(size) * 2**20 for _, size in rows if size.isdigit()]
@@ -114,7 +125,9 @@ class Page:
         self._changed = asyncio.Event()
 
     async def change(self, seconds: float) -> bool:
-        """Waits until the files are read again or the page closes. False where neither happens in time."""
+        """Waits until the files are read again or the page closes. False where neither happens in
+        time.
+        """
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:

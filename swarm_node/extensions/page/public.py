@@ -1,4 +1,6 @@
-"""What everybody may see of a swarm: counts and shares as this one node knows them, and never an address or a name."""
+"""What everybody may see of a swarm: counts and shares as this one node knows them, and never an
+address or a name.
+"""
 
 import re
 from collections import Counter, deque
@@ -29,7 +31,9 @@ class PublicView:
         page.hooks.append(self.look)
 
     def look(self) -> None:
-        """Adds a point to the history, if it is time for one and the node has answered since the last."""
+        """Adds a point to the history, if it is time for one and the node has answered since the
+        last.
+        """
         now = self._clock()
         self._page.asking.want()
         if now < self._next or self._page.asking.number == self._number:
@@ -44,7 +48,9 @@ class PublicView:
         self._points.append((now, len(present(network)), rate))
 
     def view(self) -> dict[str, Any]:
-        """The view as plain data. `estimated` lists the figures that one node can only estimate for a whole swarm."""
+        """The view as plain data. `estimated` lists the figures that one node can only estimate for
+        a whole swarm.
+        """
         now, network = self._clock(), self._network()
         connected, relayed = int(network.get("connected", 0)), int(network.get("relayed", 0))
         return {
@@ -68,7 +74,9 @@ class PublicView:
         return found if isinstance(found, dict) else {}
 
     def _tasks(self) -> dict[str, float]:
-        """Each task's share of the groups that this node sampled: a bootstrap node counts them, others keep samples."""
+        """Each task's share of the groups that this node sampled: a bootstrap node counts them,
+        others keep samples.
+        """
         sampled = self._network().get("sampled_tasks", {})
         found: Counter[str] = Counter()
         for task, count in sampled.items():
@@ -81,7 +89,9 @@ class PublicView:
 
 
 def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Peers that this node has seen, or that announced themselves, in the last `PRESENT` seconds."""
+    """Peers that this node has seen, or that announced themselves, in the last `PRESENT`
+    seconds.
+    """
     return [
         peer
         for peer in network.get("peers", [])
@@ -90,7 +100,9 @@ def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def versions(network: Mapping[str, Any]) -> dict[str, int]:
-    """Numbers of peers by the protocol versions in their Hello; a peer whose note names no version speaks ours."""
+    """Numbers of peers by the protocol versions in their Hello; a peer whose note names no version
+    speaks ours.
+    """
     found: Counter[str] = Counter()
     for peer in present(network):
         said = re.match(r"speaks protocol version ([\d, ]{1,40}),", str(peer.get("note", "")))

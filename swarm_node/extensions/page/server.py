@@ -24,22 +24,30 @@ from swarm_node.extensions.page.settings import LISTEN, listening
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread
 MOST_CONNECTIONS = 256
-OTHERS = 192  # of those, at most, from other machines, so that places are left for this machine's owner
+# Of those, at most, from other machines, so that places are left for this machine's owner
+OTHERS = 192
 FROM_ONE = 16  # of those, at most, from one address
 
 
 class Places:
-    """The places of connected clients. A place is given when a connection is made, before anything is read from it."""
+    """The places of connected clients. A place is given when a connection is made, before anything
+    is read from it.
+    """
 
     def __init__(
         self, is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback
     ) -> None:
-        """`is_owner`: whether an address is this machine's own; other addresses leave places for these."""
+        """`is_owner`: whether an address is this machine's own; other addresses leave places for
+        these.
+        """
         self._is_owner = is_owner
-        self._taken: Counter[IPv4Address | IPv6Address | None] = Counter()  # by address; None is the owner
+        # By address; None is the owner
+        self._taken: Counter[IPv4Address | IPv6Address | None] = Counter()
 
     def take(self, host: str) -> Callable[[], None] | None:
-        """Takes a place. Returns what gives it back; None where there is no place for this address."""
+        """Takes a place. Returns what gives it back; None where there is no place for this
+        address.
+        """
         address = party(host)
         whose = None if self._is_owner(address) else address
         strangers = self._taken.total() - self._taken[None]
@@ -57,7 +65,9 @@ class Places:
 
 
 def party(host: str) -> IPv4Address | IPv6Address:
-    """The address by which connections are counted: for IPv6 the whole /64, which one machine may have."""
+    """The address by which connections are counted: for IPv6 the whole /64, which one machine may
+    have.
+    """
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return address
@@ -65,7 +75,9 @@ def party(host: str) -> IPv4Address | IPv6Address:
 
 
 class BoundedProtocol(H11Protocol):
-    """Drops clients that are slow to send a request or to read an answer; uvicorn itself waits for them for ever."""
+    """Drops clients that are slow to send a request or to read an answer; uvicorn itself waits for
+    them for ever.
+    """
 
     places: Places  # of its server
     _give_back: Callable[[], None] | None = None
@@ -73,7 +85,9 @@ class BoundedProtocol(H11Protocol):
     _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the clock for the first request, or drops the connection where there is no place for it."""
+        """Starts the clock for the first request, or drops the connection where there is no place
+        for it.
+        """
         host = (transport.get_extra_info("peername") or ("",))[0]
         self._give_back = self.places.take(host) if host else None
         if self._give_back is None:
@@ -125,7 +139,9 @@ class BoundedProtocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Leaves signals to `serve`: uvicorn would raise them again at its end, and they would give the exit code."""
+    """Leaves signals to `serve`: uvicorn would raise them again at its end, and they would give the
+    exit code.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -134,8 +150,9 @@ class Server(uvicorn.Server):
 
 
 def listener_at(listen: str) -> socket.socket:
-    """A listening socket at HOST:PORT. Where the port of the default address is taken, a free port is used. UserError
-    where it cannot listen."""
+    """A listening socket at HOST:PORT. Where the port of the default address is taken, a free port
+    is used. UserError where it cannot listen.
+    """
     host, port = listening(listen)
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -165,7 +182,8 @@ def server_of(app: ASGIApp, places: Places | None = None) -> Server:
         ws="none",
         proxy_headers=False,
         h11_max_incomplete_event_size=HEADER_BYTES,
-        limit_concurrency=MOST_CONNECTIONS + 1,  # `Places` refuses first; this bounds requests that outlive their place
+        # `Places` refuses first; this bounds requests that outlive their place
+        limit_concurrency=MOST_CONNECTIONS + 1,
         timeout_keep_alive=int(HEADER_SECONDS),
         timeout_graceful_shutdown=1,
         **options,
@@ -201,7 +219,9 @@ async def serve(
 
 
 def _read_on(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
-    """The process that started the page writes nothing. When its pipe is closed, that process has ended."""
+    """The process that started the page writes nothing. When its pipe is closed, that process has
+    ended.
+    """
     if not os.read(sys.stdin.fileno(), 1024):
         loop.remove_reader(sys.stdin.fileno())
         leave()

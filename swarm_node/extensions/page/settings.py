@@ -1,4 +1,6 @@
-"""What a page shows, and to whom: the section `page` of a run, and the options of `swarm-node page`."""
+"""What a page shows, and to whom: the section `page` of a run, and the options of `swarm-node
+page`.
+"""
 
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,17 +13,22 @@ LISTEN = "127.0.0.1:8420"
 
 
 class ObservedConfig(Section):
-    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has the public view."""
+    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has
+    the public view.
+    """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 
     listen: Annotated[str, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
     names: tuple[str, ...] = ()
-    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost always work."""
+    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost
+    always work.
+    """
     public: bool = False
-    """Show the public view at / without the token, as a bootstrap node always does. It is read-only and has no
-    addresses; all else needs the token."""
+    """Show the public view at / without the token, as a bootstrap node always does. It is read-only
+    and has no addresses; all else needs the token.
+    """
     open_metrics: bool = False
     """Answer /metrics without the token."""
 
@@ -32,12 +39,17 @@ class PageConfig(ObservedConfig):
     folder: Path = Path("~/.swarm-node")
     """What to show; it can be named without the flag: swarm-node page FOLDER."""
     listen: str = LISTEN
-    """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is taken."""
+    """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is
+    taken.
+    """
     public_tasks: tuple[str, ...] = ()
-    """Tasks of your own that the public view shows by name, as it does those that come with this program. All others
-    it shows together, without a name."""
+    """Tasks of your own that the public view shows by name, as it does those that come with this
+    program. All others it shows together, without a name.
+    """
     with_parent: bool = False
-    """End when standard input is closed, as it is when the process that started the page has gone."""
+    """End when standard input is closed, as it is when the process that started the page has
+    gone.
+    """
 
 
 def listening(text: str) -> tuple[str, int]:

@@ -31,9 +31,11 @@ Stops on Ctrl-C; the node goes on.
   --open-metrics       /metrics without the token, for Prometheus"""
 
 NICE = 10  # beside a node: viewers wait, training does not
-BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}  # set at every start: by Python, macOS, cli.py
+# Set at every start: by Python, macOS, cli.py
+BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}
 KEPT = {*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
-OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")  # options, and none that holds a secret
+# Options, and none that holds a secret
+OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")
 OF_A_NODE = ("identity.key", "events.jsonl")  # a home holds at least one of them
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 
@@ -53,8 +55,10 @@ def command(argv: list[str]) -> None:
 
 
 def _without_secrets(argv: list[str]) -> None:
-    """Goes on as the same process without the variables of the user's shell: a page needs no tokens and keys of other
-    programs. What was once in a process's environment stays readable there, so the process executes itself again."""
+    """Goes on as the same process without the variables of the user's shell: a page needs no tokens
+    and keys of other programs. What was once in a process's environment stays readable there, so
+    the process executes itself again.
+    """
     kept = {name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)}
     if kept.keys() != os.environ.keys():
         os.execve(sys.executable, [sys.executable, "-P", "-m", "swarm_node", "page", *argv], kept)  # noqa: S606
@@ -74,20 +78,25 @@ async def _show(config: PageConfig, home: Path) -> None:
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # a page with a public view takes no commands
-    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"  # each folder has its own
+    # Each folder has its own
+    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
     app = Guard(routes(page, public, home), token, cookie, config.names, free, writes, door)
     addresses = shown(listener, token, public is not None)
     await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
 
 
 def shipped_tasks() -> frozenset[str]:
-    """Names of the tasks whose questions come with this program. They are in a file, as a page loads no environment."""
+    """Names of the tasks whose questions come with this program. They are in a file, as a page
+    loads no environment.
+    """
     return frozenset((Path(__file__).parent / "static" / "tasks.txt").read_text().split())
 
 
 def shown(listener: socket, token: str, public: bool) -> list[str]:
-    """The addresses to open. The token stands behind the #, which no browser sends: no log and no proxy gets it. A page
-    on all interfaces is shown at the loopback address, as the name that others have for this machine is not known."""
+    """The addresses to open. The token stands behind the #, which no browser sends: no log and no
+    proxy gets it. A page on all interfaces is shown at the loopback address, as the name that
+    others have for this machine is not known.
+    """
     host, port = listener.getsockname()[:2]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     base = f"http://{name}:{port}/"
@@ -97,7 +106,9 @@ def shown(listener: socket, token: str, public: bool) -> list[str]:
 
 
 def token_of(home: Path) -> str:
-    """The token of the last start, or a new one, kept in the home if possible. Only the user can read that file."""
+    """The token of the last start, or a new one, kept in the home if possible. Only the user can
+    read that file.
+    """
     fresh = secrets.token_urlsafe(24)
     with suppress(OSError, ValueError):
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,4 +1,6 @@
-"""Adaptive I/J: informative local groups first, external groups for the rest. Our own idea; it follows no paper."""
+"""Adaptive I/J: informative local groups first, external groups for the rest. Our own idea; it
+follows no paper.
+"""
 
 from collections.abc import Sequence
 
@@ -7,8 +9,9 @@ from swarm_node.rollouts.sampler import UniformSampler
 
 
 class AdaptiveSampler(UniformSampler):
-    """Trains on I + J groups: first on informative local ones, then on external ones. No sender can change
-    the split."""
+    """Trains on I + J groups: first on informative local ones, then on external ones. No sender can
+    change the split.
+    """
 
     only_informative = True
 
@@ -19,7 +22,9 @@ class AdaptiveSampler(UniformSampler):
         self._informative = sum(group.informative for group in local)
 
     def split(self, local: int, external: int) -> tuple[int, int]:
-        """As many local groups as are informative, external ones for the rest. If J is 0, none are external."""
+        """As many local groups as are informative, external ones for the rest. If J is 0, none are
+        external.
+        """
         if not external:
             return local, external
         mine = min(self._informative, local + external)

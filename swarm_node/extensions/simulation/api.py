@@ -17,7 +17,9 @@ def simulate(config: SimulationConfig) -> dict[str, Any]:
 
 
 def load_report(path: Path | str) -> dict[str, Any]:
-    """Reads a report.json, by its path or its folder; docs/reference/report.md explains it. UserError if it is none."""
+    """Reads a report.json, by its path or its folder; docs/reference/report.md explains it.
+    UserError if it is none.
+    """
     file = Path(path).expanduser()
     file = file / "report.json" if file.is_dir() else file
     try:

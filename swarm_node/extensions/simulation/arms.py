@@ -1,5 +1,6 @@
-"""What a simulation compares: arms (local/external groups per round, and how), each repeated with several seeds; and
-how the nodes of an arm differ. Pure data."""
+"""What a simulation compares: arms (local/external groups per round, and how), each repeated with
+several seeds; and how the nodes of an arm differ. Pure data.
+"""
 
 import hashlib
 import re
@@ -14,12 +15,16 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
 def identity(seed: int, node: int) -> Identity:
-    """A node's identity, from seed and index alone: with one seed, all arms and engines ask the same questions."""
+    """A node's identity, from seed and index alone: with one seed, all arms and engines ask the
+    same questions.
+    """
     return Identity.from_seed_bytes(hashlib.sha256(f"{seed}/{node}".encode()).digest())
 
 
 def node_config(config: SimulationConfig, node: int) -> SimulationConfig:
-    """The configuration of one node. A list shorter than the swarm starts again from its first entry."""
+    """The configuration of one node. A list shorter than the swarm starts again from its first
+    entry.
+    """
     model, environment = config.model, config.environment
     if models := config.node_models:
         model = model.model_copy(update={"name": models[node % len(models)]})

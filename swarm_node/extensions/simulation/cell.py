@@ -30,9 +30,11 @@ def run_cell(
     clock: Callable[[], float] = time.perf_counter,
     cpu: Callable[[], float] = time.process_time,
 ) -> Iterator[CellRound]:
-    """Yields every round. First all nodes produce, then each consumes. So without delay a group arrives in the round
-    in which it was generated, whatever the order of nodes. Hostile nodes and contributors only produce; reports are
-    about the other nodes. `config` is the cell's own (see `cell_config`)."""
+    """Yields every round. First all nodes produce, then each consumes. So without delay a group
+    arrives in the round in which it was generated, whatever the order of nodes. Hostile nodes and
+    contributors only produce; reports are about the other nodes. `config` is the cell's own (see
+    `cell_config`).
+    """
     schedule = Schedule(config.faults, config.nodes, config.rounds)
     silent = hostile_nodes(config) | contributors(config)
     members: dict[int, Participant] = {}
@@ -69,7 +71,9 @@ def summary(
     rejected: Mapping[int, Mapping[str, int]],
     wall: float,
 ) -> CellRound:
-    """The event of a round of the swarm. `reports`: of the nodes that took part; `rejected`: of all nodes so far."""
+    """The event of a round of the swarm. `reports`: of the nodes that took part; `rejected`: of all
+    nodes so far.
+    """
     several = [reports[node] for node in sorted(reports)]
     rewards = {node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()}
     seconds = total([report.seconds for report in several])

@@ -1,7 +1,8 @@
-"""Runs cells side by side in workers. It knows nothing of folders and reports, and imports no torch.
+"""Runs cells side by side in workers. It knows nothing of folders and reports, and imports no
+torch.
 
-Each cell has a process of its own, so a crash or a leak stays there and no cell affects the next. That costs about 3 s
-of start-up per cell.
+Each cell has a process of its own, so a crash or a leak stays there and no cell affects the next.
+That costs about 3 s of start-up per cell.
 """
 
 import threading
@@ -31,7 +32,8 @@ _Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker 
 def run_cells(
     cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
 ) -> Generator[tuple[Cell, Record | Failed], None, None]:
-    """Runs the cells, `workers` at a time. Yields each as it ends, with its record, or with why it failed.
+    """Runs the cells, `workers` at a time. Yields each as it ends, with its record, or with why it
+    failed.
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """

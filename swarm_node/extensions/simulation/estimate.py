@@ -1,4 +1,6 @@
-"""Estimates the memory and time of a simulation before it starts, from the sizes of its models. Imports no torch."""
+"""Estimates the memory and time of a simulation before it starts, from the sizes of its models.
+Imports no torch.
+"""
 
 import json
 import math
@@ -16,14 +18,16 @@ from swarm_node.policy import named
 
 LARGE = 50_000_000  # parameters of all nodes together; below, nothing is estimated
 PROCESS = 0.5e9  # bytes of a worker with its scorers
-TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0  # bytes per parameter: of each node, SHARED once; docs/results/memory.md
+# Bytes per parameter: of each node, SHARED once; docs/results/memory.md
+TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0
 MAX_HEAD = 64 * 1024 * 1024  # bytes
 PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
 
 
 def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> Iterator[str]:
-    """A line about memory and time where large models run on the processors of this machine. UserError where they take
-    more memory than is free."""
+    """A line about memory and time where large models run on the processors of this machine.
+    UserError where they take more memory than is free.
+    """
     if config.engine != "memory" or (config.model.device != "cpu" and Path("/dev/nvidiactl").exists()):
         return
     each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
@@ -41,14 +45,17 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
 
 
 def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
-    """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model share its weights."""
+    """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model
+    share its weights.
+    """
     kept = ADAPTED if config.model.lora_rank else TRAINED
     return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
 
 
 def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
-    """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per parameter to read or
-    generate, and 6 to train."""
+    """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
+    parameter to read or generate, and 6 to train.
+    """
     group, tokens, mix = config.generation.num_generations, config.generation.max_completion_length, config.round
     written = mix.questions * (PROMPT + group * tokens)
     trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
@@ -56,9 +63,12 @@ def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
 
 
 def parameters(name: str) -> int:
-    """The parameters of a model on this machine, by the heads of its safetensors files; 0 where it has none."""
+    """The parameters of a model on this machine, by the heads of its safetensors files; 0 where it
+    has none.
+    """
     total = 0
-    with suppress(OSError, ValueError, AttributeError, TypeError):  # the code that loads it says what is wrong
+    # The code that loads it says what is wrong
+    with suppress(OSError, ValueError, AttributeError, TypeError):
         for file in named.folder(name).glob("*.safetensors"):
             with file.open("rb") as content:
                 head = json.loads(content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little"))))

@@ -16,21 +16,27 @@ class CellStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CellRound(Event):
-    """One round of a whole simulated swarm. Means are over the nodes that took part; zero where none did."""
+    """One round of a whole simulated swarm. Means are over the nodes that took part; zero where
+    none did.
+    """
 
     arm: str  # as in CellStarted
     seed: int  # as in CellStarted
     round: int  # from 0
     nodes: int  # that took part
     reward: float  # mean over nodes of the sum over a node's questions of the group's mean reward
-    node_rewards: tuple[float | None, ...]  # that sum for every node; None where it did not take part
-    reward_by_task: Mapping[str, float]  # mean reward of a completion, over the nodes that had the task
+    # That sum for every node; None where it did not take part
+    node_rewards: tuple[float | None, ...]
+    # Mean reward of a completion, over the nodes that had the task
+    reward_by_task: Mapping[str, float]
     skipped: Mapping[str, int]  # by reason, all nodes, this round
     rejected: Mapping[str, int]  # by reason, all nodes, so far
     seconds: Mapping[str, float]  # by phase, summed over nodes, and "round": wall time of the whole
     metrics: Mapping[str, float]  # every figure of `groups.METRICS`, over nodes
-    attack: Mapping[str, int] = field(default_factory=dict)  # in a swarm under attack: what became of it, all victims
-    accuracy: tuple[Mapping[str, float] | None, ...] = ()  # of every node by task, held out; empty: not asked
+    # In a swarm under attack: what became of it, all victims
+    attack: Mapping[str, int] = field(default_factory=dict)
+    # Of every node by task, held out; empty: not asked
+    accuracy: tuple[Mapping[str, float] | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

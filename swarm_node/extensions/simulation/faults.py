@@ -1,7 +1,8 @@
-"""Which nodes take part in which round: some die, join late or are slow. The network drops and delays messages itself.
+"""Which nodes take part in which round: some die, join late or are slow. The network drops and
+delays messages itself.
 
-Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first without it, and
-`slow NODE@k` lets it take part in every k-th round from its first on.
+Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first
+without it, and `slow NODE@k` lets it take part in every k-th round from its first on.
 """
 
 import re
@@ -12,7 +13,9 @@ from swarm_node.extensions.simulation.settings import FaultsConfig
 
 
 class Schedule:
-    """The nodes of each round. Raises UserError, at construction, for a fault that cannot happen in this run."""
+    """The nodes of each round. Raises UserError, at construction, for a fault that cannot happen in
+    this run.
+    """
 
     def __init__(self, faults: FaultsConfig, nodes: int, rounds: int) -> None:
         self._nodes = nodes

@@ -1,4 +1,6 @@
-"""The report folder: its files, when it may be used again, finished cells. Deletes only files that it wrote."""
+"""The report folder: its files, when it may be used again, finished cells. Deletes only files that
+it wrote.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,8 @@ from swarm_node.telemetry.manifest import manifest
 KIND = "simulation"  # in the manifest of a report folder
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = ("report.json", "report.csv", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}  # options that do not change a cell
+# Options that do not change a cell
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}
 
 
 class ReportFolder:
@@ -33,14 +36,17 @@ class ReportFolder:
         self._cells = self.path / "cells"
 
     def prepare(self, config: SimulationConfig) -> str | None:
-        """Makes the folder ready, or raises UserError. Returns a warning if kept cells come from other code."""
+        """Makes the folder ready, or raises UserError. Returns a warning if kept cells come from
+        other code.
+        """
         if config.resume and config.overwrite:
             raise UserError("--resume keeps what is in the report folder, --overwrite removes it: give one of them")
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
         found = list(self.path.iterdir()) if self.path.is_dir() else []
-        if any(path != self._cells or any(path.iterdir()) for path in found):  # an empty `cells` is a start that failed
+        # An empty `cells` is a start that failed
+        if any(path != self._cells or any(path.iterdir()) for path in found):
             earlier = self._earlier_manifest()
             if config.resume:
                 warning = self._check_same(earlier, config)
@@ -66,8 +72,9 @@ class ReportFolder:
         write_bytes(self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode())
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
-        """The records of those cells that are finished. A file that is not a cell of this run counts as missing, so the
-        cell runs again."""
+        """The records of those cells that are finished. A file that is not a cell of this run
+        counts as missing, so the cell runs again.
+        """
         found = []
         for cell in cells:
             with suppress(OSError, ValueError, RecursionError):
@@ -79,7 +86,9 @@ class ReportFolder:
         return self._cells / f"{cell.file_stem}.json"
 
     def _worth(self) -> str:
-        """What clearing the folder would lose, in words; "" where an earlier run failed before it finished a cell."""
+        """What clearing the folder would lose, in words; "" where an earlier run failed before it
+        finished a cell.
+        """
         if self.report.exists():
             return "a report"
         done = len(list(self._cells.glob("*.json")))
@@ -96,7 +105,8 @@ class ReportFolder:
 
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
         now = flatten(config.model_dump(mode="json"))
-        new = flatten(type(config)().model_dump(mode="json"))  # options that the earlier version did not have
+        # Options that the earlier version did not have
+        new = flatten(type(config)().model_dump(mode="json"))
         then = {**new, **flatten(earlier["config"])}
         changed = sorted(key for key in now if now[key] != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]

@@ -1,4 +1,6 @@
-"""`swarm-node simulate`: runs every arm with every seed, and writes a report folder. Only its workers import torch."""
+"""`swarm-node simulate`: runs every arm with every seed, and writes a report folder. Only its
+workers import torch.
+"""
 
 import os
 import sys
@@ -66,8 +68,9 @@ def simulate(
 ) -> Path:
     """Runs the unfinished cells, writes the report and shows it. Returns the path of report.json.
 
-    UserError for a mistake in the configuration or the folder, and if a cell failed; finished cells are kept.
-    KeyboardInterrupt passes on, after a line that says how to resume. `worker` is the command of a worker process.
+    UserError for a mistake in the configuration or the folder, and if a cell failed; finished cells
+    are kept. KeyboardInterrupt passes on, after a line that says how to resume. `worker` is the
+    command of a worker process.
     """
     console = console or Console()
     cells = check(config)
@@ -75,7 +78,8 @@ def simulate(
     warn = partial(say, console, style="yellow")
     try:
         warning = folder.prepare(config)
-        say(console, f"loading {config.model.name} ...")  # the first round of a large model may take minutes
+        # The first round of a large model may take minutes
+        say(console, f"loading {config.model.name} ...")
         for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
             named.obtain(name, partial(say, console))  # once, before many workers want it
         records = folder.load(cells, config.rounds) if config.resume else []
@@ -129,7 +133,9 @@ def _run(
     telemetry: events.Telemetry,
     worker: Sequence[str],
 ) -> list[Record]:
-    """Runs the cells, saving each as it ends. A cell that fails does not stop the others; a user's mistake does."""
+    """Runs the cells, saving each as it ends. A cell that fails does not stop the others; a user's
+    mistake does.
+    """
     records: list[Record] = []
     failed: list[tuple[Cell, Failed]] = []
     engine = engine_of(config)
@@ -171,14 +177,18 @@ def _run(
 
 
 class EarlyFigure(events.Sink):
-    """Implements events.Sink: redraws accuracy.png from the rounds so far whenever held-out questions were asked."""
+    """Implements events.Sink: redraws accuracy.png from the rounds so far whenever held-out
+    questions were asked.
+    """
 
     def __init__(self, config: SimulationConfig, folder: Path) -> None:
         self._config, self._folder = config, folder
         self._rounds: dict[Cell, list[CellRound]] = {}
 
     def take(self, event: events.Event) -> None:
-        """Keeps a round. If its cell has begun again, the round replaces the same round and all later ones."""
+        """Keeps a round. If its cell has begun again, the round replaces the same round and all
+        later ones.
+        """
         if isinstance(event, CellRound):
             cell = Cell(parse_arm(event.arm), event.seed)
             self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
@@ -197,7 +207,9 @@ class EarlyFigure(events.Sink):
 
 
 def _draw(report: Report, folder: ReportFolder) -> None:
-    """Draws the plots. Matplotlib is imported only now: earlier it would take memory from the cells."""
+    """Draws the plots. Matplotlib is imported only now: earlier it would take memory from the
+    cells.
+    """
     from swarm_node.extensions.simulation.plot import figures
 
     for name, figure in figures(report).items():

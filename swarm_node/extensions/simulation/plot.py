@@ -1,6 +1,7 @@
-"""rewards.png and accuracy.png: the effect of sharing, for readers who do not know the paper. Only this file imports
-matplotlib at its top, and uses no display. The colours are those of Okabe and Ito, which the colour-blind can tell
-apart."""
+"""rewards.png and accuracy.png: the effect of sharing, for readers who do not know the paper. Only
+this file imports matplotlib at its top, and uses no display. The colours are those of Okabe and
+Ito, which the colour-blind can tell apart.
+"""
 
 from collections.abc import Sequence
 
@@ -46,7 +47,9 @@ def rewards(report: Report) -> Figure:
 
 
 def accuracy(report: Report) -> Figure:
-    """Held-out accuracy by trained tokens of a node: a panel each for all tasks, for a node's own, and for others'."""
+    """Held-out accuracy by trained tokens of a node: a panel each for all tasks, for a node's own,
+    and for others'.
+    """
     figure = new_figure(12.0, 4.8)
     panels = list(figure.subplots(1, len(KINDS), sharey=True))
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
@@ -69,7 +72,8 @@ def accuracy(report: Report) -> Figure:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure. Width and height are in inches."""
-    matplotlib.rcParams["font.family"] = "DejaVu Sans"  # shipped with matplotlib: the same picture everywhere
+    # Shipped with matplotlib: the same picture everywhere
+    matplotlib.rcParams["font.family"] = "DejaVu Sans"
     figure = Figure(figsize=(width, height), dpi=DPI)
     FigureCanvasAgg(figure)
     return figure
@@ -104,7 +108,9 @@ def subline(report: Report) -> str:
 
 
 def label(name: str, arm: ArmSummary) -> str:
-    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `4/4 generalist` for 4/4:all."""
+    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `4/4 generalist` for
+    4/4:all.
+    """
     groups, *ways = name.split(":")
     kind = "generalist" if "all" in ways else "" if arm.external_groups else "alone"
     return " ".join(filter(None, [groups, kind, *(way for way in ways if way != "all")]))

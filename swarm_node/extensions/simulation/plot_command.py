@@ -1,4 +1,6 @@
-"""`swarm-node view plot RUN ...`: figures of reports, as PNG and SVG. Imports matplotlib only when it draws."""
+"""`swarm-node view plot RUN ...`: figures of reports, as PNG and SVG. Imports matplotlib only when
+it draws.
+"""
 
 from pathlib import Path
 
@@ -44,7 +46,9 @@ def command(argv: list[str]) -> None:
 
 
 def figures_of(folder: Path, out: Path | None) -> list[Path]:
-    """Draws a report. Returns the files written. UserError where there is no report, or the files cannot be written."""
+    """Draws a report. Returns the files written. UserError where there is no report, or the files
+    cannot be written.
+    """
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: name the report folder of a simulation")
     if not _is_simulation(folder):

@@ -1,4 +1,6 @@
-"""A running simulation on a terminal: a line now and then with arm, seed, round, reward, speed and the time left."""
+"""A running simulation on a terminal: a line now and then with arm, seed, round, reward, speed and
+the time left.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,12 +17,15 @@ LINES_PER_CELL = 10
 
 
 class SimulationTerminal(Sink):
-    """Implements events.Sink. `cells` counts those still to run, without those that an earlier run finished."""
+    """Implements events.Sink. `cells` counts those still to run, without those that an earlier run
+    finished.
+    """
 
     def __init__(self, console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float]) -> None:
         self._console, self._cells, self._rounds = console, cells, rounds
         self._questions, self._clock, self._started = questions, clock, clock()
-        self._rounds_of: dict[tuple[str, int], list[CellRound]] = defaultdict(list)  # running cells, by arm and seed
+        # Running cells, by arm and seed
+        self._rounds_of: dict[tuple[str, int], list[CellRound]] = defaultdict(list)
         self._done = 0  # rounds, of all cells
 
     def take(self, event: Event) -> None:
@@ -33,7 +38,8 @@ class SimulationTerminal(Sink):
             case CellFinished(arm, seed, reward):
                 say(self._console, f"{arm} seed {seed}  done  cumulative reward {reward:.1f}")
             case CellFailed(arm, seed, error):
-                self._done += self._rounds - len(self._rounds_of[arm, seed])  # the rounds that it lacks will not come
+                # The rounds that it lacks will not come
+                self._done += self._rounds - len(self._rounds_of[arm, seed])
                 say(self._console, f"{arm} seed {seed}  failed: {error}", "yellow")
             case Notice(text=text):
                 say(self._console, text)
@@ -41,14 +47,18 @@ class SimulationTerminal(Sink):
                 say(self._console, f"warning: {text}", "yellow")
 
     def time_left(self) -> str:
-        """The time left at the speed so far, start-up included, as text; "..." before the first round."""
+        """The time left at the speed so far, start-up included, as text; "..." before the first
+        round.
+        """
         if not self._done:
             return "..."
         left = self._cells * self._rounds - self._done
         return duration((self._clock() - self._started) / self._done * left)
 
     def _round(self, done: CellRound) -> None:
-        """Prints a line at the first round, whenever another tenth of the cell is done, and with every evaluation."""
+        """Prints a line at the first round, whenever another tenth of the cell is done, and with
+        every evaluation.
+        """
         self._done += 1
         rounds = self._rounds_of[done.arm, done.seed]
         rounds.append(done)

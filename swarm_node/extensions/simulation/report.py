@@ -1,8 +1,9 @@
 """From finished cells to the numbers of report.json. What depends on the machine is under `cost`.
 
-The reward of a node in a round is the sum over its questions of the group's mean reward. So it is at most the number of
-questions. The reward of a round is the mean over the nodes that took part. The cumulative reward, the figure of the
-SAPO paper, is the sum over rounds. Two runs with the same configuration differ only in `cost`.
+The reward of a node in a round is the sum over its questions of the group's mean reward. So it is
+at most the number of questions. The reward of a round is the mean over the nodes that took part.
+The cumulative reward, the figure of the SAPO paper, is the sum over rounds. Two runs with the same
+configuration differ only in `cost`.
 """
 
 import math
@@ -23,18 +24,21 @@ LAST = 10  # rounds that count as the end of a run
 
 T = TypeVar("T")
 LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it asks itself
+# 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom: samples are too small for the
+# normal distribution
 T_975 = (
     *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139),
     *(2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922, 2.093024, 2.085963),
     *(2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831, 2.048407, 2.045230, 2.042272),
-)  # 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom: samples are too small for the normal distribution
+)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Accuracy of an arm on held-out questions of all tasks of the swarm, in [0, 1]. Lists are per seed, and within it
-    per evaluation, unless said otherwise. Local tasks are those that a node asks itself, others' tasks those that only
-    others ask: None where there are none."""
+    """Accuracy of an arm on held-out questions of all tasks of the swarm, in [0, 1]. Lists are per
+    seed, and within it per evaluation, unless said otherwise. Local tasks are those that a node
+    asks itself, others' tasks those that only others ask: None where there are none.
+    """
 
     rounds: tuple[int, ...]  # done when it was asked, the same for all seeds
     all_tasks: tuple[tuple[float, ...], ...]  # mean over nodes and tasks
@@ -43,15 +47,19 @@ class HeldOut:
     final: tuple[float, ...]  # per seed: all tasks, at the last evaluation
     final_local: tuple[float | None, ...]  # per seed: local tasks, at the last evaluation
     final_other: tuple[float | None, ...]  # per seed: others' tasks, at the last evaluation
-    final_ci95: tuple[float | None, ...]  # of these three: half-width over seeds, over nodes where there is one seed
-    area: tuple[float, ...]  # per seed: mean over rounds of all tasks, from the first evaluation to the last
+    # Of these three: half-width over seeds, over nodes where there is one seed
+    final_ci95: tuple[float | None, ...]
+    # Per seed: mean over rounds of all tasks, from the first evaluation to the last
+    area: tuple[float, ...]
     by_task: dict[str, tuple[tuple[float, ...], ...]]  # mean over nodes
     generated_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
     trained_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
 
 
 def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
-    """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out questions."""
+    """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out
+    questions.
+    """
     asked = [[done for done in record.rounds if done.accuracy] for record in records]
     if not all(asked):
         return None
@@ -107,7 +115,9 @@ def _mean(nodes: Sequence[float]) -> float | None:
 
 
 def _half(ends: Sequence[Sequence[float]]) -> float | None:
-    """Half-width over seeds, or over nodes where there is one seed. `ends`: accuracy per seed, per node."""
+    """Half-width over seeds, or over nodes where there is one seed. `ends`: accuracy per seed, per
+    node.
+    """
     return ci95(ends[0] if len(ends) == 1 else [mean(nodes) for nodes in ends if nodes])
 
 
@@ -125,9 +135,12 @@ def _tuples(rows: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
 
 @dataclass(frozen=True, slots=True)
 class AttackSummary:
-    """The effect of an attack on the honest nodes. Shares are of counts, in [0, 1]; None if there was nothing."""
+    """The effect of an attack on the honest nodes. Shares are of counts, in [0, 1]; None if there
+    was nothing.
+    """
 
-    success: tuple[float, ...]  # per seed: share of local completions with the payload, in the last rounds
+    # Per seed: share of local completions with the payload, in the last rounds
+    success: tuple[float, ...]
     length: tuple[float, ...]  # per seed: tokens of a local completion, in the last rounds
     honest_refused: float | None  # share of the honest groups selected that the defence refused
     hostile_refused: float | None  # the same of hostile ones
@@ -144,16 +157,20 @@ class ArmSummary:
     mean: float  # of the cumulative rewards
     ci95: float | None  # half-width, by Student's t over seeds; None for one seed
     rewards: tuple[tuple[float, ...], ...]  # per seed, per round
-    final_reward: tuple[float, ...]  # per seed: mean reward of a completion in the last rounds, in [0, 1]
-    informative_share: tuple[tuple[float, ...], ...]  # per seed, per round: of local groups, non-zero advantage
-    node_rewards: tuple[tuple[float, ...], ...]  # per seed, per node: cumulative over the rounds it took part in
+    # Per seed: mean reward of a completion in the last rounds, in [0, 1]
+    final_reward: tuple[float, ...]
+    # Per seed, per round: of local groups, non-zero advantage
+    informative_share: tuple[tuple[float, ...], ...]
+    # Per seed, per node: cumulative over the rounds it took part in
+    node_rewards: tuple[tuple[float, ...], ...]
     generated_tokens: int  # all nodes, rounds and seeds
     trained_tokens: int  # all nodes, rounds and seeds
     rollouts: int  # all nodes, rounds and seeds
     skipped: Mapping[str, int]  # questions and groups left out, by reason
     rejected: Mapping[str, int]  # messages refused, by reason
     attack: AttackSummary | None  # None where nobody attacks
-    metrics: Mapping[str, tuple[tuple[float, ...], ...]]  # figure of rollouts.groups.METRICS -> per seed, per round
+    # Figure of rollouts.groups.METRICS -> per seed, per round
+    metrics: Mapping[str, tuple[tuple[float, ...], ...]]
     held_out: HeldOut | None = None  # None without --evaluate-every
 
 
@@ -161,9 +178,12 @@ class ArmSummary:
 class ArmCost:
     """Time and memory of an arm on this machine."""
 
-    seconds_per_round: Mapping[str, float]  # by phase, all nodes, and "round" for the whole; mean over rounds, seeds
-    wall_seconds: tuple[tuple[float, ...], ...]  # per seed, per round: since the start, without held-out questions
-    cpu_seconds: tuple[tuple[float, ...], ...]  # the same of all cores, all processes of a cell; zeros for real nodes
+    # By phase, all nodes, and "round" for the whole; mean over rounds, seeds
+    seconds_per_round: Mapping[str, float]
+    # Per seed, per round: since the start, without held-out questions
+    wall_seconds: tuple[tuple[float, ...], ...]
+    # The same of all cores, all processes of a cell; zeros for real nodes
+    cpu_seconds: tuple[tuple[float, ...], ...]
     peak_memory_mb: float  # of one cell: its worker and what that started
 
 
@@ -266,7 +286,9 @@ def _running(record: Record, phase: str) -> tuple[float, ...]:
 
 
 def t_975(degrees: int) -> float:
-    """97.5 % quantile of Student's t. Beyond the table it expands around the normal quantile: right to 5 digits."""
+    """97.5 % quantile of Student's t. Beyond the table it expands around the normal quantile: right
+    to 5 digits.
+    """
     if degrees <= len(T_975):
         return T_975[degrees - 1]
     z = statistics.NormalDist().inv_cdf(0.975)

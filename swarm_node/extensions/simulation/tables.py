@@ -1,5 +1,6 @@
-"""The result of a simulation as tables for a terminal, from the numbers of the report. They show no factor between
-arms: it depends on rates, baselines and seeds, so a single run cannot tell it."""
+"""The result of a simulation as tables for a terminal, from the numbers of the report. They show no
+factor between arms: it depends on rates, baselines and seeds, so a single run cannot tell it.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -58,7 +59,9 @@ def per_seed(report: Report) -> str:
 
 
 def _took(name: str, report: Report) -> list[Sequence[float]]:
-    """Per seed, of all nodes: tokens generated, tokens trained on, CPU seconds and wall-clock seconds."""
+    """Per seed, of all nodes: tokens generated, tokens trained on, CPU seconds and wall-clock
+    seconds.
+    """
     arm, cost = report.arms[name], report.cost[name]
     tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
     return [*tokens, *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds))]

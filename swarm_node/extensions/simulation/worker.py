@@ -1,7 +1,8 @@
-"""A worker process of a simulation, for any engine: `python -m swarm_node.extensions.simulation.worker`. The simulation
-starts it, users do not.
+"""A worker process of a simulation, for any engine: `python -m
+swarm_node.extensions.simulation.worker`. The simulation starts it, users do not.
 
-It ends when the socket to its parent closes, for whatever reason, and ends the processes that it started.
+It ends when the socket to its parent closes, for whatever reason, and ends the processes that it
+started.
 """
 
 import os
@@ -23,7 +24,9 @@ Ours = Channel[worker_messages.Order, worker_messages.FromWorker]
 
 
 def serve(begin: Begin) -> None:
-    """Runs a worker: it receives one order, and sends every round, then the end. Never raises: it sends its error."""
+    """Runs a worker: it receives one order, and sends every round, then the end. Never raises: it
+    sends its error.
+    """
     connection = inherited()
     channel: Ours = Channel(connection, connection, worker_messages.WORKER.down, worker_messages.WORKER.up)
     with telling(channel.send):
@@ -34,7 +37,9 @@ def serve(begin: Begin) -> None:
 
 
 def _run(order: worker_messages.Order, begin: Begin, channel: Ours) -> float:
-    """Sends every round. Measures memory every few rounds, and returns the highest measurement, in MB."""
+    """Sends every round. Measures memory every few rounds, and returns the highest measurement, in
+    MB.
+    """
     config, cell = worker_messages.read_order(order)
     every, peak = max(1, config.rounds // MEMORY_SAMPLES), 0.0
     with closing(begin(cell_config(config, cell), cell)) as run:
@@ -49,7 +54,8 @@ def _die_with_parent(channel: Ours) -> None:
     try:
         channel.receive()  # returns when the parent has gone: it sends nothing after the order
     finally:
-        if os.getpgid(0) == os.getpid():  # an engine starts it as leader of a group: its children end, too
+        # An engine starts it as leader of a group: its children end, too
+        if os.getpgid(0) == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 

@@ -1,6 +1,7 @@
-"""Turns a task set into questions, in a process that ends at once (`dataset/elsewhere.py`): `python -m
-...taskset.compile`, not for people. The node runs it twice and compares the results: what differs, no peer could
-rebuild."""
+"""Turns a task set into questions, in a process that ends at once (`dataset/elsewhere.py`): `python
+-m ...taskset.compile`, not for people. The node runs it twice and compares the results: what
+differs, no peer could rebuild.
+"""
 
 import asyncio
 import hashlib
@@ -61,7 +62,9 @@ class Read:
         self._chars = 0
 
     def add(self, task: Any, config: TasksetConfig) -> None:
-        """Adds a task. UserError where peers could not score it, unless `alone` is set, or where there are too many."""
+        """Adds a task. UserError where peers could not score it, unless `alone` is set, or where
+        there are too many.
+        """
         from swarm_node.extensions.taskset import library
 
         if not config.alone and (reason := library.unscorable(task)):

@@ -25,7 +25,8 @@ from swarm_node.settings import EnvironmentConfig, section_of
 NAME = "taskset"
 SOURCE = "swarm_node.extensions.taskset.source:TasksetSource"
 TRIED = "tried"  # see `source.py`
-MEMORY = 4096  # megabytes of address space that a scoring process needs at least: verifiers is large
+# Megabytes of address space that a scoring process needs at least: verifiers is large
+MEMORY = 4096
 TASKS: Tasks = tasks_of(NAME)
 
 
@@ -43,7 +44,9 @@ class Facts(BaseModel):
 
 
 class TasksetEnvironment(SplitEnvironment):
-    """The questions of a task set, after two processes and the sandbox came to the same questions and scores."""
+    """The questions of a task set, after two processes and the sandbox came to the same questions
+    and scores.
+    """
 
     def __init__(self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig) -> None:
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
@@ -63,12 +66,15 @@ class TasksetEnvironment(SplitEnvironment):
             folder.cleanup()
             raise
         super().__init__(NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder)
-        if self._alone:  # a constant: to compute one takes scores, which may cost something, and no peer compares it
+        # A constant: to compute one takes scores, which may cost something, and no peer compares it
+        if self._alone:
             self._digests = {(NAME, side): "A" * 11 for side in TASKS[NAME]}
 
     @property
     def catalogue(self) -> Catalogue:
-        """Empty if trained on alone: then none of its groups are published, and no external ones are admitted."""
+        """Empty if trained on alone: then none of its groups are published, and no external ones
+        are admitted.
+        """
         return Catalogue() if self._alone else super().catalogue
 
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
@@ -80,14 +86,16 @@ class TasksetEnvironment(SplitEnvironment):
 
 
 class AloneScoring(ScoringClient):
-    """The node's end of `open.py`, a process in the user's folder, with the user's variables except secrets. It scores
-    outside the sandbox: local completions only."""
+    """The node's end of `open.py`, a process in the user's folder, with the user's variables except
+    secrets. It scores outside the sandbox: local completions only.
+    """
 
     start_limit = 300.0  # seconds: verifiers is large, and a task set may import more
 
     def __init__(self, file: Path, version: str) -> None:
         super().__init__("", version, 0.0)
-        self._file, self.patience = file, 300.0  # seconds for the scores of a group: another model may score
+        # Seconds for the scores of a group: another model may score
+        self._file, self.patience = file, 300.0
 
     def _program(self, lifeline: int) -> dict[str, Any]:
         command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.open", str(self._file)]
@@ -95,7 +103,9 @@ class AloneScoring(ScoringClient):
 
 
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
-    """Reads the task set in one process per file, all at the same time, each with another order of sets."""
+    """Reads the task set in one process per file, all at the same time, each with another order of
+    sets.
+    """
     if not config.name:
         raise UserError("task taskset/train needs a task set: name it in the section taskset")
     if find_spec("verifiers") is None:
@@ -112,8 +122,10 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
 
 
 def compare(name: str, first: Facts, second: Facts) -> None:
-    """UserError for what differs between two processes: no peer could rebuild it. The library promises nothing about
-    chance, time and files, and a list of forbidden calls could only guess where a task set uses them."""
+    """UserError for what differs between two processes: no peer could rebuild it. The library
+    promises nothing about chance, time and files, and a list of forbidden calls could only guess
+    where a task set uses them.
+    """
     for place, (one, other) in enumerate(zip_longest(first.hashes, second.hashes)):
         if one != other:
             raise UserError(
@@ -125,7 +137,9 @@ def compare(name: str, first: Facts, second: Facts) -> None:
 
 
 def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
-    """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all external completions."""
+    """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all
+    external completions.
+    """
     items: list[Item] = [(NAME, TRIED, 0, k, (text,)) for k, tried in enumerate(facts.tries) for text in tried["texts"]]
     replies = iter(scoring.ask(items))
     for tried in facts.tries:

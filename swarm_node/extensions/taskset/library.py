@@ -1,4 +1,6 @@
-"""All calls of the library verifiers. Only the processes that read and score a task set import this module."""
+"""All calls of the library verifiers. Only the processes that read and score a task set import this
+module.
+"""
 
 import hashlib
 import inspect
@@ -60,7 +62,9 @@ class Library:
         return ""
 
     def code(self) -> str:
-        """A digest of the task set's source files and the version of verifiers: peers who have both score alike."""
+        """A digest of the task set's source files and the version of verifiers: peers who have both
+        score alike.
+        """
         module = vf.import_taskset(self._id)
         assert module.__file__ is not None
         place = Path(module.__file__)
@@ -86,7 +90,9 @@ def _needs_runtime(hook: Any) -> bool:
 
 
 def prompt_of(data: vf.TaskData) -> str:
-    """The prompt of a task as one user turn; "" where it has images or turns of other roles, or where there is none."""
+    """The prompt of a task as one user turn; "" where it has images or turns of other roles, or
+    where there is none.
+    """
     said = data.prompt
     if data.image or said is None:
         return ""
@@ -97,7 +103,9 @@ def prompt_of(data: vf.TaskData) -> str:
 
 
 def _plain(message: Any) -> str:
-    """The text of a system or user message; "" of another one, and of one that has more than text."""
+    """The text of a system or user message; "" of another one, and of one that has more than
+    text.
+    """
     pictures = not isinstance(message.content, str) and any(part.type != "text" for part in message.content or ())
     return "" if message.role not in ("system", "user") or pictures else vf.content_text(message.content)
 
@@ -109,7 +117,9 @@ def dumped(data: vf.TaskData) -> dict[str, Any]:
 
 
 def texts_to_try(data: Mapping[str, Any], prompt: str) -> list[str]:
-    """Completions whose scores two processes compare: nonsense, and what may be the reference answer."""
+    """Completions whose scores two processes compare: nonsense, and what may be the reference
+    answer.
+    """
     own = set(data) - set(vf.TaskData.model_fields)
     values = [data[name] if isinstance(data[name], str) else json.dumps(data[name]) for name in sorted(own)]
     found = [value for value in values if 0 < len(value) <= SHORT]
@@ -136,7 +146,9 @@ async def scored(task: vf.Task, prompt: str, text: str) -> float:
 
 
 def loaded(name: str, options: Mapping[str, Any]) -> Library:
-    """The task set of this name. UserError where it cannot be imported, or is not one of single turns of text."""
+    """The task set of this name. UserError where it cannot be imported, or is not one of single
+    turns of text.
+    """
     try:
         library = Library(name, options)
         reason = library.refusal()

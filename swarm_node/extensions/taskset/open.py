@@ -1,7 +1,9 @@
-"""Scores a task set that is trained on alone, outside the sandbox: `python -m ...taskset.open FILE`. Not for people.
+"""Scores a task set that is trained on alone, outside the sandbox: `python -m ...taskset.open
+FILE`. Not for people.
 
-This process has the user's network, files and environment variables except secrets (`common/children.py`), and sees
-only completions of this node. It talks to the node as a scoring process does (`scoring/server.py`).
+This process has the user's network, files and environment variables except secrets
+(`common/children.py`), and sees only completions of this node. It talks to the node as a scoring
+process does (`scoring/server.py`).
 """
 
 import asyncio

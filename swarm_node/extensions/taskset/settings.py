@@ -9,17 +9,25 @@ from swarm_node.settings.sections import Section, json_object
 
 
 class TasksetConfig(Section):
-    """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need nothing but the
-    completion. Peers train together that have the same questions, code and version of verifiers."""
+    """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need
+    nothing but the completion. Peers train together that have the same questions, code and version
+    of verifiers.
+    """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     name: str = ""
-    """An installed task set by its name, or FILE.py that exports one (needs the extra verifiers)."""
+    """An installed task set by its name, or FILE.py that exports one (needs the extra
+    verifiers).
+    """
     options: Annotated[str, AfterValidator(json_object)] = ""
     """The task set's own options, as a JSON object: '{"split": "test"}'."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and validation ask them."""
+    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
+    validation ask them.
+    """
     alone: bool = False
-    """Train alone on a task set that needs more, such as the network or another model. Its scores are computed outside
-    the sandbox, nothing of it is published, and nothing of others is scored by it."""
+    """Train alone on a task set that needs more, such as the network or another model. Its scores
+    are computed outside the sandbox, nothing of it is published, and nothing of others is scored by
+    it.
+    """

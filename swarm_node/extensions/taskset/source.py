@@ -1,4 +1,6 @@
-"""The questions of a task set as a source (`scoring/contract.py`). Runs in the scoring process only."""
+"""The questions of a task set as a source (`scoring/contract.py`). Runs in the scoring process
+only.
+"""
 
 import asyncio
 import contextlib
@@ -40,7 +42,9 @@ class TasksetSource:
         self._warm()
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> TaskItem:
-        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one without questions."""
+        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one
+        without questions.
+        """
         if config_id == TRIED:
             tried = self._tries[index]
             return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]))
@@ -49,7 +53,9 @@ class TasksetSource:
         return TaskItem(prompt, self._library.rebuilt(data))
 
     def _warm(self) -> None:
-        """Imports what a reward imports when it is first called: a sandboxed child can open no file."""
+        """Imports what a reward imports when it is first called: a sandboxed child can open no
+        file.
+        """
         for tried in self._tries[:2]:
             for text in tried["texts"]:
                 with contextlib.suppress(Exception):
@@ -57,14 +63,18 @@ class TasksetSource:
 
 
 class QuietLoop(asyncio.BaseEventLoop):
-    """Runs coroutines that wait for nothing outside, without a descriptor: a sandboxed child can open none."""
+    """Runs coroutines that wait for nothing outside, without a descriptor: a sandboxed child can
+    open none.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._selector = self
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Waits for `timeout` seconds; there are no events. RuntimeError for None, which would wait for ever."""
+        """Waits for `timeout` seconds; there are no events. RuntimeError for None, which would wait
+        for ever.
+        """
         if timeout is None:
             raise RuntimeError("a reward waits for something outside its process")
         until = time.monotonic() + timeout

@@ -1,5 +1,6 @@
-"""Clues about a world, as data, and what each demands of it. solver.py turns demands into constraints, text.py clues
-into sentences."""
+"""Clues about a world, as data, and what each demands of it. solver.py turns demands into
+constraints, text.py clues into sentences.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,7 +76,9 @@ class Together:
 
 @dataclass(frozen=True)
 class Moved:
-    """`who` went from room `begin` to room `end`, and arrived at `time`, with a weapon (None: unknown)."""
+    """`who` went from room `begin` to room `end`, and arrived at `time`, with a weapon (None:
+    unknown).
+    """
 
     who: Term
     begin: int
@@ -141,7 +144,9 @@ def meant(term: Term, setting: Setting, world: World) -> int:
 
 @lru_cache(maxsize=1024)  # about the clues of one puzzle: each is tried in many worlds
 def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  (a case per kind of clue)
-    """What has to be true if the clue is: one way of each list. TypeError for the two clues that join two sentences."""
+    """What has to be true if the clue is: one way of each list. TypeError for the two clues that
+    join two sentences.
+    """
     rooms, times = range(len(setting.rooms)), range(len(setting.times))
 
     def pairs(who: Term, other: Term, places: list[tuple[int, int, int]]) -> list[list[Way]]:

@@ -1,7 +1,9 @@
-"""Puzzles as an Environment: generated ones, rebuilt by any node from their address, and those of a file.
+"""Puzzles as an Environment: generated ones, rebuilt by any node from their address, and those of a
+file.
 
-Only sizes that every node can make within the scoring process's budget have addresses. Larger ones are made
-ahead, by `python -m swarm_node.extensions.temporal_clue.make`, into a file like that of the published puzzles.
+Only sizes that every node can make within the scoring process's budget have addresses. Larger ones
+are made ahead, by `python -m swarm_node.extensions.temporal_clue.make`, into a file like that of
+the published puzzles.
 """
 
 from collections.abc import Sequence
@@ -26,8 +28,9 @@ ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if si
 
 
 class _Kind(EnvironmentKind):
-    """What both kinds have in common. `graded` rewards the share of questions answered rightly, `exact` only all of
-    them."""
+    """What both kinds have in common. `graded` rewards the share of questions answered rightly,
+    `exact` only all of them.
+    """
 
     evaluated: Scoring = "graded"
 
@@ -61,8 +64,9 @@ class TemporalClueKind(_Kind):
 
 
 class PuzzleFileKind(_Kind):
-    """The puzzles of a file. Each round has an order of its own, and asks no puzzle twice unless the file has too few.
-    Only peers with the same file use each other's groups."""
+    """The puzzles of a file. Each round has an order of its own, and asks no puzzle twice unless
+    the file has too few. Only peers with the same file use each other's groups.
+    """
 
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})

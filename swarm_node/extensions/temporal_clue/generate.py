@@ -1,7 +1,9 @@
-"""From an address to a puzzle: a random world, and a minimal set of true clues that allows no other world.
+"""From an address to a puzzle: a random world, and a minimal set of true clues that allows no other
+world.
 
-The puzzle is a pure function of (version, config id, seed, index). The random stream is Python's own, seeded by text;
-the solver is asked only whether another world exists, which depends on logic, not on its search.
+The puzzle is a pure function of (version, config id, seed, index). The random stream is Python's
+own, seeded by text; the solver is asked only whether another world exists, which depends on logic,
+not on its search.
 """
 
 from collections.abc import Iterator
@@ -14,12 +16,15 @@ from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION, Size, draw
 from swarm_node.extensions.temporal_clue.solver import Rules
 from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS, Setting, World, is_murder, part_name
 
-STEPS, TAKES = 0.5, 0.8  # probability that somebody walks on, and that a weapon at hand is taken along
-BIAS = {  # added to a uniform number in [0, 1): clues of families with a larger bias are more often kept
+# Probability that somebody walks on, and that a weapon at hand is taken along
+STEPS, TAKES = 0.5, 0.8
+# Added to a uniform number in [0, 1): clues of families with a larger bias are more often kept
+BIAS = {
     c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2, c.Equivalent: 0.2,
     c.Same: 0.5, c.Together: 0.8,
 }  # fmt: skip
-BY_MOTIVE, BY_DEED = 0.3, 0.2  # how often a suspect is named by its motive, and murderer and weapon by their deed
+# How often a suspect is named by its motive, and murderer and weapon by their deed
+BY_MOTIVE, BY_DEED = 0.3, 0.2
 MOST = 60  # clues of one family at most, except the two that join sentences
 
 
@@ -45,7 +50,9 @@ class Puzzle:
 
 
 def generate(config_id: str, seed: int, index: int) -> Puzzle:
-    """The puzzle at this address. KeyError for an unknown config id; Undecided beyond the solver's limit."""
+    """The puzzle at this address. KeyError for an unknown config id; Undecided beyond the solver's
+    limit.
+    """
     size = SIZES[config_id]
     rng = Random(f"temporal_clue/{VERSION}/{config_id}/{seed}/{index}")
     setting = draw_setting(size, rng)
@@ -102,15 +109,18 @@ def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int
 
 
 def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
-    """The clues left after dropping, from the first on, each clue without which the truth is still the only world.
+    """The clues left after dropping, from the first on, each clue without which the truth is still
+    the only world.
 
-    This needs no search for each clue. A clue is kept if the kept ones and all behind it allow another world. So the
-    next one to keep is the last clue whose tail, itself included, suffices. Worlds found before give an upper bound
-    without a search, since each must be excluded by some clue. None if all clues together allow another world, for
-    example with two weapons at the scene and no clue about them.
+    This needs no search for each clue. A clue is kept if the kept ones and all behind it allow
+    another world. So the next one to keep is the last clue whose tail, itself included, suffices.
+    Worlds found before give an upper bound without a search, since each must be excluded by some
+    clue. None if all clues together allow another world, for example with two weapons at the scene
+    and no clue about them.
     """
     kept: list[int] = []
-    others: list[frozenset[int]] = []  # for each world found that the kept clues allow: the clues that exclude it
+    # For each world found that the kept clues allow: the clues that exclude it
+    others: list[frozenset[int]] = []
 
     def suffices(start: int) -> bool:
         world = rules.another([order[i] for i in (*kept, *range(start, len(order)))], [truth])
@@ -137,7 +147,9 @@ def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | N
 
 
 def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Random) -> list[Asked]:
-    """Questions about what no clue tells: first parts of the solution, then whereabouts, as many as the size has."""
+    """Questions about what no clue tells: first parts of the solution, then whereabouts, as many as
+    the size has.
+    """
     given = {clue.part for clue in told if isinstance(clue, c.Solution)}
     if len(setting.times) == 1:
         given.add("time")
@@ -162,7 +174,9 @@ def answer(asked: Asked, setting: Setting, world: World) -> str:
 
 
 def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
-    """Clues that hold in `world`. They include the places of all pieces, so together they allow no other world."""
+    """Clues that hold in `world`. They include the places of all pieces, so together they allow no
+    other world.
+    """
     term = Namer(world, setting, rng)
     places: list[c.Clue] = [
         c.At(c.Named(piece), room, time) for piece, path in enumerate(world.paths) for time, room in enumerate(path)

@@ -1,7 +1,9 @@
-"""Make puzzles ahead, into a file: python -m swarm_node.extensions.temporal_clue.make full --count 64 --out FILE.json
+"""Make puzzles ahead, into a file: python -m swarm_node.extensions.temporal_clue.make full --count
+64 --out FILE.json
 
-For sizes that take too long to be made on request. Runs beside training at the lowest priority. A puzzle that exceeds
-its time is named and left out. A later start continues where the last one stopped.
+For sizes that take too long to be made on request. Runs beside training at the lowest priority. A
+puzzle that exceeds its time is named and left out. A later start continues where the last one
+stopped.
 """
 
 import argparse

@@ -1,5 +1,6 @@
-"""The puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...], as a source of questions for a scoring
-process (`scoring/contract.py`). No solver is needed."""
+"""The puzzles of a JSON file, [{"prompt": ..., "solution": {"A": ...}}, ...], as a source of
+questions for a scoring process (`scoring/contract.py`). No solver is needed.
+"""
 
 import hashlib
 import json
@@ -70,8 +71,10 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
 
 
 def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
-    """Names that an answer may be: those that the prompt lists, in the wording of the published Temporal Clue puzzles
-    (OpenPipe, MIT licence); the right answers if the prompt has another wording."""
+    """Names that an answer may be: those that the prompt lists, in the wording of the published
+    Temporal Clue puzzles (OpenPipe, MIT licence); the right answers if the prompt has another
+    wording.
+    """
     rooms = re.findall(r"^\d+\. (.*)$", prompt.partition("Please answer")[0], re.MULTILINE)
     suspects, weapons = _bullets(prompt, "identified as suspects:"), _bullets(prompt, "found on the premises:")
     if not (rooms and suspects and weapons):
@@ -87,11 +90,12 @@ def _bullets(prompt: str, after: str) -> list[str]:
 
 
 def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
-    """Share of `key` (letter -> right answer) that `text` gives. `options`: all names that an answer may choose from.
+    """Share of `key` (letter -> right answer) that `text` gives. `options`: all names that an
+    answer may choose from.
 
-    An answer is a line such as `A. NAME`; the last line with a letter counts. One that is not exactly an option counts
-    as the one option it mentions, and as wrong if it mentions several. The text may be hostile, so all of this is plain
-    string work in time linear in its length.
+    An answer is a line such as `A. NAME`; the last line with a letter counts. One that is not
+    exactly an option counts as the one option it mentions, and as wrong if it mentions several. The
+    text may be hostile, so all of this is plain string work in time linear in its length.
     """
     said = {letter: given for line in text.split("\n") for letter, given in _answers(line)}
     known = {_plain(option) for option in options}
@@ -100,8 +104,10 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
 
 
 def _answers(line: str) -> Iterator[tuple[str, str]]:
-    """Letters and the text behind each: a letter at the start of the line, and those that follow in alphabetical order,
-    as in `A. NAME, B. NAME`. A letter that does not come after the one before is part of a name."""
+    """Letters and the text behind each: a letter at the start of the line, and those that follow in
+    alphabetical order, as in `A. NAME, B. NAME`. A letter that does not come after the one before
+    is part of a name.
+    """
     if (mark := FIRST.match(line)) is None:
         return
     letter, start = mark[1], mark.end()
@@ -126,7 +132,9 @@ def _meant(line: str, known: Collection[str]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Lower case, words only, times as minutes of the day, so that 12:30 am, 12:30 AM and 00:30 are one."""
+    """Lower case, words only, times as minutes of the day, so that 12:30 am, 12:30 AM and 00:30 are
+    one.
+    """
     words = re.findall(r"[^\W_]+", TIME.sub(_minutes, text).lower())
     return " ".join(words[1:] if words[:1] in (["the"], ["in"], ["at"]) and len(words) > 1 else words)
 

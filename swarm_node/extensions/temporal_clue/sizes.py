@@ -29,9 +29,12 @@ class Size:
     times: Range = (1, 1)
     motives: bool = False
     questions: int = 3  # at most; those about the murder first
-    told: bool = False  # whether a clue may tell a part of the solution, which is then not a question
-    players: Range | None = None  # draw the numbers as the published generator does, from so many players
-    shared: bool = True  # whether it has addresses: only if every puzzle can be made within the time for prompts
+    # Whether a clue may tell a part of the solution, which is then not a question
+    told: bool = False
+    # Draw the numbers as the published generator does, from so many players
+    players: Range | None = None
+    # Whether it has addresses: only if every puzzle can be made within the time for prompts
+    shared: bool = True
 
 
 SIZES: Mapping[str, Size] = {

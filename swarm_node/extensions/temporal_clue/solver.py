@@ -1,7 +1,7 @@
 """Rules and clues as a CP-SAT model, to find worlds that they allow.
 
-The generator uses only whether there is another world, never which one the solver found. So puzzles do not depend on
-the version, the machine or the search of the solver.
+The generator uses only whether there is another world, never which one the solver found. So puzzles
+do not depend on the version, the machine or the search of the solver.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,9 @@ class Undecided(Exception):
 
 
 class Rules:
-    """The variables of a setting and the rules between them, built once. Each search adds its clues."""
+    """The variables of a setting and the rules between them, built once. Each search adds its
+    clues.
+    """
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -60,7 +62,9 @@ class Rules:
                     model.add_bool_or([~at(weapon, room, time - 1), ~at(weapon, end, time), *goes])
 
     def _murder(self) -> None:
-        """Murderer, victim and weapon were in one room, and no other suspect. From then on the victim stays."""
+        """Murderer, victim and weapon were in one room, and no other suspect. From then on the
+        victim stays.
+        """
         setting, at, model, literal = self.setting, self._at, self._model, self._literal
         for time, room in product(range(len(setting.times)), range(len(setting.rooms))):
             elsewhere = [~literal["time", time], ~literal["room", room]]
@@ -76,9 +80,11 @@ class Rules:
     def another(
         self, clues: Iterable[c.Clue], known: Iterable[World] = (), work_limit: float = WORK_LIMIT
     ) -> World | None:
-        """A world in which all clues hold and that is not among the `known` ones. None if there is none.
+        """A world in which all clues hold and that is not among the `known` ones. None if there is
+        none.
 
-        `work_limit`: the solver's deterministic seconds, which count work, not time. Raises Undecided beyond it.
+        `work_limit`: the solver's deterministic seconds, which count work, not time. Raises
+        Undecided beyond it.
         """
         model = self._model
         for clue in clues:
@@ -88,12 +94,14 @@ class Rules:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
-        solver.parameters.cp_model_presolve = False  # costs more than the search in models as small as these
+        # Costs more than the search in models as small as these
+        solver.parameters.cp_model_presolve = False
         solver.parameters.linearization_level = 0  # the model has only Booleans
         solver.parameters.symmetry_level = 0
         solver.parameters.max_deterministic_time = work_limit
         status = solver.solve(model)
-        model.proto.copy_from(self._rules)  # a new model object, or a clone, would cost as much as the search
+        # A new model object, or a clone, would cost as much as the search
+        model.proto.copy_from(self._rules)
         if status == cp_model.INFEASIBLE:
             return None
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

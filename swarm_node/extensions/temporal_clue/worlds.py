@@ -1,16 +1,21 @@
-"""A setting of rooms, people and weapons, and the worlds that its rules allow: solver.py states the rules."""
+"""A setting of rooms, people and weapons, and the worlds that its rules allow: solver.py states the
+rules.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 
-Fact = tuple[str | int, ...]  # what is true of a world or not: ("at", piece, room, time), ("motive", suspect, motive),
+# What is true of a world or not: ("at", piece, room, time), ("motive", suspect, motive),
+Fact = tuple[str | int, ...]
 # ("murderer", suspect), ("weapon", piece), ("room", room) and ("time", time)
 DIRECTIONS = ("north", "south", "east", "west")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The cast and the place. A piece is a number: suspects first, then the victim, then the weapons."""
+    """The cast and the place. A piece is a number: suspects first, then the victim, then the
+    weapons.
+    """
 
     suspects: tuple[str, ...]
     weapons: tuple[str, ...]
@@ -78,8 +83,9 @@ class World:
 
 
 def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int) -> bool:
-    """Whether murderer, victim and weapon were in one room at that time, with no other suspect, and the victim stays
-    there from then on."""
+    """Whether murderer, victim and weapon were in one room at that time, with no other suspect, and
+    the victim stays there from then on.
+    """
     scene = paths[setting.victim][time]
     return (
         all(room == scene for room in paths[setting.victim][time:])

@@ -1,5 +1,5 @@
-"""The trackers that `observers` names, as one observer. A tracker is a class that is made with the folder of the run,
-and is a `telemetry.events.Sink`.
+"""The trackers that `observers` names, as one observer. A tracker is a class that is made with the
+folder of the run, and is a `telemetry.events.Sink`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,8 @@ def trackers(folder: Path, config: Section, telemetry: Telemetry) -> "Trackers |
     """The observer for a run; None where the configuration names no tracker."""
     if not isinstance(config, LearningConfig):
         return None
-    names = [name for name in config.observers if name != "samples"]  # an observer of the core, no tracker
+    # An observer of the core, no tracker
+    names = [name for name in config.observers if name != "samples"]
     return Trackers(names, folder, telemetry.show) if names else None
 
 

@@ -1,8 +1,8 @@
 """The trackers that ship.
 
-trackio and wandb, by the names that TRL's `report_to` has for them. A node is one run; a simulation is a run for each
-arm and seed. Figures that TRL logs have TRL's names, the others `swarm/NAME`. A library is imported only when its
-tracker is asked for; only trackio is an extra of ours.
+trackio and wandb, by the names that TRL's `report_to` has for them. A node is one run; a simulation
+is a run for each arm and seed. Figures that TRL logs have TRL's names, the others `swarm/NAME`. A
+library is imported only when its tracker is asked for; only trackio is an extra of ours.
 """
 
 import importlib
@@ -45,7 +45,8 @@ class Tracker(ABC):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.done = 0  # rounds before this run; after a kill, rounds of this number and above are done again
+        # Rounds before this run; after a kill, rounds of this number and above are done again
+        self.done = 0
         self._runs: dict[str, Run] = {}
 
     @abstractmethod
@@ -82,7 +83,9 @@ class Tracker(ABC):
 
 
 class TrackioTracker(Tracker):
-    """Logs to a database in the folder of the run, without an account. `TRACKIO_DIR` names another place."""
+    """Logs to a database in the folder of the run, without an account. `TRACKIO_DIR` names another
+    place.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -95,7 +98,9 @@ class TrackioTracker(Tracker):
 
 
 class WandbTracker(Tracker):
-    """Logs with the account and mode that wandb is set up with; `WANDB_MODE=offline` sends nothing."""
+    """Logs with the account and mode that wandb is set up with; `WANDB_MODE=offline` sends
+    nothing.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

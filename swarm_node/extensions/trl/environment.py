@@ -1,8 +1,10 @@
-"""An environment written for `environment_factory` of TRL's GRPOTrainer as a source of episodes, `trl:MODULE:CLASS`.
+"""An environment written for `environment_factory` of TRL's GRPOTrainer as a source of episodes,
+`trl:MODULE:CLASS`.
 
-It runs only in scoring processes and their sandboxed children, without TRL. Public methods are tools, a turn without
-calls ends an episode, and `get_reward()` or else the attribute `reward` is its score in [0, 1]. `reset` gets one of the
-class's `rows`, if it has some, and a `seed`, if it takes one. The address seeds `random` before each turn.
+It runs only in scoring processes and their sandboxed children, without TRL. Public methods are
+tools, a turn without calls ends an episode, and `get_reward()` or else the attribute `reward` is
+its score in [0, 1]. `reset` gets one of the class's `rows`, if it has some, and a `seed`, if it
+takes one. The address seeds `random` before each turn.
 """
 
 import hashlib
@@ -49,12 +51,16 @@ class TrlEpisode:
 
 
 class TrlSource:
-    """Implements contract.EpisodeSource. Its version is a digest of the file that defines the class."""
+    """Implements contract.EpisodeSource. Its version is a digest of the file that defines the
+    class.
+    """
 
     turns = 16
 
     def __init__(self, place: str) -> None:
-        """`place`: MODULE:CLASS. ValueError where peers cannot replay its episodes, and whatever the class raises."""
+        """`place`: MODULE:CLASS. ValueError where peers cannot replay its episodes, and whatever
+        the class raises.
+        """
         self._make: Callable[[], Any] = loading.load(place)
         with _watched():
             made = self._make()
@@ -85,7 +91,9 @@ class TrlSource:
             return TrlEpisode(self._make(), row | drawn, address)
 
     def _try(self) -> None:
-        """Plays the probe twice. ValueError where it fails, goes differently the second time, or leaves its process."""
+        """Plays the probe twice. ValueError where it fails, goes differently the second time, or
+        leaves its process.
+        """
         found = list[tuple[str, bytes]]()
         for index in (0, 1, 2, 0, 1, 2):
             episode = self.begin(self.name, "default", 1, index)
@@ -104,7 +112,9 @@ def tools_of(made: Any) -> dict[str, Callable[..., object]]:
 
 
 def _used(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
-    """What a tool returns or, as in TRL, its error as text. Errors that another machine might not raise are raised."""
+    """What a tool returns or, as in TRL, its error as text. Errors that another machine might not
+    raise are raised.
+    """
     try:
         return playing.use(tools, call)
     except (OSError, MemoryError, RecursionError):
@@ -126,7 +136,9 @@ def _audit(event: str, _arguments: object) -> None:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Refuses sockets and processes; ValueError after a block that wanted some. A child has a sandbox for that."""
+    """Refuses sockets and processes; ValueError after a block that wanted some. A child has a
+    sandbox for that.
+    """
     _watching.append(seen := list[str]())
     try:
         yield

@@ -1,7 +1,9 @@
-"""Lets a script with TRL's GRPOTrainer join a swarm: `pip install 'textswarm[trl]'`, and docs/how-to/trl.md.
+"""Lets a script with TRL's GRPOTrainer join a swarm: `pip install 'textswarm[trl]'`, and
+docs/how-to/trl.md.
 
-Local groups are published as soon as they are scored. External groups take the places of local ones in a batch. Their
-log-probs are not known, so, as in a node's training, the policy that trains counts as the one that wrote them.
+Local groups are published as soon as they are scored. External groups take the places of local ones
+in a batch. Their log-probs are not known, so, as in a node's training, the policy that trains
+counts as the one that wrote them.
 """
 
 from collections import Counter
@@ -27,7 +29,9 @@ KEPT = 256  # external groups that wait
 
 
 class Swarm(script.Swarm):
-    """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch, and never all."""
+    """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch,
+    and never all.
+    """
 
     def __init__(self, config: NodeConfig | None = None, external_groups: int = 2) -> None:
         try:
@@ -39,14 +43,18 @@ class Swarm(script.Swarm):
         super().__init__(config or NodeConfig())
         self._external_groups = external_groups
         self._waiting: list[ScoredGroup] = []
-        self._asked: dict[str, list[Question]] = {}  # prompt -> local questions, in the order of the data set
+        # Prompt -> local questions, in the order of the data set
+        self._asked: dict[str, list[Question]] = {}
         self._ends: set[int] = set()  # tokens that end a completion
         self.published = 0
         self.trained_on = Counter[PeerId]()  # external groups by author
-        self.rewards: list[float | None] = []  # of local groups, a mean for each batch; None where none was scored
+        # Of local groups, a mean for each batch; None where none was scored
+        self.rewards: list[float | None] = []
 
     def dataset(self, rounds: int, questions: int) -> "Dataset":
-        """Prompts with their addresses. `questions` of a round should fill a batch: batch size / num_generations."""
+        """Prompts with their addresses. `questions` of a round should fill a batch: batch size /
+        num_generations.
+        """
         from datasets import Dataset
 
         rows: list[dict[str, Any]] = []
@@ -63,7 +71,9 @@ class Swarm(script.Swarm):
         return Dataset.from_list(rows)
 
     def rollout(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """For `rollout_func`: local completions by the trainer and, behind them, those of external groups."""
+        """For `rollout_func`: local completions by the trainer and, behind them, those of external
+        groups.
+        """
         if trainer.args.shuffle_dataset:
             raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
         self._ends = set(trainer.eos_token_ids)
@@ -72,7 +82,8 @@ class Swarm(script.Swarm):
         groups = [prompts[k] for k in range(0, len(prompts), size)]
         external = self._take(len(groups), trainer.model.training)
         local = groups[: len(groups) - len(external)]
-        # A base model has no chat template: its prompts are texts to go on with, as they are in a node.
+        # A base model has no chat template: its prompts are texts to go on with, as they are in a
+        # node.
         asked = [*(_text(prompt) for prompt in local), *(group.prompt for group in external)]
         turns = [_turn(prompt) if tokenizer.chat_template else prompt for prompt in asked for _ in range(size)]
         prompt_ids, _, _ = trainer._tokenize_prompts(turns[: size * len(local)])
@@ -91,7 +102,9 @@ class Swarm(script.Swarm):
     def reward(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], address: Sequence[str], **_: Any
     ) -> list[float | None]:
-        """For `reward_funcs`: rewards by address, None where scoring failed. Publishes the local groups."""
+        """For `reward_funcs`: rewards by address, None where scoring failed. Publishes the local
+        groups.
+        """
         places: dict[str, list[int]] = {}
         for place, name in enumerate(address):
             places.setdefault(name, []).append(place)
@@ -129,7 +142,9 @@ class Swarm(script.Swarm):
         return [self._waiting.pop() for _ in range(wanted)]
 
     def _next(self, prompt: Any) -> Question:
-        """The address of a prompt of the data set: where several have this prompt, each in its turn."""
+        """The address of a prompt of the data set: where several have this prompt, each in its
+        turn.
+        """
         asked = self._asked[_text(prompt)]
         asked.append(question := asked.pop(0))
         return question
@@ -144,8 +159,10 @@ def _text(said: Any) -> str:
 
 
 def _encoded(group: ScoredGroup, size: int, trainer: Any, end: int) -> list[list[int]]:
-    """Token ids of exactly `size` completions of the group, good and bad ones in turn, by the trainer's tokenizer: text
-    that spells a special token stays text. Those that ended get the token `end`."""
+    """Token ids of exactly `size` completions of the group, good and bad ones in turn, by the
+    trainer's tokenizer: text that spells a special token stays text. Those that ended get the token
+    `end`.
+    """
     by_reward: dict[float, list[Episode]] = {}
     for completion, reward in zip(group.group.episodes, group.rewards, strict=True):
         by_reward.setdefault(reward, []).append(completion)

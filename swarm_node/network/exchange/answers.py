@@ -1,7 +1,9 @@
-"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request never raises.
+"""Inbound streams: requests of peers. Every reply is bounded and rationed, and handling a request
+never raises.
 
-Asking costs a peer little, so refusing must cost this node less than answering: nothing of a request is read before
-`Budgets.allow`, which counts by peer, by network of addresses, and for all peers together.
+Asking costs a peer little, so refusing must cost this node less than answering: nothing of a
+request is read before `Budgets.allow`, which counts by peer, by network of addresses, and for all
+peers together.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,25 +51,33 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The rates of a protocol, or of bytes: of a peer and of all. A network has `NETWORK_PEERS` times a peer's."""
+    """The rates of a protocol, or of bytes: of a peer and of all. A network has `NETWORK_PEERS`
+    times a peer's.
+    """
 
     peer: Rate
     total: Rate
 
 
 class Budgets:
-    """All buckets of one node. `network` is "" for an address that counts in no network: of the LAN, or unknown."""
+    """All buckets of one node. `network` is "" for an address that counts in no network: of the
+    LAN, or unknown.
+    """
 
     def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
         self._limits = limits
         self._total = {kind: Bucket(limit.total, now) for kind, limit in limits.items()}
-        self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))  # by kind, and peer or network
+        # By kind, and peer or network
+        self._shared: Lru[tuple[str, str], Bucket] = Lru(MAX_TRACKED * len(limits))
 
     def allow(self, kind: str, amount: float, peer: PeerId, network: str, now: float) -> bool:
-        """Whether all three buckets hold this amount; then it is taken from all three, else from none."""
+        """Whether all three buckets hold this amount; then it is taken from all three, else from
+        none.
+        """
         buckets = [self._bucket(kind, network, now, NETWORK_PEERS)] if network else []
         if not all(bucket.holds(amount, now) for bucket in buckets):
-            return False  # before the peer gets a bucket: a thousand identities must not push out those of others
+            # Before the peer gets a bucket: a thousand identities must not push out those of others
+            return False
         buckets += [self._bucket(kind, peer, now), self._total[kind]]
         if not all(bucket.holds(amount, now) for bucket in buckets):
             return False
@@ -82,11 +92,13 @@ class Budgets:
 
 
 REFUSED = b""
-Others = Mapping[str, Callable[[PeerId, bytes, float], bytes | str]]  # protocol -> its reply, or why it refuses
+# Protocol -> its reply, or why it refuses
+Others = Mapping[str, Callable[[PeerId, bytes, float], bytes | str]]
 Lets = Callable[[PeerId, float], bool]  # as Membership.lets
 BYTES = "bytes"
 
-# Of requests. In a swarm of two, a node whose rounds take a second asks the other about once a second.
+# Of requests. In a swarm of two, a node whose rounds take a second asks the other about once a
+# second.
 _REQUESTS: Mapping[str, Limit] = {
     wire.EXCHANGE: Limit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
     wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
@@ -101,7 +113,9 @@ class Answers:
     """Replies to the calls of others, rationed by peer and by network."""
 
     def __init__(self, knowledge: Knowledge, others: Others, lets: Lets, upload_limit: int, now: float) -> None:
-        """`lets`: whether a caller has entered. `upload_limit` in kilobytes per second, all replies together."""
+        """`lets`: whether a caller has entered. `upload_limit` in kilobytes per second, all replies
+        together.
+        """
         self._knowledge, self._others, self._lets = knowledge, others, lets
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._our_tag = wire.key_tag(knowledge.identity.peer_id)
@@ -112,7 +126,8 @@ class Answers:
         if protocol not in _REQUESTS:
             return self._refuse("unknown protocol")
         network = network_of(caller.address)
-        quota = network if is_public(network) else ""  # a LAN, and all behind a container's gateway, have none
+        # A LAN, and all behind a container's gateway, have none
+        quota = network if is_public(network) else ""
         if self._knowledge.reputation.is_banned(caller.peer, now):
             return self._refuse("banned")
         if not (self._knowledge.access.peer(caller.peer) and self._knowledge.access.address(caller.address)):
@@ -154,8 +169,9 @@ class Answers:
         return wire.encode_items(items[: request.limit])
 
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
-        """The announcements that the caller lacks. Also the caller's own one known here, if it sends another now: then
-        it has lost its memory, or another node has the same key."""
+        """The announcements that the caller lacks. Also the caller's own one known here, if it
+        sends another now: then it has lost its memory, or another node has the same key.
+        """
         view, rng, steady = self._knowledge.view, self._knowledge.rng, self._knowledge.steady()
         said = view.get(caller)
         if said is None:
@@ -164,7 +180,9 @@ class Answers:
         return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
-        """Takes in the caller's announcement. False if forged or another peer's: no peer may push its friends in."""
+        """Takes in the caller's announcement. False if forged or another peer's: no peer may push
+        its friends in.
+        """
         announcement = codec.peek(sealed, Announcement)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
         if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:

@@ -1,12 +1,14 @@
-"""The exchange: who this node talks to, what it tells, what it fetches. Decisions only: no sockets, threads or clock.
+"""The exchange: who this node talks to, what it tells, what it fetches. Decisions only: no sockets,
+threads or clock.
 
-Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk, van Steen, 2003). It
-tells a few peers the announcement of a round, and they return announcements that it lacks. From those that it knows by
-then it chooses groups, and fetches them by content hash, from their author or from a peer that fetched them before.
-Traffic depends on what a round wants, not on how many nodes there are.
+Every node keeps a small random sample of the newest announcements (Newscast: Jelasity, Kowalczyk,
+van Steen, 2003). It tells a few peers the announcement of a round, and they return announcements
+that it lacks. From those that it knows by then it chooses groups, and fetches them by content hash,
+from their author or from a peer that fetched them before. Traffic depends on what a round wants,
+not on how many nodes there are.
 
-The runner, process/runner.py, performs the actions and says how they went. Times are seconds of any clock that never
-goes back.
+The runner, process/runner.py, performs the actions and says how they went. Times are seconds of any
+clock that never goes back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,14 +65,17 @@ class Exchange:
         return self._finish([], now)
 
     def look(self, count: int, now: float) -> list[Action]:
-        """For a node without a trainer: fetches `count` groups to look at, and drops those of the last look."""
+        """For a node without a trainer: fetches `count` groups to look at, and drops those of the
+        last look.
+        """
         store = self._knowledge.store
         store.remove(store.external(len(store)))
         return self.want(count, now)
 
     def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
-        """Announces this node's sealed groups of a round. `want`: external groups for the next one. Quick rounds may be
-        announced together: then both are for `rounds` rounds."""
+        """Announces this node's sealed groups of a round. `want`: external groups for the next one.
+        Quick rounds may be announced together: then both are for `rounds` rounds.
+        """
         knowledge, keys = self._knowledge, []
         want = 0 if self._serve_only else want
         self._fetching.begin(want, rounds, now)
@@ -84,9 +89,12 @@ class Exchange:
         return self._finish(self._gossip.announce(now, want), now)
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
-        """What the trainer found in a group of `author`: "useful", "uninformative", or why it could not be used."""
+        """What the trainer found in a group of `author`: "useful", "uninformative", or why it could
+        not be used.
+        """
         knowledge, key = self._knowledge, codec.to_text(envelope_hash)
-        knowledge.charge(author, points(outcome), now, outcome)  # not the server, which need not have scored it
+        # Not the server, which need not have scored it
+        knowledge.charge(author, points(outcome), now, outcome)
         if outcome == OTHER_ENVIRONMENT:
             knowledge.estranged(key)
         if outcome not in (USEFUL, UNINFORMATIVE):
@@ -95,7 +103,9 @@ class Exchange:
                 knowledge.reputation.pulled(source, success=False)  # it is only asked less often
 
     def go_by(self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0) -> list[Action]:
-        """Follows a chain that the caller checked. `proof`: this node's, as a member; `today`: seconds since 1970."""
+        """Follows a chain that the caller checked. `proof`: this node's, as a member; `today`:
+        seconds since 1970.
+        """
         self.members.go_by(self._following.go_by(cards, now), proof, now, today)
         return self._finish(self._following.tick(now), now)
 
@@ -110,7 +120,9 @@ class Exchange:
         return self._finish(actions + self._gossip.tick(now) + self._following.tick(now), now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
-        """The reply to a request on an inbound stream; b"" refuses. Never raises, whatever a peer's bytes."""
+        """The reply to a request on an inbound stream; b"" refuses. Never raises, whatever a peer's
+        bytes.
+        """
         self._count(protocol, "in", request)
         reply = self._answers.answer(caller, protocol, request, now)
         self._count(protocol, "out", reply)
@@ -140,9 +152,11 @@ class Exchange:
         if (asked := self._knowledge.asked.pop(token, None)) is None:
             return []
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
-        its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE  # a peer may have no card
+        # A peer may have no card
+        its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE
         if failure == Failure.REFUSED:
-            self.members.entered.pop(asked.peer, None)  # it may have forgotten this node, which shows its proof again
+            # It may have forgotten this node, which shows its proof again
+            self.members.entered.pop(asked.peer, None)
         if failure == Failure.HELD:
             self._knowledge.contacts.held(asked.peer, now)
         elif its_fault and self._knowledge.contacts.failed(asked.peer, now) >= GONE:
@@ -155,13 +169,17 @@ class Exchange:
         return self._finish(actions, now)
 
     def learned(self, peer: PeerId, addresses: Sequence[str]) -> None:
-        """A peer known from elsewhere: given by the user, cached, found on the LAN; without addresses: connected."""
+        """A peer known from elsewhere: given by the user, cached, found on the LAN; without
+        addresses: connected.
+        """
         if peer != self._knowledge.identity.peer_id:
             contact = self._knowledge.contacts.learn(peer, addresses)
             contact.given = contact.given or bool(addresses)
 
     def allow(self, access: Access) -> None:
-        """From now on, deals only with peers, addresses and tasks that the user's lists let pass."""
+        """From now on, deals only with peers, addresses and tasks that the user's lists let
+        pass.
+        """
         self._knowledge.access = access
         for entry in list(self._knowledge.view):
             if not access.peer(entry.announcement.author):
@@ -192,15 +210,21 @@ class Exchange:
         return peer_views(self._knowledge, now)
 
     def overtaken(self) -> int:
-        """How often another node, or this one before a restart, was found to speak as this one with a higher number."""
+        """How often another node, or this one before a restart, was found to speak as this one with
+        a higher number.
+        """
         return self._knowledge.counters[OVERTAKEN]
 
     def strangers(self) -> int:
-        """How many known peers have nothing to share with this node, such as peers of another swarm."""
+        """How many known peers have nothing to share with this node, such as peers of another
+        swarm.
+        """
         return sum(bool(contact.note) for contact in self._knowledge.contacts)
 
     def counters(self) -> Mapping[str, int]:
-        """What happened so far: refusals and rejections by reason, failures, and bytes by protocol and direction."""
+        """What happened so far: refusals and rejections by reason, failures, and bytes by protocol
+        and direction.
+        """
         return {str(name): count for name, count in self._knowledge.counters.items()}
 
     def state(self) -> Remembered:
@@ -218,7 +242,9 @@ class Exchange:
             self._knowledge.reputation.ban(peer, now, seconds)
 
     def _finish(self, actions: list[Action], now: float) -> list[Action]:
-        """These actions, the pulls that have become possible, and the actions that wait in the outbox."""
+        """These actions, the pulls that have become possible, and the actions that wait in the
+        outbox.
+        """
         actions += self._fetching.go_on(now) + self._knowledge.outbox
         self._knowledge.outbox = []
         return actions

@@ -1,6 +1,8 @@
-"""Pulls groups by content hash: which groups for the trainer's next round, from which peer, and from which next.
+"""Pulls groups by content hash: which groups for the trainer's next round, from which peer, and
+from which next.
 
-Each group is checked on arrival. A peer is charged for wrong bytes that it serves, an author for a bad group.
+Each group is checked on arrival. A peer is charged for wrong bytes that it serves, an author for a
+bad group.
 """
 
 import math
@@ -19,8 +21,10 @@ from swarm_node.network.parties import fair_sample
 
 MAX_PULLS = 8  # at the same time
 PAUSE = 0.5  # seconds to the next look for groups to fetch, after a look that found none
-PULL_DELAY = 1.0  # seconds that a round's pulls wait at most for its first exchanges; rounds are further apart
-MAX_SEEN = 2048  # groups remembered so that none is taken twice; announcements in the view name 1,024 at most
+# Seconds that a round's pulls wait at most for its first exchanges; rounds are further apart
+PULL_DELAY = 1.0
+# Groups remembered so that none is taken twice; announcements in the view name 1,024 at most
+MAX_SEEN = 2048
 YOUTH = 3  # origins are drawn among the youngest announcements, so many for each origin wanted
 MIN_CHOICE = 8  # ... but among at least so many
 
@@ -28,9 +32,10 @@ MIN_CHOICE = 8  # ... but among at least so many
 class Fetching:
     """Chooses the groups to pull, the peer to ask, and the next peer if that one fails.
 
-    The groups of a round come in even shares from the authors, its origins: one group each where as many are known as
-    groups are wanted, all groups from one where only that is known. So no origin fills a training set while others are
-    there. Rounds too short to ask for one by one are asked for together: an origin may then give a group for each.
+    The groups of a round come in even shares from the authors, its origins: one group each where as
+    many are known as groups are wanted, all groups from one where only that is known. So no origin
+    fills a training set while others are there. Rounds too short to ask for one by one are asked
+    for together: an origin may then give a group for each.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
@@ -39,23 +44,29 @@ class Fetching:
         self._wanted = 0  # groups, in this round
         self._missing = 0  # of those, groups for which no peer has been asked yet
         self._each = 1  # rounds asked for together; an origin may give a group for each
-        self._origins: set[PeerId] = set()  # authors whose groups were or are being fetched in this round
-        self._seen: Lru[str, None] = Lru(MAX_SEEN)  # content hashes of local groups and of those delivered
-        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)  # group delivered -> the peer that served it
+        # Authors whose groups were or are being fetched in this round
+        self._origins: set[PeerId] = set()
+        # Content hashes of local groups and of those delivered
+        self._seen: Lru[str, None] = Lru(MAX_SEEN)
+        # Group delivered -> the peer that served it
+        self._sources: Lru[str, PeerId] = Lru(MAX_SEEN)
         self._began = now  # seconds
         self._look = now  # seconds, when to look for groups to fetch again
         self.round = 0
 
     def begin(self, count: int, rounds: int, now: float) -> None:
-        """The trainer wants `count` groups for its next round, or for its next `rounds`. Groups under way still come,
-        so their origins are not chosen again."""
+        """The trainer wants `count` groups for its next round, or for its next `rounds`. Groups
+        under way still come, so their origins are not chosen again.
+        """
         self._wanted = self._missing = count
         self._each = min(rounds, limits.MAX_PULLED)
         self._origins = {want.origin for want in self._knowledge.wants()}
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
-        """Asks for missing groups, once the round's first exchanges are over: groups are used a round later anyway."""
+        """Asks for missing groups, once the round's first exchanges are over: groups are used a
+        round later anyway.
+        """
         learning = self._knowledge.busy(wire.EXCHANGE) and now - self._began < PULL_DELAY
         if not self._missing or now < self._look or learning:
             return []
@@ -108,9 +119,11 @@ class Fetching:
         return self._sources.get(key)
 
     def _choose(self, wanted: int, now: float) -> list[Want]:
-        """Up to `wanted` wants, each of another author: up to half of them of steady peers, which others cannot push
-        out; the rest of the youngest announcements; all spread over networks of addresses. Each author is trusted, and
-        it or a peer that holds the groups is ready to be asked."""
+        """Up to `wanted` wants, each of another author: up to half of them of steady peers, which
+        others cannot push out; the rest of the youngest announcements; all spread over networks of
+        addresses. Each author is trusted, and it or a peer that holds the groups is ready to be
+        asked.
+        """
         view, steady, rng = self._knowledge.view, self._knowledge.steady(), self._knowledge.rng
         able = {entry.announcement.author for entry in view if self._is_ready(entry.announcement.author, now)}
         hints = {hint for entry in view if entry.announcement.author in able for hint in entry.announcement.held}
@@ -137,8 +150,10 @@ class Fetching:
         return wants
 
     def _source(self, want: Want, now: float) -> PeerId | None:
-        """The peer to ask next: the author or a peer that says it holds all the groups; then one that holds most of
-        them. Drawn by chance, so that load spreads, more often if its pulls succeed. None when no peer is left."""
+        """The peer to ask next: the author or a peer that says it holds all the groups; then one
+        that holds most of them. Drawn by chance, so that load spreads, more often if its pulls
+        succeed. None when no peer is left.
+        """
         knowledge, hints = self._knowledge, set(map(holding, want.keys))
         held = {entry.announcement.author: len(hints.intersection(entry.announcement.held)) for entry in knowledge.view}
         counts = [(want.origin, len(hints)), *((peer, count) for peer, count in held.items() if peer != want.origin)]
@@ -151,10 +166,12 @@ class Fetching:
         return peer
 
     def _ask(self, want: Want, now: float) -> list[Action]:
-        want.keys = tuple(key for key in want.keys if key not in self._seen)  # the others have come meanwhile
+        # The others have come meanwhile
+        want.keys = tuple(key for key in want.keys if key not in self._seen)
         if not want.keys:
             return []
-        if (peer := self._source(want, now)) is None:  # another origin may replace it; it is not asked again now
+        # Another origin may replace it; it is not asked again now
+        if (peer := self._source(want, now)) is None:
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
@@ -167,8 +184,10 @@ class Fetching:
         return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(peer, now)
 
     def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
-        """The group, or None. Wrong bytes and a false signature are the fault of `source`: a peer that follows the
-        protocol has checked both. A group of another author is the fault of `origin`, which announced it."""
+        """The group, or None. Wrong bytes and a false signature are the fault of `source`: a peer
+        that follows the protocol has checked both. A group of another author is the fault of
+        `origin`, which announced it.
+        """
         knowledge = self._knowledge
         if codec.to_text(codec.content_hash(codec.split(envelope)[1])) != key:
             knowledge.counters["pull: hash mismatch"] += 1
@@ -186,7 +205,9 @@ class Fetching:
         return group
 
     def _take(self, source: PeerId, group: RolloutGroup, key: str, envelope: bytes, now: float) -> list[Action]:
-        """Admits a genuine group. One that is refused is charged to its author, and is not passed on."""
+        """Admits a genuine group. One that is refused is charged to its author, and is not passed
+        on.
+        """
         knowledge = self._knowledge
         knowledge.reputation.pulled(source, success=True)
         if key in self._seen:

@@ -1,7 +1,8 @@
-"""The cards of the swarm: a newer one spreads from node to node, a node shares what its card allows, and the card of
-a private swarm decides which peers may enter.
+"""The cards of the swarm: a newer one spreads from node to node, a node shares what its card
+allows, and the card of a private swarm decides which peers may enter.
 
-A peer that sends a forged card is charged. The trainer has the home and the date: it hands back the chain to follow.
+A peer that sends a forged card is charged. The trainer has the home and the date: it hands back the
+chain to follow.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ THERE = 180.0  # seconds: only peers from which something came in this time are 
 ASK_SECONDS = 15.0  # between two requests for newer cards
 POINTS = 2.0  # of guilt, as for any answer that breaks the protocol
 RECENT = 8  # peers heard from last, among which one to ask is chosen: others may be gone
-MAX_MEMBERS, NO_PROOF = 1024, b"\0"  # peers whose proofs are kept; what a node without a proof sends
+# Peers whose proofs are kept; what a node without a proof sends
+MAX_MEMBERS, NO_PROOF = 1024, b"\0"
 TOLD = 3  # peers asked when this node has a new card: a request tells them the number of that card
 
 
@@ -32,7 +34,8 @@ class Following:
         self._next = now  # seconds, when peers are asked again
         self._asked = 1  # peers to ask then
         self._ahead: PeerId | None = None  # a peer that says it has a newer card
-        self._passed, self._again = 0, now  # number of the card given to the trainer, and when it is given again
+        # Number of the card given to the trainer, and when it is given again
+        self._passed, self._again = 0, now
 
     def go_by(self, cards: Sequence[bytes], now: float) -> Card:
         """Follows this whole chain, which the caller has checked; returns its newest card."""
@@ -45,9 +48,12 @@ class Following:
         return newest.card
 
     def tick(self, now: float) -> list[Action]:
-        """Asks recently seen peers for newer cards now and then; first a peer that said it has one."""
+        """Asks recently seen peers for newer cards now and then; first a peer that said it has
+        one.
+        """
         knowledge, busy = self._knowledge, self._knowledge.busy(wire.CARD)
-        if self._card is None or now < self._next or len(busy) >= TOLD:  # a few may be busy: they may be gone
+        # A few may be busy: they may be gone
+        if self._card is None or now < self._next or len(busy) >= TOLD:
             return []
         heard = sorted(knowledge.contacts, key=lambda each: each.last_seen)
         there = [each.peer for each in heard if now - each.last_seen < THERE and now >= each.retry]
@@ -62,7 +68,9 @@ class Following:
         return [knowledge.call(Asked(peer, wire.CARD, now, seq=self._card.number), request) for peer in chosen]
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
-        """The cards above the caller's number, or why there is no answer. A caller with a higher one is asked next."""
+        """The cards above the caller's number, or why there is no answer. A caller with a higher
+        one is asked next.
+        """
         request = wire.decode_card_request(data)
         if not isinstance(request, tuple):
             return request.reason
@@ -77,7 +85,9 @@ class Following:
         return wire.encode_cards(self._cards[number:])
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> list[Action]:
-        """Cards for the trainer. A peer is charged for cards that do not follow the one that this node asked with."""
+        """Cards for the trainer. A peer is charged for cards that do not follow the one that this
+        node asked with.
+        """
         if self._card is None or asked.seq != self._card.number:  # this node has a newer one since
             return []
         cards = wire.decode_cards(reply)
@@ -93,17 +103,24 @@ class Following:
 
 
 class Membership:
-    """The peers that have entered a private swarm here, and those that let this node in. An open swarm lets all in."""
+    """The peers that have entered a private swarm here, and those that let this node in. An open
+    swarm lets all in.
+    """
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self._card: Card | None = None
-        self._own, self._ahead = b"", 0.0  # own proof, and seconds from 1970 to the zero of this clock
-        self._inside: Lru[PeerId, tuple[bytes, int]] = Lru(MAX_MEMBERS)  # proof, and when it ends, since 1970
-        self.entered: Lru[PeerId, None] = Lru(MAX_MEMBERS)  # peers that have taken this node's proof
+        # Own proof, and seconds from 1970 to the zero of this clock
+        self._own, self._ahead = b"", 0.0
+        # Proof, and when it ends, since 1970
+        self._inside: Lru[PeerId, tuple[bytes, int]] = Lru(MAX_MEMBERS)
+        # Peers that have taken this node's proof
+        self.entered: Lru[PeerId, None] = Lru(MAX_MEMBERS)
 
     def go_by(self, card: Card, own: bytes, now: float, today: float) -> None:
-        """Follows this card, and disconnects the peers that it puts out. `own`: proof; `today`: seconds since 1970."""
+        """Follows this card, and disconnects the peers that it puts out. `own`: proof; `today`:
+        seconds since 1970.
+        """
         knowledge, members = self._knowledge, card.members
         self._card, self._own, self._ahead = card if members else None, own, today - now
         knowledge.revoked = frozenset(members.revoked if members else ())

@@ -1,6 +1,8 @@
-"""Gossip: with which peers to exchange announcements, when, and how many to ask for; and taking announcements in.
+"""Gossip: with which peers to exchange announcements, when, and how many to ask for; and taking
+announcements in.
 
-Each announcement that comes is news for the view, or is refused for a counted reason. Cheap checks come first.
+Each announcement that comes is news for the view, or is refused for a counted reason. Cheap checks
+come first.
 """
 
 import math
@@ -28,14 +30,16 @@ class Verdict(StrEnum):
     JUMP = "announcements whose number runs away"
     OWN = "own announcements received"
     BANNED = "announcements of banned or blocked peers"
-    FORGED = "announcements forged or malformed"  # only this is the carrier's fault: it should have checked
+    # Only this is the carrier's fault: it should have checked
+    FORGED = "announcements forged or malformed"
 
 
 def receive(
     knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float, pushed: bool = False
 ) -> Verdict:
-    """Takes in an announcement that `source` makes or carries. `made`: when its author made it, on this node's clock.
-    `pushed`: this node had not asked for it."""
+    """Takes in an announcement that `source` makes or carries. `made`: when its author made it, on
+    this node's clock. `pushed`: this node had not asked for it.
+    """
     announcement = codec.peek(sealed, Announcement)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
@@ -84,7 +88,9 @@ def _objection(
 
 
 def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
-    """A number not below this node's newest one dates from before a crash, or is of another node with the same key."""
+    """A number not below this node's newest one dates from before a crash, or is of another node
+    with the same key.
+    """
     local_announcement = knowledge.local_announcement
     if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
         if _is_forged(knowledge, announcement, sealed):
@@ -101,7 +107,9 @@ def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) 
 
 
 def _network(knowledge: Knowledge, announcement: Announcement) -> str:
-    """The network that its author called from, which is proven, if that is public; else that of its first address."""
+    """The network that its author called from, which is proven, if that is public; else that of its
+    first address.
+    """
     contact = knowledge.contacts.get(announcement.author)
     observed = network_of(contact.observed) if contact else ""
     claimed = network_of(announcement.addresses[0]) if announcement.addresses else ""
@@ -137,8 +145,9 @@ class Gossip:
         self._unanswered = 0  # exchanges in a row that failed
 
     def announce(self, now: float, want: int | None = None) -> list[Action]:
-        """Announce anew what this node has, and ask for as many announcements as a round that wants `want` groups
-        can use."""
+        """Announce anew what this node has, and ask for as many announcements as a round that wants
+        `want` groups can use.
+        """
         if want is not None:
             self._appetite = max(MIN_NEWS, NEWS_PER_WANT * want)
         self._knowledge.local_announcement.announce(self._knowledge.holdings(), now)
@@ -162,7 +171,9 @@ class Gossip:
         return self._spread(1 if self._news > 0 else 0, now) + self._keep(now) + self._probe(now)
 
     def replied(self, asked: Asked, reply: bytes, now: float) -> None:
-        """Takes in the announcements of a reply; one that breaks the rules is charged to its sender."""
+        """Takes in the announcements of a reply; one that breaks the rules is charged to its
+        sender.
+        """
         self._unanswered = 0
         self._news += asked.news
         self._knowledge.contacts.answered(asked.peer, now).told = asked.seq
@@ -172,7 +183,8 @@ class Gossip:
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "exchange malformed")
             return
         for item in items:
-            # Its age counts from when this node asked: the reply's time on the way only makes it older.
+            # Its age counts from when this node asked: the reply's time on the way only makes it
+            # older.
             verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
@@ -195,7 +207,9 @@ class Gossip:
         return self._spread(1, now)
 
     def introduced(self, asked: Asked, reply: bytes, now: float) -> None:
-        """Takes the reply to a hello: notes, for a person, why the two nodes have nothing to share, if so."""
+        """Takes the reply to a hello: notes, for a person, why the two nodes have nothing to share,
+        if so.
+        """
         hello = wire.decode_hello(reply)
         if isinstance(hello, Rejected):
             self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "hello malformed")
@@ -206,7 +220,9 @@ class Gossip:
         self._knowledge.contacts.learn(asked.peer).note = note
 
     def _spread(self, count: int, now: float) -> list[Action]:
-        """Exchanges with `count` peers of the view; in half of the cases a steady peer takes the place of the first."""
+        """Exchanges with `count` peers of the view; in half of the cases a steady peer takes the
+        place of the first.
+        """
         busy = self._knowledge.busy(wire.EXCHANGE)
         view = self._knowledge.view
         order = fair_sample(list(view), len(view) if count else 0, by_network, self._knowledge.rng)
@@ -215,12 +231,15 @@ class Gossip:
         steady = sorted(self._knowledge.steady().difference(peers, busy))
         others = [peer for peer in steady if self._may_call(peer, now)]
         if peers and others and self._knowledge.rng.random() < STEADY_SHARE:
-            peers[0] = min(others, key=self._knowledge.contacts.tried)  # in turn, before their announcements expire
+            # In turn, before their announcements expire
+            peers[0] = min(others, key=self._knowledge.contacts.tried)
         share = math.ceil(self._news / max(1, len(peers)))
         return [self._exchange(peer, share, now) for peer in peers]
 
     def _seek(self, now: float) -> list[Action]:
-        """When nobody answers: calls all known peers in turn, several at once, so that dead ones cost no time."""
+        """When nobody answers: calls all known peers in turn, several at once, so that dead ones
+        cost no time.
+        """
         room = LONELY_CALLS - len(self._knowledge.busy(wire.EXCHANGE, wire.HELLO))
         return [
             self._exchange(contact.peer, MIN_NEWS, now)
@@ -228,22 +247,28 @@ class Gossip:
         ]
 
     def _keep(self, now: float) -> list[Action]:
-        """Asks a steady peer that is not in the view, where there is one, for its own announcement."""
+        """Asks a steady peer that is not in the view, where there is one, for its own
+        announcement.
+        """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
         missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
         able = [peer for peer in missing if self._may_call(peer, now)]
         return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
 
     def _probe(self, now: float) -> list[Action]:
-        """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that may have healed."""
+        """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that
+        may have healed.
+        """
         if len(self._knowledge.view) >= CAPACITY and self._knowledge.rng.random() > FULL_PROBES:
-            return []  # a large swarm: gossip names only a sample, and many nodes look for lost peers
+            # A large swarm: gossip names only a sample, and many nodes look for lost peers
+            return []
         lost = [contact for contact in self._neglected(LOST_PAUSE, now) if contact.peer not in self._knowledge.view]
         return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
 
     def _neglected(self, pause: float, now: float) -> list[Contact]:
-        """Contacts not called for `pause` seconds, the longest first. Those that have answered or that the user gave
-        alternate with the others, of which anybody can make many."""
+        """Contacts not called for `pause` seconds, the longest first. Those that have answered or
+        that the user gave alternate with the others, of which anybody can make many.
+        """
         busy = self._knowledge.busy(wire.EXCHANGE, wire.HELLO)
         able = [
             contact
@@ -265,7 +290,9 @@ class Gossip:
         return self._knowledge.contacts.is_ready(peer, now) and not self._knowledge.shuns(peer, now)
 
     def _exchange(self, peer: PeerId, news: int, now: float) -> Action:
-        """The call, for `news` announcements. It carries this node's own unless the peer has taken that before."""
+        """The call, for `news` announcements. It carries this node's own unless the peer has taken
+        that before.
+        """
         local_announcement, view = self._knowledge.local_announcement, self._knowledge.view
         local_announcement.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told

@@ -1,6 +1,8 @@
-"""Everything one node knows of the swarm, the few changes that concern several parts of it, and the calls under way.
+"""Everything one node knows of the swarm, the few changes that concern several parts of it, and the
+calls under way.
 
-That includes what the node offers to others: one signed announcement at a time, and groups that others may fetch.
+That includes what the node offers to others: one signed announcement at a time, and groups that
+others may fetch.
 """
 
 import math
@@ -21,12 +23,16 @@ from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sam
 from swarm_node.network.exchange.view import View, holding
 from swarm_node.network.parties import full, trim
 
-MIN_SECONDS = 60.0  # a group is served at least so long, however quickly rounds pass: others learn of it late
+# A group is served at least so long, however quickly rounds pass: others learn of it late
+MIN_SECONDS = 60.0
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 REFRESH = 60.0  # seconds until a new announcement, a third of the time that others remember one
-TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0, wire.CARD: 10.0}  # seconds
-MAX_OTHERS = 1024  # tasks with other digests that are remembered: their groups are not given to the trainer again
-OVERDUE = 5.0  # seconds past its timeout after which a call that the runner does not report counts as failed
+# Seconds
+TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0, wire.CARD: 10.0}
+# Tasks with other digests that are remembered: their groups are not given to the trainer again
+MAX_OTHERS = 1024
+# Seconds past its timeout after which a call that the runner does not report counts as failed
+OVERDUE = 5.0
 
 _MAX_REPLIES: Mapping[str, int] = {  # bytes
     wire.EXCHANGE: limits.MAX_EXCHANGE_REPLY_BYTES,
@@ -42,7 +48,9 @@ def binding(question: Question) -> tuple[str, ...]:
 
 
 class LocalAnnouncement:
-    """What this node says of itself: its addresses and its groups. Signed again when these change."""
+    """What this node says of itself: its addresses and its groups. Signed again when these
+    change.
+    """
 
     def __init__(self, identity: Identity, swarm: str, now: float) -> None:
         self._identity = identity
@@ -57,7 +65,9 @@ class LocalAnnouncement:
         self.outdated = True  # there is something new to say
 
     def published(self, round: Round, groups: Sequence[str]) -> None:
-        """Notes the last round and the content hashes of its groups, as many as an announcement holds."""
+        """Notes the last round and the content hashes of its groups, as many as an announcement
+        holds.
+        """
         self._round = round
         self._groups = tuple(groups[: limits.MAX_ANNOUNCED_GROUPS])
 
@@ -67,12 +77,16 @@ class LocalAnnouncement:
         self.outdated = self.outdated or self._addresses != before
 
     def renew(self, held: Sequence[str], now: float) -> None:
-        """Called before an exchange, which then also tells what was fetched since the last announcement."""
+        """Called before an exchange, which then also tells what was fetched since the last
+        announcement.
+        """
         if self.sealed and tuple(held) != self._held:
             self.announce(held, now)
 
     def announce(self, held: Sequence[str], now: float) -> None:
-        """Signs a new announcement. `held`: hints to external groups, as many as an announcement holds."""
+        """Signs a new announcement. `held`: hints to external groups, as many as an announcement
+        holds.
+        """
         self._held = tuple(held)
         self.seq, self.made, self.outdated = min(self.seq + 1, limits.MAX_SEQUENCE), now, False
         announcement = Announcement(
@@ -86,7 +100,9 @@ class LocalAnnouncement:
         self.sealed = codec.seal(announcement, self._identity, self._swarm)
 
     def overtake(self, seq: int) -> None:
-        """Another announcement signed by this node has this number: the next one, made soon, gets a higher number."""
+        """Another announcement signed by this node has this number: the next one, made soon, gets a
+        higher number.
+        """
         self.seq, self.outdated = seq, True
 
 
@@ -175,35 +191,44 @@ class Knowledge:
     rng: Random
     local_announcement: LocalAnnouncement
     sample: Sample
-    rules: AdmissionRules | None = None  # what the trainer admits; None without a trainer: all that is genuine
+    # What the trainer admits; None without a trainer: all that is genuine
+    rules: AdmissionRules | None = None
     store: GroupStore = field(default_factory=GroupStore)
     view: View = field(default_factory=View)
     contacts: Contacts = field(default_factory=Contacts)
     reputation: Reputation = field(default_factory=Reputation)
     counters: Counter[str] = field(default_factory=Counter)
     access: Access = field(default_factory=Access)  # the lists of this node's user
-    others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))  # see `estranged`
+    # See `estranged`
+    others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))
     revoked: frozenset[PeerId] = frozenset()  # peers that the card puts out
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
     asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by token
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def differs(self, question: Question) -> bool:
-        """Whether this node's environment differs on this question, as the trainer has found or the card says."""
+        """Whether this node's environment differs on this question, as the trainer has found or the
+        card says.
+        """
         return binding(question) in self.others or (self.rules is not None and self.rules.differs(question))
 
     def estranged(self, key: str) -> None:
-        """Notes that the trainer has built the digest of this group's task, and that it differs from the group's."""
+        """Notes that the trainer has built the digest of this group's task, and that it differs
+        from the group's.
+        """
         group = codec.peek(self.store.get(key), RolloutGroup)
         if isinstance(group, RolloutGroup):
             self.others.append(binding(group.question))
             self.not_understood(group, OTHER_ENVIRONMENT)
 
     def not_understood(self, group: RolloutGroup, reason: str) -> None:
-        """Notes, for the user, a question that this node cannot rebuild, or makes otherwise than its author."""
+        """Notes, for the user, a question that this node cannot rebuild, or makes otherwise than
+        its author.
+        """
         asked = group.question
         task = f"{asked.dataset}/{asked.config_id}"
-        if reason == OTHER_ENVIRONMENT:  # a task that this node knows, so that no peer names counters
+        # A task that this node knows, so that no peer names counters
+        if reason == OTHER_ENVIRONMENT:
             self.counters[f"{reason}: {task}"] += 1
         self.reputation.authored(group.author, asks=f"{task} of {asked.environment} {asked.version} ({reason})")
 
@@ -222,7 +247,9 @@ class Knowledge:
         self.hang_up(peer)
 
     def shuns(self, peer: PeerId, now: float) -> bool:
-        """Whether to avoid this peer: it is banned, revoked, or blocked by the lists of this node's user."""
+        """Whether to avoid this peer: it is banned, revoked, or blocked by the lists of this node's
+        user.
+        """
         return self.reputation.is_banned(peer, now) or peer in self.revoked or not self.access.peer(peer)
 
     def hang_up(self, peer: PeerId, why: str = "bans") -> None:
@@ -246,7 +273,9 @@ class Knowledge:
         return ""
 
     def call(self, asked: Asked, request: bytes) -> Call:
-        """The action that makes this call. It dials the addresses that the peer announced, then those known before."""
+        """The action that makes this call. It dials the addresses that the peer announced, then
+        those known before.
+        """
         self.counters[f"{wire.NAMES[asked.protocol]} bytes out"] += len(request)
         token = next(self.tokens)
         self.asked[token] = asked
@@ -261,7 +290,8 @@ class Knowledge:
             addresses=tuple(dict.fromkeys(announced + contact.addresses)),
             protocol=asked.protocol,
             request=request,
-            max_reply=min(most, limits.MAX_PULL_REPLY_BYTES),  # the peer leaves out groups that do not fit
+            # The peer leaves out groups that do not fit
+            max_reply=min(most, limits.MAX_PULL_REPLY_BYTES),
             timeout=TIMEOUTS[asked.protocol],
         )
 
@@ -284,7 +314,8 @@ class PeerView:
 
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs, to dial it
-    last_seen: float | None  # seconds since anything came from it directly; None: only named by others
+    # Seconds since anything came from it directly; None: only named by others
+    last_seen: float | None
     answered: float | None  # seconds since it answered for the first time; None: it never has
     announced: float | None  # seconds since it made its newest announcement; None: none known
     round: int | None  # its own count, from that announcement
@@ -297,7 +328,8 @@ class PeerView:
     authored: int  # groups by it that this node took in, from any peer
     asks: str  # the question of its last group, where this node cannot rebuild it; "" where it can
     note: str  # why there is nothing to share, e.g. another protocol version; "" if there is
-    latency: float | None  # seconds until it answered the last exchange; None where it was not asked
+    # Seconds until it answered the last exchange; None where it was not asked
+    latency: float | None
     behind: bool  # whether it has not taken the newer card that this node gave it
 
 

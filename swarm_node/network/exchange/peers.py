@@ -1,10 +1,12 @@
-"""What this node itself knows of each peer: how to call it, whether others can push it out, and its reputation.
+"""What this node itself knows of each peer: how to call it, whether others can push it out, and its
+reputation.
 
-A peer that has ever answered is kept longer than one that was only named: after a partition, or when all peers in the
-view are hostile, it is the way back. Opinions of peers are never gossiped, as opinions of others would be one more
-attack. A node keeps two. Serving: whether pulls from a peer succeed, a moving average by which peers are chosen. Guilt:
-points for what a peer signed or served, halved every ten minutes; enough of them quarantine a peer (its groups are not
-pulled) and more ban it (it is disconnected).
+A peer that has ever answered is kept longer than one that was only named: after a partition, or
+when all peers in the view are hostile, it is the way back. Opinions of peers are never gossiped, as
+opinions of others would be one more attack. A node keeps two. Serving: whether pulls from a peer
+succeed, a moving average by which peers are chosen. Guilt: points for what a peer signed or served,
+halved every ten minutes; enough of them quarantine a peer (its groups are not pulled) and more ban
+it (it is disconnected).
 """
 
 import math
@@ -103,7 +105,9 @@ class Contacts:
         contact.observed, contact.last_seen, contact.failures, contact.retry = address, now, 0, -inf
 
     def failed(self, peer: PeerId, now: float, pause: float = FIRST_RETRY) -> int:
-        """Notes a failed call; returns how many in a row. The peer rests for `pause` seconds, doubled each time."""
+        """Notes a failed call; returns how many in a row. The peer rests for `pause` seconds,
+        doubled each time.
+        """
         contact = self.learn(peer)
         contact.retry = now + backoff(contact.failures, pause, max(pause, MAX_RETRY))
         contact.failures += 1
@@ -112,7 +116,9 @@ class Contacts:
         return contact.failures
 
     def held(self, peer: PeerId, now: float) -> None:
-        """Notes that no address of a peer may be dialled now. That is no failure: the peer may call by itself."""
+        """Notes that no address of a peer may be dialled now. That is no failure: the peer may call
+        by itself.
+        """
         contact = self.learn(peer)
         contact.retry = max(contact.retry, now + HELD_PAUSE)
 
@@ -143,7 +149,9 @@ SLOTS = 24
 
 
 class Sample:
-    """Up to `SLOTS` peers that others cannot push out. A slot keeps the peer whose network hashes lowest."""
+    """Up to `SLOTS` peers that others cannot push out. A slot keeps the peer whose network hashes
+    lowest.
+    """
 
     def __init__(self, rng: Random) -> None:
         self._secrets = [rng.randbytes(16) for _ in range(SLOTS)]
@@ -151,7 +159,9 @@ class Sample:
         self.peers: frozenset[PeerId] = frozenset()
 
     def offer(self, peer: PeerId, network: str) -> None:
-        """Offers a peer that was met to all slots. Of one network the first stays, as long as it replies."""
+        """Offers a peer that was met to all slots. Of one network the first stays, as long as it
+        replies.
+        """
         if not network or peer in self.peers:
             return
         name, changed = network.encode(), False
@@ -179,8 +189,9 @@ QUARANTINE = 3.0  # points
 BAN = 8.0
 EWMA = 0.2  # weight of the newest pull
 
-# Points for what the trainer's side found in an authentic group. What can happen to an honest peer, such as another
-# version or other settings, costs few points or none; a forged address of a question costs many.
+# Points for what the trainer's side found in an authentic group. What can happen to an honest peer,
+# such as another version or other settings, costs few points or none; a forged address of a
+# question costs many.
 POINTS: Mapping[str, float] = {
     USEFUL: -1.0,
     UNINFORMATIVE: 0.0,
@@ -197,8 +208,10 @@ POINTS: Mapping[str, float] = {
     "scorer raised": 0.0,  # a mistake in the scorer, not in what it scored
     "not a score": 0.0,
 }
-OURS = "environment raised "  # reasons that begin so are no peer's fault: all groups of a round get them
-OTHER_POINTS = 1.0  # anything else it could not use: a scorer that hung, a question that could not be built
+# Reasons that begin so are no peer's fault: all groups of a round get them
+OURS = "environment raised "
+# Anything else it could not use: a scorer that hung, a question that could not be built
+OTHER_POINTS = 1.0
 BAD_REPLY_POINTS = 2.0  # an answer that no peer following the protocol gives
 
 
@@ -211,7 +224,8 @@ def points(outcome: str) -> float:
 class Record:
     """The reputation of one peer."""
 
-    success: float = 1.0  # moving average over pulls, 0 to 1; a new peer has the benefit of the doubt
+    # Moving average over pulls, 0 to 1; a new peer has the benefit of the doubt
+    success: float = 1.0
     pulls: int = 0
     guilt: float = 0.0  # points, as of `scored`
     scored: float = 0.0  # seconds
@@ -251,7 +265,9 @@ class Reputation:
             self._touch(peer).served += groups
 
     def authored(self, peer: PeerId, asks: str = "") -> None:
-        """Notes that a group by this peer was admitted, or refused as it `asks` what this node cannot rebuild."""
+        """Notes that a group by this peer was admitted, or refused as it `asks` what this node
+        cannot rebuild.
+        """
         record = self._touch(peer)
         record.authored, record.asks = record.authored + (not asks), asks
 
@@ -296,7 +312,8 @@ class Reputation:
         record = self._records.pop(peer, None) or Record()
         self._records[peer] = record
         if len(self._records) > MAX_PEERS:
-            # Of the oldest, the least guilty goes first, so that minting identities frees no culprit.
+            # Of the oldest, the least guilty goes first, so that minting identities frees no
+            # culprit.
             oldest = list(self._records)[: MAX_PEERS // 8]
             del self._records[min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))]
         return record

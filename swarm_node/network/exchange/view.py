@@ -1,8 +1,10 @@
-"""What this node knows of others: their newest announcements, by gossip. A sample of the swarm, not all of it.
+"""What this node knows of others: their newest announcements, by gossip. A sample of the swarm, not
+all of it.
 
-An announcement's age is the sum of what its carriers measured on their own clocks, each from when it was asked. Honest
-carriers only make it older, so the announcements of a dead peer are gone everywhere after `MAX_AGE`. The last number of
-an author is remembered, so an announcement gets no younger by being received again.
+An announcement's age is the sum of what its carriers measured on their own clocks, each from when
+it was asked. Honest carriers only make it older, so the announcements of a dead peer are gone
+everywhere after `MAX_AGE`. The last number of an author is remembered, so an announcement gets no
+younger by being received again.
 """
 
 import math
@@ -21,7 +23,8 @@ from swarm_node.network.parties import NETWORK_SHARE, fair_sample
 CAPACITY = 64  # announcements
 CROWDED = 2  # in one network of addresses, when the view is full
 CARRIED = CAPACITY // 4  # passed on by one peer, when the view is full
-PUSHED = CAPACITY // 8  # sent by their authors, unasked, when the view is full: anybody can send many
+# Sent by their authors, unasked, when the view is full: anybody can send many
+PUSHED = CAPACITY // 8
 MAX_AGE = 180.0  # seconds since its author made it
 SEQ_MEMORY = 4096  # authors whose last number is remembered
 SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, on a new disk for instance
@@ -52,8 +55,10 @@ class Known:
 
 
 class View:
-    """At most `CAPACITY` entries, one per author. A full view drops the oldest entry of the first crowd over its bound:
-    a network of addresses, a carrier, the pushed ones; else the oldest of all. Authors in `keep` are exempt."""
+    """At most `CAPACITY` entries, one per author. A full view drops the oldest entry of the first
+    crowd over its bound: a network of addresses, a carrier, the pushed ones; else the oldest of
+    all. Authors in `keep` are exempt.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[PeerId, Entry] = {}
@@ -79,7 +84,9 @@ class View:
         return known is None or announcement.seq > known.seq or now - known.received > SEQ_SECONDS
 
     def is_jump(self, announcement: Announcement, now: float) -> bool:
-        """Whether the number jumps too far: once taken, all later announcements of its author would look old."""
+        """Whether the number jumps too far: once taken, all later announcements of its author would
+        look old.
+        """
         known = self._known.get(announcement.author)
         if known is None or now - known.received > SEQ_SECONDS:
             return False
@@ -95,7 +102,9 @@ class View:
             self._evict(keep)
 
     def remove(self, author: PeerId) -> None:
-        """Drops the author's entry. Its number stays known: only a newer announcement brings it back."""
+        """Drops the author's entry. Its number stays known: only a newer announcement brings it
+        back.
+        """
         self._entries.pop(author, None)
 
     def expire(self, now: float) -> None:
@@ -112,8 +121,10 @@ class View:
     def news_for(
         self, digest: Mapping[bytes, int], count: int, rng: Random, steady: Collection[PeerId] = ()
     ) -> list[Entry]:
-        """Up to `count` entries that the caller lacks: up to half of them by `steady` authors; the others, none of them
-        pushed, drawn among twice as many of the youngest, so that copies differ."""
+        """Up to `count` entries that the caller lacks: up to half of them by `steady` authors; the
+        others, none of them pushed, drawn among twice as many of the youngest, so that copies
+        differ.
+        """
         lacking = [entry for entry in self if entry.announcement.seq > digest.get(entry.tag, -1)]
         kept = [entry for entry in lacking if entry.announcement.author in steady]
         first = fair_sample(kept, count // 2, by_network, rng)
@@ -147,8 +158,9 @@ def _largest(entries: list[Entry], key: Callable[[Entry], str], allowed: int) ->
 
 
 def youngest(entries: list[Entry], count: int) -> list[Entry]:
-    """The youngest `count` entries, but each network has only `NETWORK_SHARE` before all networks have had theirs:
-    youth is claimed easily, addresses are not."""
+    """The youngest `count` entries, but each network has only `NETWORK_SHARE` before all networks
+    have had theirs: youth is claimed easily, addresses are not.
+    """
     seen: Counter[str] = Counter()
     ranked: list[tuple[int, int, Entry]] = []
     for entry in sorted(entries, key=lambda entry: entry.made, reverse=True):
@@ -162,7 +174,10 @@ def age_of(made: float, now: float) -> int:
     return min(limits.MAX_AGE_DECISECONDS, max(0, math.ceil((now - made) * 10)))
 
 
-@lru_cache(maxsize=1024)  # called for all groups held and offered, several times a round: at most so many
+# Called for all groups held and offered, several times a round: at most so many
+@lru_cache(maxsize=1024)
 def holding(key: str) -> str:
-    """The hint by which an announcement names a group that its author holds: the first bytes of its hash, as text."""
+    """The hint by which an announcement names a group that its author holds: the first bytes of its
+    hash, as text.
+    """
     return codec.to_text(codec.to_bytes(key)[: limits.HOLDING_BYTES])

@@ -1,4 +1,6 @@
-"""The one place where a process that talks to strangers is confined: the network process, and a bootstrap node."""
+"""The one place where a process that talks to strangers is confined: the network process, and a
+bootstrap node.
+"""
 
 import resource
 import threading
@@ -11,11 +13,14 @@ from swarm_node.network.confinement import Confinement, Layers, of_this_process
 from swarm_node.network.transport import backends
 from swarm_node.settings import NetworkConfig
 
-WANTED = 8192  # open files: p2pd inherits the limit, and has 64 to 512 peers, and many more that say nothing yet
+# Open files: p2pd inherits the limit, and has 64 to 512 peers, and many more that say nothing yet
+WANTED = 8192
 
 
 def raise_limit(wanted: int = WANTED) -> str:
-    """Raises the limit of open files, if the system lets it. A line for the user if that is too low; else ""."""
+    """Raises the limit of open files, if the system lets it. A line for the user if that is too
+    low; else "".
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     reach = wanted if hard == unlimited else min(wanted, hard)
@@ -31,8 +36,10 @@ def raise_limit(wanted: int = WANTED) -> str:
 
 
 def confine(config: NetworkConfig, sockets: Path, homes: Mapping[Path, int] | None = None) -> Layers:
-    """Confines this process, which must not have a second thread yet, for good. It keeps `sockets`, the folder for its
-    daemon's sockets, and `homes`, with rights of common.linux. UserError where the backend is not installed."""
+    """Confines this process, which must not have a second thread yet, for good. It keeps `sockets`,
+    the folder for its daemon's sockets, and `homes`, with rights of common.linux. UserError where
+    the backend is not installed.
+    """
     assert threading.active_count() == 1, "threads that exist already would not be bound"
     daemon = backends.prepare(config)
     raise_limit()  # as it cannot be raised any more afterwards

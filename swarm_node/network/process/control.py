@@ -1,7 +1,8 @@
 """The status of a running node, over a unix socket in its home folder that only its user may open.
 
-The node answers each connection with one JSON object; no request is needed, as there is only one question. Where the
-path is too long for a socket, the socket lies in a folder of the same user below the temporary directory instead.
+The node answers each connection with one JSON object; no request is needed, as there is only one
+question. Where the path is too long for a socket, the socket lies in a folder of the same user
+below the temporary directory instead.
 """
 
 import asyncio
@@ -27,7 +28,9 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 def socket_path(home: Path) -> Path:
-    """Where the socket of this home is. UserError where somebody else owns the folder it would have to be in."""
+    """Where the socket of this home is. UserError where somebody else owns the folder it would have
+    to be in.
+    """
     path = home.absolute() / "control.sock"
     if len(os.fsencode(path)) <= MAX_PATH_BYTES:
         return path
@@ -43,12 +46,15 @@ def socket_path(home: Path) -> Path:
 
 
 async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> asyncio.Server:
-    """Answers every connection until the server is closed. Raises OSError and UserError where there can be no socket.
+    """Answers every connection until the server is closed. Raises OSError and UserError where there
+    can be no socket.
 
-    The caller holds the lock of the home, so a socket that is already there belonged to a process that has ended.
+    The caller holds the lock of the home, so a socket that is already there belonged to a process
+    that has ended.
     """
 
-    most = 0.0  # seconds of CPU: a process that ends between two looks must not make the counter go back
+    # Seconds of CPU: a process that ends between two looks must not make the counter go back
+    most = 0.0
 
     async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most
@@ -75,8 +81,10 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
 
 
 def usage() -> dict[str, float]:
-    """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that this one holds.
-    Empty in a confined process, such as a bootstrap node, which may look at no process."""
+    """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that
+    this one holds. Empty in a confined process, such as a bootstrap node, which may look at no
+    process.
+    """
     used = {"cpu_seconds": 0.0, "memory_bytes": 0.0}
     try:
         tree = (psutil.Process(), *psutil.Process().children(recursive=True))
@@ -84,9 +92,11 @@ def usage() -> dict[str, float]:
         return {}
     for process in tree:
         with suppress(psutil.Error):  # the process has ended
-            used["cpu_seconds"] += sum(process.cpu_times()[:4])  # with those of its children that have ended
+            # With those of its children that have ended
+            used["cpu_seconds"] += sum(process.cpu_times()[:4])
             used["memory_bytes"] += process.memory_info().rss
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # another thread may still be importing torch
+    # Another thread may still be importing torch
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is not None and cuda.is_initialized():
         used["gpu_bytes"] = float(cuda.memory_reserved())
     return used

@@ -1,6 +1,8 @@
-"""The network process of a trainer: `python -m swarm_node.network.process.daemon FD`, FD being a socket to the trainer.
+"""The network process of a trainer: `python -m swarm_node.network.process.daemon FD`, FD being a
+socket to the trainer.
 
-It ends when the trainer says so or is gone. It never imports torch, and no failure in it stops training.
+It ends when the trainer says so or is gone. It never imports torch, and no failure in it stops
+training.
 """
 
 import asyncio

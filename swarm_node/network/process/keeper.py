@@ -1,8 +1,9 @@
-"""What the network keeps in the home: known peers (peers.json), the exchange's memory, the user's lists and the cards.
+"""What the network keeps in the home: known peers (peers.json), the exchange's memory, the user's
+lists and the cards.
 
-A node that trains keeps these outside its network process, which talks to strangers and has no access to the home. What
-is remembered is a convenience: a file that is missing, broken or of another swarm is left alone, and a full disk costs
-only what would have been remembered.
+A node that trains keeps these outside its network process, which talks to strangers and has no
+access to the home. What is remembered is a convenience: a file that is missing, broken or of
+another swarm is left alone, and a full disk costs only what would have been remembered.
 """
 
 import asyncio
@@ -23,8 +24,10 @@ from swarm_node.network.actions import Cards, Remembered
 from swarm_node.network.process.messages import MAX_PEERS, Memory
 from swarm_node.network.transport import multiaddr
 
-ADDRESSES_FILE = "addresses"  # own full multiaddrs, one a line, for scripts that want to dial this node
-ACCESS_FILE = "access.toml"  # the user's lists: no command writes them, so that scripts can write and users copy them
+# Own full multiaddrs, one a line, for scripts that want to dial this node
+ADDRESSES_FILE = "addresses"
+# The user's lists: no command writes them, so that scripts can write and users copy them
+ACCESS_FILE = "access.toml"
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
 CARDS_FILE = "swarm.card"  # one a line, the oldest first
@@ -55,7 +58,9 @@ class _Exchange(msgspec.Struct):
 
 
 def load_memory(home: Path, swarm: str) -> Memory:
-    """What this home remembers of this swarm; of another swarm only the port. A file of no use counts as empty."""
+    """What this home remembers of this swarm; of another swarm only the port. A file of no use
+    counts as empty.
+    """
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
     with suppress(OSError, ValueError, RecursionError):
         read = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
@@ -88,7 +93,9 @@ def _names(address: str, peer: str) -> bool:
 
 
 def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
-    """The chain in a file, and its newest card, perhaps expired, or why the chain does not hold. None: no file."""
+    """The chain in a file, and its newest card, perhaps expired, or why the chain does not hold.
+    None: no file.
+    """
     try:
         lines = read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
     except OSError as error:
@@ -105,7 +112,9 @@ def load_proof(home: Path) -> bytes:
 
 
 def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = "") -> Card | Refusal:
-    """Writes the chain to the file, if it holds, is in force and follows the one there. `now`: seconds since 1970."""
+    """Writes the chain to the file, if it holds, is in force and follows the one there. `now`:
+    seconds since 1970.
+    """
     _, kept = load_cards(file)
     if isinstance(kept, Refusal):
         return kept
@@ -128,12 +137,15 @@ class Keeper:
         say: Callable[[str, bool], None],
         today: Callable[[], float],
     ) -> None:
-        """`memory` returns what to save; `allow` and `go_by` take lists and cards that have changed; `say` takes a line
-        for the user, and whether it is a warning. `today`: seconds since 1970, with which cards are compared."""
+        """`memory` returns what to save; `allow` and `go_by` take lists and cards that have
+        changed; `say` takes a line for the user, and whether it is a warning. `today`: seconds
+        since 1970, with which cards are compared.
+        """
         self._home, self._swarm = home, swarm
         self._memory, self._allow, self._go_by, self._say, self._today = memory, allow, go_by, say, today
         self._seen: tuple[float, ...] = ()
-        self._cards, self._number = home / CARDS_FILE, 0  # the file, and the number of the card that counts
+        # The file, and the number of the card that counts
+        self._cards, self._number = home / CARDS_FILE, 0
         self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
@@ -149,7 +161,9 @@ class Keeper:
         self._look_at_cards()
 
     def _look_at_cards(self) -> None:
-        """Takes up cards and a proof that the user put there. Hands them on anew each day, as clocks drift apart."""
+        """Takes up cards and a proof that the user put there. Hands them on anew each day, as
+        clocks drift apart.
+        """
         with suppress(OSError):
             proof, today, before = load_proof(self._home), self._today(), self._seen
             status = self._cards.stat()
@@ -163,8 +177,10 @@ class Keeper:
                 self._say(f"network: card {card.number} of {card.name} counts from now on", False)
 
     def look(self) -> None:
-        """Takes up changes of cards and lists: a restart for them would lose minutes of training while a flood goes on.
-        A list that cannot be read changes nothing, and the user is told once."""
+        """Takes up changes of cards and lists: a restart for them would lose minutes of training
+        while a flood goes on. A list that cannot be read changes nothing, and the user is told
+        once.
+        """
         self._look_at_cards()
         path, before = self._home / ACCESS_FILE, self._lists_seen
         try:

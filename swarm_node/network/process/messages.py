@@ -1,6 +1,7 @@
 """What a trainer and its network process say to each other.
 
-Both ends are ours, but the network process reads what strangers send. So the trainer checks the type of each field.
+Both ends are ours, but the network process reads what strangers send. So the trainer checks the
+type of each field.
 """
 
 from msgspec import field
@@ -24,12 +25,16 @@ _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
 
 
 class Memory(Message, frozen=True):
-    """What must outlive the network process. It goes to the trainer every few seconds, and is kept on disk as well."""
+    """What must outlive the network process. It goes to the trainer every few seconds, and is kept
+    on disk as well.
+    """
 
     port: int = 0  # that the node listened on; 0: none yet
     exchange: Remembered = Remembered()
-    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)  # full multiaddrs by peer, steady peers first
-    private: tuple[str, ...] = ()  # private ranges of peers that the user named: others may be dialled there
+    # Full multiaddrs by peer, steady peers first
+    peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)
+    # Private ranges of peers that the user named: others may be dialled there
+    private: tuple[str, ...] = ()
 
 
 class Rules(BaseModel):
@@ -45,7 +50,9 @@ class Rules(BaseModel):
 
     @classmethod
     def of(cls, swarm: str, catalogue: Catalogue, **bounds: int) -> "Rules":
-        """Admits groups of this swarm on questions of this catalogue, within `bounds`, by default the protocol's."""
+        """Admits groups of this swarm on questions of this catalogue, within `bounds`, by default
+        the protocol's.
+        """
         known = catalogue.environments.items()
         tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
         return cls(swarm=swarm, environments=tasks, several=dict(catalogue.several), **bounds)
@@ -64,8 +71,9 @@ class Rules(BaseModel):
 
 
 class Start(Message, frozen=True):
-    """First frame of the trainer. It carries the key and what the home remembers, because the network process opens no
-    file in the home."""
+    """First frame of the trainer. It carries the key and what the home remembers, because the
+    network process opens no file in the home.
+    """
 
     key: bytes
     rules: Rules
@@ -84,8 +92,9 @@ class Allow(Message, frozen=True):
 
 
 class Publish(Message, frozen=True):
-    """Sealed local groups of a round, or of `rounds` quick ones, and how many external groups the trainer would like
-    for the next round, or for as many."""
+    """Sealed local groups of a round, or of `rounds` quick ones, and how many external groups the
+    trainer would like for the next round, or for as many.
+    """
 
     round: Round
     want: int

@@ -1,8 +1,10 @@
-"""Turns the trainer's rounds into announcements: no more often than other peers can use them, and none without a group.
+"""Turns the trainer's rounds into announcements: no more often than other peers can use them, and
+none without a group.
 
-Rounds may take 50 ms or an hour, and a round may have no informative group. So quick rounds are announced together,
-within a bound of traffic, and a round with few groups is filled up with groups of the last rounds, which are still
-served. The trainer's side hands out received groups at the same pace, so that they last until more are expected. Pure.
+Rounds may take 50 ms or an hour, and a round may have no informative group. So quick rounds are
+announced together, within a bound of traffic, and a round with few groups is filled up with groups
+of the last rounds, which are still served. The trainer's side hands out received groups at the same
+pace, so that they last until more are expected. Pure.
 """
 
 import math
@@ -13,12 +15,14 @@ from protocol.messages import Round
 from swarm_node.network.actions import SERVE_ROUNDS
 from swarm_node.network.process.messages import Publish
 
-LEAST_SECONDS = 1.5  # peers answer a caller one exchange per second, and the clock makes a tenth more due
+# Peers answer a caller one exchange per second, and the clock makes a tenth more due
+LEAST_SECONDS = 1.5
 MOST_SECONDS = 3.0  # rounds that take longer are announced one by one
 ROUNDS = 4.0  # quick rounds that are announced together
 WINDOW_SECONDS = 60.0  # over which traffic is measured
 RECENT = 8  # rounds over which their length is averaged
-QUICK_KILOBYTES = 6000  # a minute, both ways: within it, rounds of less than 3 seconds are announced more often
+# A minute, both ways: within it, rounds of less than 3 seconds are announced more often
+QUICK_KILOBYTES = 6000
 
 
 class Pace:
@@ -27,7 +31,8 @@ class Pace:
     def __init__(self, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
         self._bound = kilobytes_per_minute * 1000 / 60.0  # bytes per second
         self._rounds: deque[float] = deque(maxlen=RECENT + 1)  # seconds, when they were generated
-        self._told: deque[tuple[float, int]] = deque()  # announcements: when, and all bytes up to then
+        # Announcements: when, and all bytes up to then
+        self._told: deque[tuple[float, int]] = deque()
 
     def generated(self, now: float) -> None:
         """A round has been generated."""
@@ -44,7 +49,9 @@ class Pace:
         return min(MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable()))
 
     def per_round(self, waiting: int) -> int:
-        """How many of `waiting` groups a round gets, so that they last until the next announcement brings more."""
+        """How many of `waiting` groups a round gets, so that they last until the next announcement
+        brings more.
+        """
         return math.ceil(waiting * min(1.0, self._round_seconds() / self.seconds()))
 
     def _round_seconds(self) -> float:
@@ -53,7 +60,9 @@ class Pace:
         return (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
 
     def _affordable(self) -> float:
-        """Seconds between announcements that cost as much as those of the last minute, to stay within the bound."""
+        """Seconds between announcements that cost as much as those of the last minute, to stay
+        within the bound.
+        """
         if len(self._told) < 2:
             return 0.0
         each = (self._told[-1][1] - self._told[0][1]) / (len(self._told) - 1)

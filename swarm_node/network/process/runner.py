@@ -1,4 +1,5 @@
-"""Runs the exchange, which decides, on a backend, which dials and answers: the acting half of the network process.
+"""Runs the exchange, which decides, on a backend, which dials and answers: the acting half of the
+network process.
 
 It outlives its backends: when one dies, the next one goes on with the same exchange.
 """
@@ -24,7 +25,8 @@ REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
 DIAL_SECONDS = 6.0
 FIRST_RETRY = 1.0  # seconds; doubles with each failure
 LAST_RETRY = 15.0  # seconds, while there is little company
-CALM_RETRY = 60.0  # seconds, with company: a bootstrap node must bear thousands of nodes that come back
+# Seconds, with company: a bootstrap node must bear thousands of nodes that come back
+CALM_RETRY = 60.0
 COMPANY = 4  # connected peers
 
 
@@ -34,7 +36,8 @@ class BootstrapNode:
 
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs
-    given: bool  # by the user; else known from last time, and tried only while there is little company
+    # By the user; else known from last time, and tried only while there is little company
+    given: bool
     state: str = "not tried yet"
     failures: int = 0  # in a row
 
@@ -51,8 +54,9 @@ class ExchangeRunner:
         clock: Callable[[], float],
         random: Random,
     ) -> None:
-        """`deliver` takes what is for the trainer; `changed` takes this node's addresses whenever they differ from
-        before."""
+        """`deliver` takes what is for the trainer; `changed` takes this node's addresses whenever
+        they differ from before.
+        """
         self.exchange = exchange
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
@@ -62,7 +66,9 @@ class ExchangeRunner:
         self._acting: set[asyncio.Task[None]] = set()
 
     async def run(self, backend: Backend) -> str:
-        """Start this backend, exchange over it until it dies, and say why it did. UserError where it cannot start."""
+        """Start this backend, exchange over it until it dies, and say why it did. UserError where
+        it cannot start.
+        """
         handlers = {protocol: self._handler(protocol) for protocol in REQUEST_LIMITS}
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -72,7 +78,8 @@ class ExchangeRunner:
             loops = [backend.wait_closed(), self._tick(), self._refresh(backend), *entering]
             tasks = [asyncio.create_task(each) for each in loops]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return next(str(task.result()) for task in done)  # a loop ends only by a mistake of ours: raised here
+            # A loop ends only by a mistake of ours: raised here
+            return next(str(task.result()) for task in done)
         finally:
             self._backend, self.connections = None, {}
             await _cancel([*tasks, *self._acting])
@@ -125,10 +132,13 @@ class ExchangeRunner:
             if not self.exchange.lets(each.peer, each.address):
                 self._spawn(_disconnect(backend, each.peer))
         for peer in self.connections.keys() - before:
-            self.exchange.learned(peer, ())  # a peer that called us can be called back while it is connected
+            # A peer that called us can be called back while it is connected
+            self.exchange.learned(peer, ())
 
     async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
-        """Keeps a connection to a bootstrap node: dials it, and again when the connection is lost, for ever."""
+        """Keeps a connection to a bootstrap node: dials it, and again when the connection is lost,
+        for ever.
+        """
         while True:
             if node.peer in self.connections:
                 node.state, node.failures = "connected", 0
@@ -187,7 +197,9 @@ class ExchangeRunner:
         return await ask()
 
     async def _ask(self, backend: Backend, call: Call) -> bytes:
-        """The reply of a connected peer; in a private swarm only after both sides have shown that they are members."""
+        """The reply of a connected peer; in a private swarm only after both sides have shown that
+        they are members.
+        """
         if request := self.exchange.members.request(call.peer, self._clock()):
             proof = await backend.call(call.peer, ENTER, request, REQUEST_LIMITS[ENTER], call.timeout)
             if not self.exchange.members.replied(call.peer, proof, self._clock()):

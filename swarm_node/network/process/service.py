@@ -1,4 +1,5 @@
-"""A node's part in the network: an exchange, one backend after another, and what the node remembers of both.
+"""A node's part in the network: an exchange, one backend after another, and what the node remembers
+of both.
 
 The network process of a trainer runs this service, and so does a bootstrap node.
 """
@@ -31,14 +32,16 @@ from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 
 TRAFFIC = (" bytes in", " bytes out")  # endings of the names of traffic counters
-FIRST_RESTART = 0.2  # seconds until a backend that died is replaced; doubles with each that dies early
+# Seconds until a backend that died is replaced; doubles with each that dies early
+FIRST_RESTART = 0.2
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # after which the user is told that no bootstrap node answers
 LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
 WATCH_SECONDS = 1.0
-OFTEN_OVERTAKEN = 3  # looks at which another node was ahead again; a node that lost its memory sees that once or twice
+# Looks at which another node was ahead again; a node that lost its memory sees that once or twice
+OFTEN_OVERTAKEN = 3
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
     "public": "others reach this node directly",
@@ -52,9 +55,11 @@ Say = Callable[[str, bool], None]  # a line for the user, and whether it is a wa
 
 
 def reachability(addresses: Sequence[str]) -> str:
-    """A key of `REACHABILITY`, by the best of these full multiaddrs; but any address through a relay means "relayed".
-    Only a node that found no public address of its own at the start has relays. Later, p2pd may list the address of the
-    NAT as the node's own, when four other nodes have seen it there."""
+    """A key of `REACHABILITY`, by the best of these full multiaddrs; but any address through a
+    relay means "relayed". Only a node that found no public address of its own at the start has
+    relays. Later, p2pd may list the address of the NAT as the node's own, when four other nodes
+    have seen it there.
+    """
     if any("/p2p-circuit" in address for address in addresses):
         return "relayed"
     return list(REACHABILITY)[min(map(usefulness, addresses), default=-1)]
@@ -82,9 +87,11 @@ class NetworkService:
         sockets: Path | None = None,
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
-        """`memory`: from an earlier run. `deliver` takes what is for the trainer, `changed` this node's new addresses.
-        `rules`: what the trainer admits; None for a node that only serves. `sockets`: folder for the sockets of a
-        daemon, by default the temporary folder. The addresses of `config` are checked already."""
+        """`memory`: from an earlier run. `deliver` takes what is for the trainer, `changed` this
+        node's new addresses. `rules`: what the trainer admits; None for a node that only serves.
+        `sockets`: folder for the sockets of a daemon, by default the temporary folder. The
+        addresses of `config` are checked already.
+        """
         self._identity, self._swarm, self._config, self._sockets = identity, swarm, config, sockets
         self._max_connections = max_connections
         self._say, self._changed, self._serve_only = say, changed, rules is None
@@ -114,11 +121,15 @@ class NetworkService:
 
     @staticmethod
     def clock() -> float:
-        """Seconds of the only clock that the network reads: nothing in it looks at the time of day."""
+        """Seconds of the only clock that the network reads: nothing in it looks at the time of
+        day.
+        """
         return time.monotonic()
 
     async def live(self) -> None:
-        """Runs one backend after another, for ever. UserError only where a node that only serves cannot listen."""
+        """Runs one backend after another, for ever. UserError only where a node that only serves
+        cannot listen.
+        """
         watching = self._watch_for_twins(), self._watch_the_entrance()
         besides = [asyncio.create_task(each) for each in watching]
         if few := raise_limit():
@@ -155,7 +166,9 @@ class NetworkService:
             return str(error)
 
     def _choose_port(self) -> int:
-        """The configured port, the last one, or a free one. UserError for a node that only serves, if it is taken."""
+        """The configured port, the last one, or a free one. UserError for a node that only serves,
+        if it is taken.
+        """
         if wanted := self._config.port or self._port:
             try:
                 check_free(listen_addresses(self._config.host, wanted))
@@ -173,7 +186,8 @@ class NetworkService:
         views = sorted(self.exchange.peers(self.clock()), key=lambda view: view.peer not in steady)
         known = {view.peer: tuple(view.addresses) for view in views if view.addresses}
         for node in self._bootstrap_nodes:
-            if not node.given:  # addresses that the user gave may be mistyped: kept only once reached
+            # Addresses that the user gave may be mistyped: kept only once reached
+            if not node.given:
                 known.setdefault(node.peer, node.addresses)
         best = dict(list(known.items())[:MAX_PEERS])
         private = tuple(map(str, self._gate.where.private))
@@ -198,7 +212,9 @@ class NetworkService:
         self.runner.perform(self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today))
 
     def look(self, groups: int) -> None:
-        """Fetch so many groups, where some are announced: `deliver` gets them. For a node that trains nothing."""
+        """Fetch so many groups, where some are announced: `deliver` gets them. For a node that
+        trains nothing.
+        """
         self.runner.perform(self.exchange.look(groups, self.clock()))
 
     def view(self) -> dict[str, Any]:
@@ -228,7 +244,9 @@ class NetworkService:
             self._say(reachability_line(addresses), False)
 
     async def _watch_for_twins(self) -> None:
-        """Warns once, if another node with this identity takes this node's numbers again and again."""
+        """Warns once, if another node with this identity takes this node's numbers again and
+        again.
+        """
         times, seen = 0, 0
         while times < OFTEN_OVERTAKEN:
             await asyncio.sleep(WATCH_SECONDS)
@@ -237,7 +255,9 @@ class NetworkService:
         self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
 
     async def _watch_the_entrance(self) -> None:
-        """Warns once, if none of --peers answers: a mistyped address must not look like a swarm of one."""
+        """Warns once, if none of --peers answers: a mistyped address must not look like a swarm of
+        one.
+        """
         await asyncio.sleep(ENTRANCE_SECONDS)
         given = [node for node in self._bootstrap_nodes if node.given]
         if given and not self.runner.connections:
@@ -257,13 +277,17 @@ class NetworkService:
 
 
 def one_network(addresses: Sequence[str]) -> str:
-    """The public /24 (IPv4) or /48 (IPv6) that holds all of several bootstrap nodes; "" where no single one does."""
+    """The public /24 (IPv4) or /48 (IPv6) that holds all of several bootstrap nodes; "" where no
+    single one does.
+    """
     found = {network_of(address) for address in addresses}
     return found.pop() if len(addresses) > 1 and len(found) == 1 and is_public(min(found)) else ""
 
 
 def free_port() -> int:
-    """A port that is free for TCP now. Later starts use it again, so that peers that know it find the node."""
+    """A port that is free for TCP now. Later starts use it again, so that peers that know it find
+    the node.
+    """
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -272,19 +296,24 @@ def free_port() -> int:
 
 EVERY = 15.0  # seconds between two groups
 MOST = 240  # groups that count: those of an hour
-AUTHORS = 2  # that must name a task before its name is shown: one liar alone could show strangers any name
+# That must name a task before its name is shown: one liar alone could show strangers any name
+AUTHORS = 2
 OTHERS = "named by one node alone"
 
 
 class SampledTasks:
-    """Counts the last groups by task. Their completions are not kept, and nobody can fetch them here."""
+    """Counts the last groups by task. Their completions are not kept, and nobody can fetch them
+    here.
+    """
 
     def __init__(self, renew: Callable[[Sequence[bytes]], None] = lambda cards: None) -> None:
         self._renew = renew  # takes newer cards, which `deliver` passes on too
         self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
     def take(self, action: ForTrainer) -> None:
-        """For `deliver` of `NetworkService`: counts a genuine group, whose author signed its task; passes cards on."""
+        """For `deliver` of `NetworkService`: counts a genuine group, whose author signed its task;
+        passes cards on.
+        """
         if isinstance(action, Deliver):
             question = action.group.question
             self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))

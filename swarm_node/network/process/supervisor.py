@@ -1,4 +1,6 @@
-"""Keeps one network process running: starts it, speaks with it, and starts another when it dies or hangs."""
+"""Keeps one network process running: starts it, speaks with it, and starts another when it dies or
+hangs.
+"""
 
 import asyncio
 import sys
@@ -24,8 +26,10 @@ STOP_SECONDS = 4.0  # to say goodbye
 
 
 class Supervisor:
-    """Belongs to one asyncio loop. `opening` makes the first messages for a new process, from the folder for its
-    sockets, the only one that it may write to; `receive` takes each message of the process."""
+    """Belongs to one asyncio loop. `opening` makes the first messages for a new process, from the
+    folder for its sockets, the only one that it may write to; `receive` takes each message of the
+    process.
+    """
 
     def __init__(
         self,
@@ -43,7 +47,9 @@ class Supervisor:
         self._log, self._random, self._command = log, random, command
 
     def send(self, message: FromTrainer) -> None:
-        """Never waits. While no process runs, the message is lost: `opening` holds what the next one must know."""
+        """Never waits. While no process runs, the message is lost: `opening` holds what the next
+        one must know.
+        """
         if self.channel is not None:
             self.channel.send(message)
 
@@ -117,7 +123,9 @@ class Supervisor:
 
 
 async def _reap(process: Process) -> int:
-    """The exit code of a process whose channel is closed. Kills it if it does not end by itself within a second."""
+    """The exit code of a process whose channel is closed. Kills it if it does not end by itself
+    within a second.
+    """
     try:
         for _ in range(20):
             if process.poll() is not None:

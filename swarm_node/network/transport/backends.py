@@ -1,4 +1,6 @@
-"""Chooses the backend among those that are registered, and checks where it is to listen before a library is started."""
+"""Chooses the backend among those that are registered, and checks where it is to listen before a
+library is started.
+"""
 
 import errno
 import ipaddress
@@ -23,7 +25,9 @@ from swarm_node.settings import NetworkConfig
 
 
 def listen_addresses(host: str, port: int) -> list[str]:
-    """TCP and QUIC on the same port (0: a free one of each). UserError where `host` is no IP address."""
+    """TCP and QUIC on the same port (0: a free one of each). UserError where `host` is no IP
+    address.
+    """
     try:
         ip = ipaddress.ip_address(host)
     except ValueError as error:
@@ -33,25 +37,31 @@ def listen_addresses(host: str, port: int) -> list[str]:
 
 
 def on_interfaces(address: str) -> list[str]:
-    """What others can dial when this address is bound: the wildcard address stands for those of all interfaces."""
+    """What others can dial when this address is bound: the wildcard address stands for those of all
+    interfaces.
+    """
     (network, host), *_ = parts(address)
     if not ipaddress.ip_address(host).is_unspecified:
         return [address]
     family = socket.AF_INET if network == "ip4" else socket.AF_INET6
     found = (entry for entries in psutil.net_if_addrs().values() for entry in entries if entry.family == family)
-    hosts = [entry.address for entry in found if "%" not in entry.address]  # no link-local IPv6: needs an interface
+    # No link-local IPv6: needs an interface
+    hosts = [entry.address for entry in found if "%" not in entry.address]
     return [address.replace(f"/{network}/{host}/", f"/{network}/{it}/", 1) for it in hosts]
 
 
 def check_free(listen: Sequence[str]) -> None:
-    """UserError where a port is taken: p2pd would share it with its owner, or go on with only one transport."""
+    """UserError where a port is taken: p2pd would share it with its owner, or go on with only one
+    transport.
+    """
     for address in listen:
         (network, host), (transport, port), *_ = parts(address)
         family = socket.AF_INET if network == "ip4" else socket.AF_INET6
         kind = socket.SOCK_STREAM if transport == "tcp" else socket.SOCK_DGRAM
         try:
             with socket.socket(family, kind) as probe:
-                if transport == "tcp":  # else connections of an earlier run that are still closing would count
+                # Else connections of an earlier run that are still closing would count
+                if transport == "tcp":
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((host, int(port)))
         except OSError as error:
@@ -80,23 +90,29 @@ class HostOptions:
     config: NetworkConfig
     identity: Identity
     listen: Sequence[str]  # multiaddrs
-    relays: Sequence[str] = ()  # full multiaddrs of nodes that may relay for this one, if it turns out to need that
+    # Full multiaddrs of nodes that may relay for this one, if it turns out to need that
+    relays: Sequence[str] = ()
     bootstrap: bool = False  # also relay for others
     max_connections: int = MAX_CONNECTIONS  # peers at the same time
-    gate: DialGate | None = None  # for dials to addresses that came from other peers; None where there are none
-    sockets: Path | None = None  # where a daemon's folder of sockets is made; None: in the temporary folder
+    # For dials to addresses that came from other peers; None where there are none
+    gate: DialGate | None = None
+    # Where a daemon's folder of sockets is made; None: in the temporary folder
+    sockets: Path | None = None
 
 
 class BackendKind(Protocol):
-    """What an entry point of the group `swarm_node.backends` names. Its module loads no network library."""
+    """What an entry point of the group `swarm_node.backends` names. Its module loads no network
+    library.
+    """
 
     def check_installed(self) -> None:
         """UserError of one line where the library is missing. Loads nothing."""
         ...
 
     def prepare(self, config: NetworkConfig) -> Path | None:
-        """Load all that a backend will import, before this process is confined. Returns the program that the
-        backend will start, or None."""
+        """Load all that a backend will import, before this process is confined. Returns the program
+        that the backend will start, or None.
+        """
         ...
 
     def make(self, options: HostOptions) -> Backend:
@@ -128,9 +144,12 @@ def check_addresses(config: NetworkConfig) -> None:
 
 
 def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
-    """The gate of a node, which outlives its backends. `private`: private ranges remembered from the last run."""
+    """The gate of a node, which outlives its backends. `private`: private ranges remembered from
+    the last run.
+    """
     where = Dialable(config.peers, private, own_networks)
-    if (host := ip_address(config.host)).is_loopback:  # then so are all peers that can reach this node
+    # Then so are all peers that can reach this node
+    if (host := ip_address(config.host)).is_loopback:
         where.found(host)
     return DialGate(where)
 
@@ -143,7 +162,9 @@ def make_backend(
     sockets: Path | None = None,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Backend:
-    """A backend that is not started yet; see `HostOptions`. UserError for addresses that make no sense."""
+    """A backend that is not started yet; see `HostOptions`. UserError for addresses that make no
+    sense.
+    """
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
@@ -153,8 +174,9 @@ def make_backend(
 
 
 def prepare(config: NetworkConfig) -> Path | None:
-    """Loads the library of the backend, while this process still may. Returns the program that the backend will start,
-    or None. UserError where the library is missing."""
+    """Loads the library of the backend, while this process still may. Returns the program that the
+    backend will start, or None. UserError where the library is missing.
+    """
     check_installed(config.backend)
     if config.mdns:
         from swarm_node.network.transport import lan

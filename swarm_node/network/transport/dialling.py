@@ -1,4 +1,6 @@
-"""How both backends dial: only what the gate lets pass, and the gate is told how each dial ended."""
+"""How both backends dial: only what the gate lets pass, and the gate is told how each dial
+ended.
+"""
 
 import asyncio
 import socket
@@ -15,12 +17,15 @@ from swarm_node.network.parties import Range
 from swarm_node.network.transport.gate import Anywhere, Choice, DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
-GATED_SECONDS = 6.0  # p2pd gives an address 5 s; it says which it tried only if the dial ends by itself
+# p2pd gives an address 5 s; it says which it tried only if the dial ends by itself
+GATED_SECONDS = 6.0
 LOOKUP_SECONDS = 2.0
 
 
 class DialFailed(CallFailed):
-    """Nobody answered. `further`: bytes that were sent to addresses which the library knew by itself."""
+    """Nobody answered. `further`: bytes that were sent to addresses which the library knew by
+    itself.
+    """
 
     def __init__(self, failure: Failure, detail: str = "", further: int = 0) -> None:
         super().__init__(failure, detail)
@@ -40,14 +45,18 @@ class Dialling:
         connections: Callable[[], Awaitable[Sequence[Connection]]],
         careful: bool = False,
     ) -> None:
-        """`gate`: None where only this program's user names addresses. `careful`: the library also dials addresses that
-        the peer itself told it; so each dial first makes sure that the peer is where others say."""
+        """`gate`: None where only this program's user names addresses. `careful`: the library also
+        dials addresses that the peer itself told it; so each dial first makes sure that the peer is
+        where others say.
+        """
         self.gate = gate or DialGate(Anywhere())
         self._connect, self._connections, self._careful = connect, connections, careful
         self._given = gate.where.is_given if gate else lambda _: False
 
     def leads_to_given(self, address: str) -> bool:
-        """Whether a connection ends at an address that this node's user gave, and does not lead through it."""
+        """Whether a connection ends at an address that this node's user gave, and does not lead
+        through it.
+        """
         return bool(address) and "/p2p-circuit" not in address and self._given(address)
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
@@ -71,8 +80,9 @@ class Dialling:
         return peer
 
     async def finds(self, peer: PeerId, address: str, timeout: float) -> bool:
-        """Whether this very peer is at an address, which is without its id. Dials an id that nobody has: the refusal
-        names the peer that is there, and no connection is made."""
+        """Whether this very peer is at an address, which is without its id. Dials an id that nobody
+        has: the refusal names the peer that is there, and no connection is made.
+        """
         now = asyncio.get_running_loop().time
         choice = self.gate.choose([f"{address}/p2p/{peer}"], now())
         if not choice.addresses:
@@ -92,7 +102,9 @@ class Dialling:
         return False
 
     async def _make_sure(self, peer: PeerId, choice: Choice) -> None:
-        """CallFailed where the peer is at none of the addresses. Not checked if one is relayed: it cannot be asked."""
+        """CallFailed where the peer is at none of the addresses. Not checked if one is relayed: it
+        cannot be asked.
+        """
         direct = [split_peer(each.address)[0] for each in choice.targets if not each.relayed]
         if len(direct) == len(choice.addresses):
             answers = await asyncio.gather(*(self._is_there(peer, address, GATED_SECONDS) for address in direct))
@@ -100,13 +112,17 @@ class Dialling:
                 raise CallFailed(Failure.UNREACHABLE, "nobody of that name there")
 
     async def _ends(self, peer: PeerId) -> list[str]:
-        """Where the peer is connected: it may have been connected before, and then nothing was dialled."""
+        """Where the peer is connected: it may have been connected before, and then nothing was
+        dialled.
+        """
         with suppress(CallFailed):
             return [each.address for each in await self._connections() if each.peer == peer]
         return []
 
     async def _resolved(self, addresses: Sequence[str]) -> list[str]:
-        """The addresses, with host names of others looked up: a second lookup by the library may lead elsewhere."""
+        """The addresses, with host names of others looked up: a second lookup by the library may
+        lead elsewhere.
+        """
         found: list[str] = []
         for address in addresses:
             (kind, name), *_ = parts(address)

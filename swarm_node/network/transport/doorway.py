@@ -1,5 +1,6 @@
-"""Inbound streams of p2pd at a bare socket. p2pd connects once for each stream, and first says whose it is (a
-StreamInfo). The doorway reads that, and turns most of a flood away, before it makes a task or a buffer for a stream.
+"""Inbound streams of p2pd at a bare socket. p2pd connects once for each stream, and first says
+whose it is (a StreamInfo). The doorway reads that, and turns most of a flood away, before it makes
+a task or a buffer for a stream.
 """
 
 import asyncio
@@ -18,11 +19,14 @@ Serve = Callable[[Any, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 
 class Doorway:
-    """Listens for inbound streams of p2pd until `close`. Belongs to the asyncio loop it was made in."""
+    """Listens for inbound streams of p2pd until `close`. Belongs to the asyncio loop it was made
+    in.
+    """
 
     def __init__(self, path: str, read: Callable[[bytes], Any], welcome: Callable[[Any], bool], serve: Serve) -> None:
-        """`read` makes a StreamInfo of its bytes (ValueError); `welcome` says whether to serve the stream at all;
-        `serve` runs in a task of its own, and its stream is closed after it."""
+        """`read` makes a StreamInfo of its bytes (ValueError); `welcome` says whether to serve the
+        stream at all; `serve` runs in a task of its own, and its stream is closed after it.
+        """
         self._read, self._welcome, self._serve = read, welcome, serve
         self._loop = asyncio.get_running_loop()
         self._unread: set[socket.socket] = set()
@@ -71,7 +75,8 @@ class Doorway:
     def _look(self, connection: socket.socket) -> bool:
         """Serves or closes a stream once its info has come. False: the info is not complete yet."""
         try:
-            data = connection.recv(INFO_BYTES, socket.MSG_PEEK)  # what follows the info belongs to the stream
+            # What follows the info belongs to the stream
+            data = connection.recv(INFO_BYTES, socket.MSG_PEEK)
             if (span := _span(data)) is None or span.stop > len(data):
                 return False
             info = self._read(data[span])
@@ -99,8 +104,9 @@ class Doorway:
 
 
 def _span(data: bytes) -> slice | None:
-    """Where the info lies in the first bytes of a connection; None while its length is incomplete. ValueError for bytes
-    that are no info."""
+    """Where the info lies in the first bytes of a connection; None while its length is incomplete.
+    ValueError for bytes that are no info.
+    """
     if data and len(data) < varint.MAX_BYTES and min(data) >= 0x80:
         return None
     length, rest = varint.decode(data)

@@ -1,10 +1,11 @@
 """The gate decides on every dial to an address that came from other peers.
 
-An announcement may name anybody's address, and a thousand nodes believe it. So the gate lets an address be dialled
-rarely until a peer has answered there, and never in networks that only this machine can see. A peer whose address must
-wait loses little, because a peer that is alive calls by itself. Dialling back only peers that called would be safer,
-but nodes that know each other by gossip alone would never meet. Pure: the time is an argument, in seconds of any clock
-that never goes back.
+An announcement may name anybody's address, and a thousand nodes believe it. So the gate lets an
+address be dialled rarely until a peer has answered there, and never in networks that only this
+machine can see. A peer whose address must wait loses little, because a peer that is alive calls by
+itself. Dialling back only peers that called would be safer, but nodes that know each other by
+gossip alone would never meet. Pure: the time is an argument, in seconds of any clock that never
+goes back.
 """
 
 from collections import Counter, deque
@@ -33,7 +34,9 @@ _NEVER = [  # where clouds tell secrets, link-local, and ranges that spell one a
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a dial would send its first packet: to the relay, where the address leads through one."""
+    """Where a dial would send its first packet: to the relay, where the address leads through
+    one.
+    """
 
     address: str  # full multiaddr
     ip: IP
@@ -43,7 +46,9 @@ class Target:
 
 
 def target_of(address: str) -> Target | None:
-    """The target of an address; None where it begins with a host name. ValueError where it makes no sense."""
+    """The target of an address; None where it begins with a host name. ValueError where it makes no
+    sense.
+    """
     (kind, host), (transport, port), *_ = [*parts(address), ("", ""), ("", "")]
     if kind not in ("ip4", "ip6"):
         return None
@@ -55,11 +60,14 @@ def target_of(address: str) -> Target | None:
 
 
 class Dialable:
-    """Which addresses of others may be dialled. `interfaces`: the networks of this machine's own, at this moment."""
+    """Which addresses of others may be dialled. `interfaces`: the networks of this machine's own,
+    at this moment.
+    """
 
     def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
-        """`given`: multiaddrs by this node's user, who may dial any. `allowed`: private ranges that `found` opened in
-        an earlier run."""
+        """`given`: multiaddrs by this node's user, who may dial any. `allowed`: private ranges that
+        `found` opened in an earlier run.
+        """
         self.private: set[Range] = set()  # opened by `found`
         self.access = Access()  # the lists of this node's user
         self._given = frozenset(map(_entrance, given))
@@ -74,7 +82,9 @@ class Dialable:
         return _entrance(address) in self._given
 
     def found(self, ip: IP) -> None:
-        """A peer that the user named is at `ip`: from now on, others in the same private range may be dialled too."""
+        """A peer that the user named is at `ip`: from now on, others in the same private range may
+        be dialled too.
+        """
         self.private |= {each for each in PRIVATE if ip in each}
 
     def objection(self, target: Target) -> str:
@@ -89,12 +99,16 @@ class Dialable:
         return "" if ip.is_global or self.is_local(ip) else "not a public address"
 
     def is_local(self, ip: IP) -> bool:
-        """Whether `ip` is in a network of this machine, or in one that the user allows. Loopback must be allowed."""
+        """Whether `ip` is in a network of this machine, or in one that the user allows. Loopback
+        must be allowed.
+        """
         here = (each for each in self._interfaces() if not each.is_loopback)
         return any(ip in each for each in (*self._allowed, *self.access.private_networks, *self.private, *here))
 
     def crowd(self, target: Target) -> str:
-        """What gets one dial in a while: a /24 (/48) of the internet, a host of a local network, a loopback port."""
+        """What gets one dial in a while: a /24 (/48) of the internet, a host of a local network, a
+        loopback port.
+        """
         if target.ip.is_loopback:
             return f"{target.ip} {target.port}"
         if self.is_local(target.ip):
@@ -119,7 +133,8 @@ def _entrance(address: str) -> tuple[tuple[str, str], ...]:
     return tuple(parts(address)[:2])
 
 
-CROWD_SECONDS = 300.0  # between two dials to unproven addresses of one /24 (/48); doubles with each failure
+# Between two dials to unproven addresses of one /24 (/48); doubles with each failure
+CROWD_SECONDS = 300.0
 LOCAL_SECONDS = 5.0  # ... of one host of a local network, or one port of this machine
 MAX_CROWD_SECONDS, MAX_LOCAL_SECONDS = 3600.0, 60.0
 WINDOW_SECONDS = 60.0
@@ -128,7 +143,8 @@ WINDOW_BYTES = 120_000  # ... and the bytes that they sent: 2 kB/s
 LOOKUPS = 4  # host names from other peers looked up in a window
 PROVEN_SECONDS = 3600.0  # that an address counts as proven after a peer answered there
 CROWDS, PROVEN = 4096, 1024  # remembered
-TCP_BYTES, QUIC_BYTES = 300, 12_800  # a dial of 5 s that nobody answers, with IP headers: docs/results/reflection.md
+# A dial of 5 s that nobody answers, with IP headers: docs/results/reflection.md
+TCP_BYTES, QUIC_BYTES = 300, 12_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +163,9 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to dial: some addresses, whose outcome goes to `reached` or `failed`; or nothing, and why."""
+    """What to dial: some addresses, whose outcome goes to `reached` or `failed`; or nothing, and
+    why.
+    """
 
     addresses: tuple[str, ...] = ()
     targets: tuple[Target, ...] = ()  # those of them that came from other peers
@@ -157,19 +175,24 @@ class Choice:
 
 @dataclass(slots=True)
 class DialGate:
-    """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon resets its limits."""
+    """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon resets
+    its limits.
+    """
 
     where: Dialable
     welcomes: Callable[[Any], bool] = lambda peer: True  # which peers may learn where this node is
     counters: Counter[str] = field(default_factory=Counter)
     _holds: Lru[str, _Hold] = field(default_factory=lambda: Lru(CROWDS))
-    _proven: Lru[tuple[IP, int], float] = field(default_factory=lambda: Lru(PROVEN))  # when a peer answered there
+    # When a peer answered there
+    _proven: Lru[tuple[IP, int], float] = field(default_factory=lambda: Lru(PROVEN))
     _window: deque[Spent] = field(default_factory=deque)
     _lookups: deque[float] = field(default_factory=deque)
 
     def choose(self, addresses: Sequence[str], now: float) -> Choice:
-        """Which of these addresses of one peer to dial now: all that the user gave and those where a peer answered
-        before; if there are none, one, over TCP where there is a choice, as TCP sends a fortieth of the bytes."""
+        """Which of these addresses of one peer to dial now: all that the user gave and those where
+        a peer answered before; if there are none, one, over TCP where there is a choice, as TCP
+        sends a fortieth of the bytes.
+        """
         given = tuple(address for address in addresses if self.where.is_given(address))
         reasons: dict[str, None] = {}
         targets = [target for address in addresses if (target := self._target(address, reasons))]
@@ -207,8 +230,10 @@ class DialGate:
             self._holds[crowd] = _Hold(hold.until, 0)
 
     def failed(self, choice: Choice, now: float, further: int = 0) -> None:
-        """Nobody answered, so the addresses are no longer proven. A relay's address stays: the relay may be there when
-        the peer behind it is not. `further`: bytes sent to addresses that the gate did not choose."""
+        """Nobody answered, so the addresses are no longer proven. A relay's address stays: the
+        relay may be there when the peer behind it is not. `further`: bytes sent to addresses that
+        the gate did not choose.
+        """
         for target in choice.targets:
             if not target.relayed:
                 self._proven[target.ip, target.port] = -inf

@@ -1,4 +1,6 @@
-"""Backend on hivemind's go-libp2p daemon: TCP and QUIC, relays, connection manager, all in a process of its own."""
+"""Backend on hivemind's go-libp2p daemon: TCP and QUIC, relays, connection manager, all in a
+process of its own.
+"""
 
 import asyncio
 import re
@@ -34,7 +36,8 @@ USE_WEIGHT = 100
 KNOWN_PEERS = 1024
 GRACE_SECONDS = 1.0  # so that p2pd ends a dial by itself: only then it says what it tried
 AT_ONCE = 8  # addresses of a peer that p2pd dials at the same time
-LOOK_SECONDS = 1.0  # at least, between two checks for parties with too many connections; each uses a list made anyway
+# At least, between two checks for parties with too many connections; each uses a list made anyway
+LOOK_SECONDS = 1.0
 LONGEST_LOOK = 3.5  # ... at most; the exchange lists connections every 3 s
 SILENT_SECONDS = 20.0  # if all calls to a peer time out for so long, its connection is closed
 
@@ -67,7 +70,8 @@ class HivemindBackend(StreamBackend):
         self._connected: Connected[str] = Connected(options.max_connections)
         self._looked = 0.0
         self._hanging_up: asyncio.Task[None] | None = None
-        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when p2pd was last told that a peer is useful
+        # When p2pd was last told that a peer is useful
+        self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)
         self._silent: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # since when every call has timed out
 
     @property
@@ -102,8 +106,9 @@ class HivemindBackend(StreamBackend):
     async def _start_daemon(self) -> Daemon:
         """A running daemon; for a bootstrap node, one that relays more than 128 KiB.
 
-        p2pd starts two relay services on the same protocol, one with the limits of its flags and one with libp2p's
-        defaults; the last one serves. With one thread it is the right one in 23 of 24 starts, so each start is tested.
+        p2pd starts two relay services on the same protocol, one with the limits of its flags and
+        one with libp2p's defaults; the last one serves. With one thread it is the right one in 23
+        of 24 starts, so each start is tested.
         """
         for _ in range(RELAY_STARTS):
             daemon = await Daemon.start(self._options)
@@ -118,7 +123,9 @@ class HivemindBackend(StreamBackend):
         return peer
 
     async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:
-        """p2pd also dials addresses that the peer's daemon told it when they were connected, eight at a time."""
+        """p2pd also dials addresses that the peer's daemon told it when they were connected, eight
+        at a time.
+        """
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
         target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
         try:
@@ -141,7 +148,9 @@ class HivemindBackend(StreamBackend):
         return reply
 
     async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """Calls once more, if the call failed because the connection was changed for a direct one."""
+        """Calls once more, if the call failed because the connection was changed for a direct
+        one.
+        """
         deadline = asyncio.get_running_loop().time() + timeout
         try:
             return await super().call(peer, protocol, request, max_reply, timeout)
@@ -187,13 +196,15 @@ class HivemindBackend(StreamBackend):
                 await self.connections()
 
     def _look(self, peers: Sequence[Any]) -> None:
-        """Hangs up on peers of parties that hold too many of all connections, the longest unused first: p2pd itself
-        bounds only the sum of all connections, not those of one peer."""
+        """Hangs up on peers of parties that hold too many of all connections, the longest unused
+        first: p2pd itself bounds only the sum of all connections, not those of one peer.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._looked < LOOK_SECONDS or (self._hanging_up is not None and not self._hanging_up.done()):
             return
         self._looked = now
-        names = {_peer(info.id) or info.id.hex(): info.id for info in peers}  # p2pd also lets in keys of other kinds
+        # p2pd also lets in keys of other kinds
+        names = {_peer(info.id) or info.id.hex(): info.id for info in peers}
         ends = ((_peer(info.id) or info.id.hex(), _end(info)) for info in peers)
         counted = [(name, end) for name, end in ends if not self._is_kept(name, end)]
         if surplus := self._connected.surplus(counted, now):
@@ -209,8 +220,10 @@ class HivemindBackend(StreamBackend):
         self._connected.used(peer, asyncio.get_running_loop().time())
 
     async def _note_silence(self, peer: PeerId) -> None:
-        """Closes a connection on which every call times out; the next call makes a new one. p2pd's QUIC loses window
-        with each large reply that is given up, until nothing passes for good on a connection that looks alive."""
+        """Closes a connection on which every call times out; the next call makes a new one. p2pd's
+        QUIC loses window with each large reply that is given up, until nothing passes for good on a
+        connection that looks alive.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._silent.setdefault(peer, now) >= SILENT_SECONDS:
             del self._silent[peer]
@@ -218,7 +231,9 @@ class HivemindBackend(StreamBackend):
                 await self.disconnect(peer)
 
     async def _note_use(self, peer: PeerId) -> None:
-        """Tells p2pd of a useful peer: its connection manager hangs up on idle peers before useful ones."""
+        """Tells p2pd of a useful peer: its connection manager hangs up on idle peers before useful
+        ones.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._useful.get(peer, -USE_SECONDS) < USE_SECONDS:
             return
@@ -229,8 +244,11 @@ class HivemindBackend(StreamBackend):
             await self._reach("CONNMANAGER", connManager=tag)
 
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Pipe:
-        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
-        if all(each.peer != peer for each in await self.connections()):  # else p2pd would dial it, past the gate
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not
+        connected.
+        """
+        # Else p2pd would dial it, past the gate
+        if all(each.peer != peer for each in await self.connections()):
             raise CallFailed(Failure.UNREACHABLE, "not connected")
         try:
             return Pipe(*await self.daemon.open_stream(peer_bytes(peer), protocol, timeout))
@@ -246,7 +264,9 @@ class HivemindBackend(StreamBackend):
 
 
 async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
-    """Whether a daemon grants enough to a peer that asks for a reservation. True where it cannot be asked."""
+    """Whether a daemon grants enough to a peer that asks for a reservation. True where it cannot be
+    asked.
+    """
     beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
     asker = await Daemon.start(beside)
     try:
@@ -263,8 +283,10 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
 
 
 def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
-    """Bytes of a failed dial that went to other addresses, by p2pd's error. A dial that ran out of time lists none:
-    p2pd gives each address 5 s, so there were more addresses than it tries at once."""
+    """Bytes of a failed dial that went to other addresses, by p2pd's error. A dial that ran out of
+    time lists none: p2pd gives each address 5 s, so there were more addresses than it tries at
+    once.
+    """
     if "deadline exceeded" in text and timeout >= GATED_SECONDS:
         return 2 * AT_ONCE * QUIC_BYTES
     chosen = {split_peer(address)[0] for address in addresses}

@@ -1,7 +1,9 @@
-"""Finding nodes on the local network without bootstrap nodes: multicast DNS (RFC 6762), service `_swarm-node._tcp`.
+"""Finding nodes on the local network without bootstrap nodes: multicast DNS (RFC 6762), service
+`_swarm-node._tcp`.
 
-The service is not libp2p's, so that both backends find each other and no other libp2p program is dialled.
-What is received is a hint that anybody on the network can forge: the dial proves who is there.
+The service is not libp2p's, so that both backends find each other and no other libp2p program is
+dialled. What is received is a hint that anybody on the network can forge: the dial proves who is
+there.
 """
 
 import asyncio
@@ -25,7 +27,9 @@ Found = Callable[[PeerId, Sequence[str]], None]  # a node of the same swarm and 
 
 
 class Lan:
-    """Tells the local network about this node, and calls `found` for each other one that it finds."""
+    """Tells the local network about this node, and calls `found` for each other one that it
+    finds.
+    """
 
     def __init__(self, peer: PeerId, swarm: str, host: str, found: Found) -> None:
         """`host`: the address the node listens on; mDNS stays on the interface that has it."""
@@ -39,7 +43,9 @@ class Lan:
         self._asking: set[asyncio.Task[None]] = set()
 
     async def start(self, addresses: Sequence[str]) -> None:
-        """`addresses`: full multiaddrs of this node. OSError where there is no multicast, or a node of the same id."""
+        """`addresses`: full multiaddrs of this node. OSError where there is no multicast, or a node
+        of the same id.
+        """
         self._zeroconf = AsyncZeroconf(interfaces=self._interfaces)
         try:
             self._told = _local(addresses)
@@ -49,7 +55,9 @@ class Lan:
         self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed])
 
     async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
-        """Announces the addresses, once there are some, until it is cancelled. `say` is told why it cannot."""
+        """Announces the addresses, once there are some, until it is cancelled. `say` is told why it
+        cannot.
+        """
         try:
             while not addresses():
                 await asyncio.sleep(TELL_SECONDS)

@@ -12,13 +12,16 @@ from pathlib import Path
 from swarm_node.common.errors import UserError
 
 UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
-STALE_SECONDS = 60.0  # younger folders may not be locked yet: a process does that just after making one
+# Younger folders may not be locked yet: a process does that just after making one
+STALE_SECONDS = 60.0
 
 
 @contextmanager
 def socket_room(home: Path | None = None) -> Iterator[Path]:
-    """A folder for the sockets of one network process, which may make none elsewhere; removed at the end. In `home`,
-    where one is given and its path is short enough, else in the temporary folder. UserError where none can be made."""
+    """A folder for the sockets of one network process, which may make none elsewhere; removed at
+    the end. In `home`, where one is given and its path is short enough, else in the temporary
+    folder. UserError where none can be made.
+    """
     for parent in filter(None, (home, Path(tempfile.gettempdir()))):
         sweep(parent)
     folder = _private_folder(*filter(None, (home,)), Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108
@@ -32,7 +35,9 @@ def socket_room(home: Path | None = None) -> Iterator[Path]:
 
 
 def _private_folder(*parents: Path) -> Path:
-    """A new folder that nobody else may enter, in the first of `parents` where its path is short enough."""
+    """A new folder that nobody else may enter, in the first of `parents` where its path is short
+    enough.
+    """
     for parent in parents:
         try:
             folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))

@@ -1,7 +1,9 @@
-"""Multiaddrs: the part of https://multiformats.io/multiaddr/ that this node dials or is shown, as text and as bytes.
+"""Multiaddrs: the part of https://multiformats.io/multiaddr/ that this node dials or is shown, as
+text and as bytes.
 
-This is our own code because the library brings trio, a DNS resolver and five codec packages along, and because
-addresses are text of others: a protocol that is not in the table below is refused before it reaches a dialler.
+This is our own code because the library brings trio, a DNS resolver and five codec packages along,
+and because addresses are text of others: a protocol that is not in the table below is refused
+before it reaches a dialler.
 """
 
 import ipaddress
@@ -27,7 +29,9 @@ _HOST_NAME = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 
 
 def to_bytes(text: str) -> bytes:
-    """Binary form. ValueError, with a text fit for a person, where this is no address that the node can dial."""
+    """Binary form. ValueError, with a text fit for a person, where this is no address that the node
+    can dial.
+    """
     return b"".join(varint.encode(_CODES[name]) + _pack(name, value) for name, value in parts(text))
 
 
@@ -52,7 +56,9 @@ def from_bytes(data: bytes) -> str:
 
 
 def parts(text: str) -> list[tuple[str, str]]:
-    """(protocol, value) pairs, each checked; ValueError as in `to_bytes`. A protocol without a value has ""."""
+    """(protocol, value) pairs, each checked; ValueError as in `to_bytes`. A protocol without a
+    value has "".
+    """
     if len(text) > MAX_CHARS:
         raise ValueError(f"address of {len(text)} characters, more than {MAX_CHARS}")
     if not text.startswith("/"):
@@ -68,7 +74,9 @@ def parts(text: str) -> list[tuple[str, str]]:
 
 
 def split_peer(text: str) -> tuple[str, PeerId]:
-    """Address and peer id of a full multiaddr (.../p2p/ID). ValueError where the id is missing or anything is wrong."""
+    """Address and peer id of a full multiaddr (.../p2p/ID). ValueError where the id is missing or
+    anything is wrong.
+    """
     found = parts(text)
     if len(found) < 2 or found[-1][0] != "p2p":
         raise ValueError(f"{text!r} names no peer: it must end in /p2p/12D3KooW...")
@@ -99,7 +107,9 @@ def peer_text(data: bytes) -> PeerId:
 
 
 def usefulness(address: str) -> int:
-    """Order in which addresses are worth telling others: 0 public, 1 relayed, 2 local network, 3 this machine only."""
+    """Order in which addresses are worth telling others: 0 public, 1 relayed, 2 local network, 3
+    this machine only.
+    """
     name, value = parts(address)[0]
     if "/p2p-circuit" in address:
         return 1
@@ -157,7 +167,9 @@ def _unpack(name: str, data: bytes) -> str:
 
 
 def _one_host(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """ValueError for a group: QUIC to one would have all of a network answer, and Python takes groups for global."""
+    """ValueError for a group: QUIC to one would have all of a network answer, and Python takes
+    groups for global.
+    """
     if ip.is_multicast:
         raise ValueError("a multicast group, not a host")
     return ip

@@ -1,8 +1,9 @@
 """The go-libp2p daemon that hivemind ships (`p2pd`), as a child process with a control socket.
 
-hivemind itself is never imported: that would load torch, 245 MB. Its package is only looked up, for the binary and for
-the generated protobuf of the control protocol. Each control request is a connection of its own to a unix socket;
-opening a stream turns that connection into the stream; an inbound stream is a connection of the daemon to our socket.
+hivemind itself is never imported: that would load torch, 245 MB. Its package is only looked up, for
+the binary and for the generated protobuf of the control protocol. Each control request is a
+connection of its own to a unix socket; opening a stream turns that connection into the stream; an
+inbound stream is a connection of the daemon to our socket.
 """
 
 import asyncio
@@ -33,7 +34,8 @@ STOP_SECONDS = 2.0
 REQUEST_SECONDS = 5.0  # for requests that the daemon answers by itself
 MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
 ORPHAN_SECONDS = 20  # a daemon that nobody ever connected to ends after this
-MEMORY_BYTES = 96 * 1024 * 1024  # soft limit of the Go heap: beyond it garbage is collected more often
+# Soft limit of the Go heap: beyond it garbage is collected more often
+MEMORY_BYTES = 96 * 1024 * 1024
 RELAY_BYTES = 256 * 1024 * 1024  # passed on in each direction before a relayed connection ends
 
 
@@ -45,7 +47,9 @@ class DaemonError(Exception):
 
 
 class Daemon:
-    """One running p2pd. It ends when this process does, however that ends: it watches one open control connection."""
+    """One running p2pd. It ends when this process does, however that ends: it watches one open
+    control connection.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, room: ExitStack) -> None:
         self._process = process
@@ -82,8 +86,9 @@ class Daemon:
         return self._process.pid
 
     async def listen(self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve) -> None:
-        """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes; proto: str), unless
-        `welcome` refuses them at once."""
+        """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes;
+        proto: str), unless `welcome` refuses them at once.
+        """
 
         def read(data: bytes) -> Any:
             try:
@@ -98,7 +103,9 @@ class Daemon:
         await self.request(request_of("STREAM_HANDLER", streamHandler=handler))
 
     async def request(self, request: Any, timeout: float = REQUEST_SECONDS) -> Any:
-        """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError if it is gone."""
+        """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError
+        if it is gone.
+        """
         async with asyncio.timeout(timeout):
             response, _, writer = await self._connect(request)
         writer.close()
@@ -178,7 +185,8 @@ def _flags(options: HostOptions) -> list[str]:
     out = [
         f"-hostAddrs={','.join(options.listen)}",
         "-b=0",  # bootstrapping here would delay the start by 5 s for each dead peer
-        "-relay=1",  # without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
+        # Without -autoRelay: that wants the DHT, and waits 3 minutes unless it knows four relays
+        "-relay=1",
         f"-relayService={int(options.bootstrap)}",
         "-autonat=1",
         "-natPortMap=0",
@@ -201,7 +209,9 @@ def request_of(kind: str, **fields: Any) -> Any:
 
 
 def whole_seconds(timeout: float) -> int:
-    """The timeout in whole seconds, as the daemon counts; never 0, which would mean its own default."""
+    """The timeout in whole seconds, as the daemon counts; never 0, which would mean its own
+    default.
+    """
     return max(1, int(timeout + 0.999))
 
 
@@ -242,7 +252,8 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
         environment = {
             "GOLOG_LOG_LEVEL": "error",
             "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
-            "GOGC": "200",  # a third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
+            # A third less CPU for a flood of streams than at 50, and 25 MB more while it lasts
+            "GOGC": "200",
             "GOMEMLIMIT": str(MEMORY_BYTES),
         }
         return await start_program(command, environment, [key_reader], confinement.enter)

@@ -1,13 +1,16 @@
-"""Hole punching: two nodes behind NATs that met at a relay connect directly, where their NATs let them.
+"""Hole punching: two nodes behind NATs that met at a relay connect directly, where their NATs let
+them.
 
-p2pd has libp2p's protocol for this (DCUtR), but waits until four public addresses have seen the node at one address; in
-a swarm with fewer bootstrap nodes it never begins. This is the same idea (https://github.com/libp2p/specs,
-relay/DCUtR.md) with what p2pd's control socket offers, see `/swarm-node/2/punch` in protocol/README.md.
+p2pd has libp2p's protocol for this (DCUtR), but waits until four public addresses have seen the
+node at one address; in a swarm with fewer bootstrap nodes it never begins. This is the same idea
+(https://github.com/libp2p/specs, relay/DCUtR.md) with what p2pd's control socket offers, see
+`/swarm-node/2/punch` in protocol/README.md.
 
-p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that side's handshake in. But
-it does not dial a peer that is connected already, even through a relay. So both first dial, at the same moment, a peer
-id that nobody has: the refusal names who is there, which proves the way, and the relayed connection goes on meanwhile.
-Only then does the side that had dialled through the relay change over to a direct connection.
+p2pd dials QUIC from the socket it listens on, so a handshake sent to the other side lets that
+side's handshake in. But it does not dial a peer that is connected already, even through a relay. So
+both first dial, at the same moment, a peer id that nobody has: the refusal names who is there,
+which proves the way, and the relayed connection goes on meanwhile. Only then does the side that had
+dialled through the relay change over to a direct connection.
 """
 
 import asyncio
@@ -35,7 +38,8 @@ LOOK_SECONDS = 1.0  # between two looks for relayed connections
 WAIT_SECONDS = 15.0  # before the next try, if this peer may not be asked yet
 AGAIN_SECONDS = 600.0  # before this node asks the same peer again
 PEER_SECONDS = 300.0  # at most one punch with a peer in this time, whichever side asked for it
-BURST, BURST_SECONDS = 8, 60.0  # punches with all peers in this time: each sends a few packets to where a peer says
+# Punches with all peers in this time: each sends a few packets to where a peer says
+BURST, BURST_SECONDS = 8, 60.0
 FRUITLESS, PATIENCE_SECONDS = 8, 1800.0  # after so many failures in a row, one punch in this time
 MAX_WANTED = 256  # peers dialled through relays
 PROBE_SECONDS = 2.0  # 8 packets of 1280 bytes to somewhere that does not answer
@@ -49,12 +53,16 @@ log = logging.getLogger(__name__)
 
 
 def may_punch(endpoint: Endpoint) -> bool:
-    """Whether packets may go to an endpoint that a peer names: on the internet, at a port that a NAT may use."""
+    """Whether packets may go to an endpoint that a peer names: on the internet, at a port that a
+    NAT may use.
+    """
     return endpoint.ip.is_global and not endpoint.ip.is_multicast and endpoint.port >= MIN_PORT
 
 
 def endpoint_of(address: str) -> Endpoint | None:
-    """The endpoint of a multiaddr of QUIC on an IP address; None for other multiaddrs. ValueError where it is none."""
+    """The endpoint of a multiaddr of QUIC on an IP address; None for other multiaddrs. ValueError
+    where it is none.
+    """
     match parts(address):
         case [("ip4" | "ip6", host), ("udp", port), ("quic-v1", _)]:
             return Endpoint(ip_address(host), int(port))
@@ -67,10 +75,11 @@ def address_of(endpoint: Endpoint) -> str:
 
 
 def our_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[Endpoint]:
-    """Where this node's QUIC may be reached, from what public peers see and where it listens; one of each family.
+    """Where this node's QUIC may be reached, from what public peers see and where it listens; one
+    of each family.
 
-    Witnesses that are connected by TCP know the address of the NAT, not the port it has for UDP. Most NATs keep the
-    port where they can.
+    Witnesses that are connected by TCP know the address of the NAT, not the port it has for UDP.
+    Most NATs keep the port where they can.
     """
     seen = [endpoint for text in observed if (endpoint := endpoint_of(text))]
     if not seen:
@@ -89,14 +98,18 @@ class Plan:
 
     def __init__(self, own: PeerId) -> None:
         self._own = own
-        self._wanted: Lru[PeerId, tuple[tuple[str, ...], float]] = Lru(MAX_WANTED)  # relayed addresses; when to begin
-        self._last: dict[PeerId, float] = {}  # when they were last punched with, the longest ago first
+        # Relayed addresses; when to begin
+        self._wanted: Lru[PeerId, tuple[tuple[str, ...], float]] = Lru(MAX_WANTED)
+        # When they were last punched with, the longest ago first
+        self._last: dict[PeerId, float] = {}
         self._asking: set[PeerId] = set()
         self._latest = -PATIENCE_SECONDS  # when any peer was last punched with
         self._fruitless = 0  # failed punches since the last that succeeded
 
     def dialled(self, peer: PeerId, addresses: Sequence[str], now: float) -> None:
-        """This node dialled these full multiaddrs. If some lead through relays, the connection may do so too."""
+        """This node dialled these full multiaddrs. If some lead through relays, the connection may
+        do so too.
+        """
         if relayed := tuple(address for address in addresses if "/p2p-circuit" in address):
             self._wanted[peer] = (relayed, self._wanted.get(peer, ((), now))[1])
 
@@ -105,7 +118,9 @@ class Plan:
         return any(when <= now for _, when in self._wanted.values())
 
     def due(self, relayed: Collection[PeerId], now: float) -> list[tuple[PeerId, tuple[str, ...]]]:
-        """Whom to ask now, and the addresses to fall back on. `relayed`: peers connected through relays only."""
+        """Whom to ask now, and the addresses to fall back on. `relayed`: peers connected through
+        relays only.
+        """
         begun = []
         for peer, (addresses, when) in list(self._wanted.items()):
             if when > now:
@@ -129,12 +144,15 @@ class Plan:
         self._asking.discard(peer)
 
     def tried(self, reached: bool) -> None:
-        """Handshakes were sent to a peer. Behind some NATs all of them fail, and after enough failures p2pd takes the
-        network for one without UDP."""
+        """Handshakes were sent to a peer. Behind some NATs all of them fail, and after enough
+        failures p2pd takes the network for one without UDP.
+        """
         self._fruitless = 0 if reached else self._fruitless + 1
 
     def agrees(self, peer: PeerId, now: float) -> bool:
-        """Whether to take part when this peer asks. If two ask each other at once, the higher id's request counts."""
+        """Whether to take part when this peer asks. If two ask each other at once, the higher id's
+        request counts.
+        """
         if peer in self._asking and self._own < peer:
             self._asking.remove(peer)  # so once only
             return True
@@ -153,12 +171,15 @@ class Plan:
 
 
 class Punching:
-    """Changes relayed connections for direct ones, for as long as `run` runs. Belongs to one asyncio loop."""
+    """Changes relayed connections for direct ones, for as long as `run` runs. Belongs to one
+    asyncio loop.
+    """
 
     def __init__(self, backend: StreamBackend) -> None:
         self._backend = backend
         self._plan = Plan(backend.peer_id)
-        self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)  # as witnesses see them, and when they said so
+        # As witnesses see them, and when they said so
+        self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)
 
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """Notes the dialled addresses that lead to this peer through relays."""
@@ -191,7 +212,9 @@ class Punching:
         return encode_punch(own)
 
     async def settled(self, peer: PeerId) -> bool:
-        """After a failed call: whether the change-over may be the reason, and the direct connection is there now."""
+        """After a failed call: whether the change-over may be the reason, and the direct connection
+        is there now.
+        """
         with suppress(CallFailed, TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 while self._plan.recent(peer, _now()):
@@ -258,7 +281,9 @@ class Punching:
         return [address for address, answered in zip(addresses, answers, strict=True) if answered]
 
     async def _change_over(self, peer: PeerId, direct: Sequence[str], relayed: Sequence[str]) -> bool:
-        """Whether the new connection is direct. p2pd gives direct addresses half a second before it tries relays."""
+        """Whether the new connection is direct. p2pd gives direct addresses half a second before it
+        tries relays.
+        """
         await self._backend.disconnect(peer)
         await self._backend.dial([*(f"{address}/p2p/{peer}" for address in direct), *relayed], DIAL_SECONDS)
         return peer in await self._connected(relayed=False)
@@ -270,7 +295,9 @@ class Punching:
         return {each.peer for each in connections} - direct if relayed else direct
 
     async def _endpoints(self) -> list[Endpoint]:
-        """The endpoints of this node, as public peers see them; empty where there is no such peer to ask."""
+        """The endpoints of this node, as public peers see them; empty where there is no such peer
+        to ask.
+        """
         found, since = self._own
         if _now() - since >= SEEN_SECONDS:
             found = []

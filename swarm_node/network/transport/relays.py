@@ -1,8 +1,9 @@
-"""Being reached through relays: the client of circuit relay v2, https://github.com/libp2p/specs (relay/circuit-v2.md).
+"""Being reached through relays: the client of circuit relay v2, https://github.com/libp2p/specs
+(relay/circuit-v2.md).
 
-A reservation at a relay is one exchange on a stream. p2pd could make them by itself, but only after 3 minutes unless it
-knows four relays; and both backends need them. A relay forgets a reservation when the connection ends, so the
-connections are watched.
+A reservation at a relay is one exchange on a stream. p2pd could make them by itself, but only after
+3 minutes unless it knows four relays; and both backends need them. A relay forgets a reservation
+when the connection ends, so the connections are watched.
 """
 
 import asyncio
@@ -21,12 +22,14 @@ from swarm_node.network.varint import fields, read_prefixed
 HOP = "/libp2p/circuit/relay/0.2.0/hop"
 MAX_RELAYS = 3  # reservations held at once
 WATCH_SECONDS = 3.0  # between two looks at the connections
-RENEW_SECONDS = 20 * 60.0  # relays grant an hour; the end that they state by their own clock is not read
+# Relays grant an hour; the end that they state by their own clock is not read
+RENEW_SECONDS = 20 * 60.0
 FIRST_RETRY = 30.0  # seconds after a relay refused or was not there; doubles with each failure
 LAST_RETRY = 480.0  # seconds
 RESERVE_SECONDS = 5.0
 UNLIMITED = 1 << 62  # bytes
-MIN_BYTES = 1024 * 1024  # a relay that passes on less is of no use; every p2pd relays 128 KiB, whatever its flags
+# A relay that passes on less is of no use; every p2pd relays 128 KiB, whatever its flags
+MIN_BYTES = 1024 * 1024
 
 _RESERVE = b"\x08\x00"  # HopMessage{type: RESERVE}
 _TYPE, _LIMIT, _STATUS_CODE, _LIMIT_DATA = 1, 4, 5, 2  # field numbers of HopMessage, and of Limit
@@ -40,7 +43,8 @@ log = logging.getLogger(__name__)
 
 
 async def reserve(stream: Stream) -> int:
-    """Asks for a reservation on a fresh hop stream: bytes passed on per connection and direction; 0: it was refused.
+    """Asks for a reservation on a fresh hop stream: bytes passed on per connection and direction;
+    0: it was refused.
 
     EOFError or OSError where the stream ends, or the answer is too long.
     """
@@ -65,12 +69,14 @@ class Relays:
             if may_relay(address):
                 self._known.setdefault(split_peer(address)[1], []).append(address)
         self._renew: dict[PeerId, float] = {}  # reservations held, and when to renew them
-        self._retry: dict[PeerId, tuple[float, int]] = {}  # not held: when to try again, and failures in a row
+        # Not held: when to try again, and failures in a row
+        self._retry: dict[PeerId, tuple[float, int]] = {}
 
     def addresses(self) -> list[str]:
         """Addresses by which relays lead to this node now, one for each relay, without its own id.
 
-        TCP where there is a choice: both backends dial it, and over TCP the end of a relay is seen at once.
+        TCP where there is a choice: both backends dial it, and over TCP the end of a relay is seen
+        at once.
         """
         best = (
             next((it for it in self._known[relay] if "/tcp/" in it), self._known[relay][0]) for relay in self._renew
@@ -117,6 +123,8 @@ class Relays:
 
 
 def may_relay(address: str) -> bool:
-    """Whether the node at this address could relay for others: not one that only this machine or network sees."""
+    """Whether the node at this address could relay for others: not one that only this machine or
+    network sees.
+    """
     (name, value), *_ = parts(address)
     return name not in ("ip4", "ip6") or ipaddress.ip_address(value).is_global

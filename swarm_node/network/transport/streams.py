@@ -1,9 +1,10 @@
-"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and room for honest peers;
-and all else that both backends do in the same way.
+"""Calls over raw streams, the same for both libraries: framing, bounds and deadlines, and room for
+honest peers; and all else that both backends do in the same way.
 
-A frame is four bytes of length, big-endian, and that many bytes. A call is a frame of the caller and one of the other
-side; an empty reply is a refusal. A stream carries one call after another until the caller closes it: opening one costs
-three quarters of a call, as the daemons at both ends negotiate a protocol and connect to a socket each.
+A frame is four bytes of length, big-endian, and that many bytes. A call is a frame of the caller
+and one of the other side; an empty reply is a refusal. A stream carries one call after another
+until the caller closes it: opening one costs three quarters of a call, as the daemons at both ends
+negotiate a protocol and connect to a socket each.
 """
 
 import asyncio
@@ -27,11 +28,14 @@ from swarm_node.network.transport.relays import Relays
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
 IDLE_SECONDS = 30.0  # an inbound stream on which nothing was asked for so long ends
-STREAMS_PER_SLOT = 16  # open inbound streams for each request that may be in work: an idle stream costs little
-REFUSAL_SECONDS = 1.0  # before a refusal is sent: a disconnected peer would call again, with a costly handshake
+# Open inbound streams for each request that may be in work: an idle stream costs little
+STREAMS_PER_SLOT = 16
+# Before a refusal is sent: a disconnected peer would call again, with a costly handshake
+REFUSAL_SECONDS = 1.0
 WINDOW_SECONDS = 10.0
 NEW_STREAMS = 256  # of one party in that time; honest peers use the streams they have again
-SLOTS_PER_PEER = 4  # a peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
+# A peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
+SLOTS_PER_PEER = 4
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +48,10 @@ def frame(data: bytes) -> bytes:
 class Answering:
     """Serves inbound streams so that slow and greedy peers cannot keep others out.
 
-    `slots` requests are in work at once. Many more streams may be open, because one that has not yet said anything
-    costs little; when all are taken, the one that was silent longest makes room. An honest peer, done in milliseconds,
-    hardly ever loses a stream, and can open another. One party of the internet holds a sixteenth of slots and streams.
+    `slots` requests are in work at once. Many more streams may be open, because one that has not
+    yet said anything costs little; when all are taken, the one that was silent longest makes room.
+    An honest peer, done in milliseconds, hardly ever loses a stream, and can open another. One
+    party of the internet holds a sixteenth of slots and streams.
     """
 
     def __init__(
@@ -71,7 +76,9 @@ class Answering:
         self._counters: Counter[str] = Counter() if counters is None else counters
 
     async def serve(self, stream: Stream, caller: Caller, protocol: str) -> None:
-        """Answer one stream and close it. Runs in a task of its own, which is cancelled when others need the room."""
+        """Answer one stream and close it. Runs in a task of its own, which is cancelled when others
+        need the room.
+        """
         task = asyncio.current_task()
         assert task is not None
         try:
@@ -99,7 +106,9 @@ class Answering:
             await stream.close()
 
     def admits(self, caller: Caller, now: float) -> bool:
-        """Whether to take in a new stream of this caller at all, at `now` seconds, before anything is spent on it."""
+        """Whether to take in a new stream of this caller at all, at `now` seconds, before anything
+        is spent on it.
+        """
         if now >= self._window + WINDOW_SECONDS:
             self._window = now
             self._come.clear()
@@ -118,14 +127,17 @@ class Answering:
             self._open.leave(caller.peer, groups_of(caller.address))
 
     async def _answer(self, stream: Stream, caller: Caller, protocol: str, size: int) -> bool:
-        """Answers one call, whose request has `size` bytes; whether another may follow on this stream."""
+        """Answers one call, whose request has `size` bytes; whether another may follow on this
+        stream.
+        """
         fits = size <= self._limits[protocol]
         reply = await self._reply(caller, protocol, await stream.read(size)) if fits else b""
         if not reply:
             await asyncio.sleep(REFUSAL_SECONDS)
         await stream.write(frame(reply))
         if not fits:
-            await stream.read(1)  # until the caller closes: p2pd drops what is in flight when this side closes first
+            # Until the caller closes: p2pd drops what is in flight when this side closes first
+            await stream.read(1)
         return fits
 
     async def _reply(self, caller: Caller, protocol: str, request: bytes) -> bytes:
@@ -137,22 +149,26 @@ class Answering:
                 async with self._slots:
                     return await self._handlers[protocol](caller, request)
         except Exception:
-            log.exception("handler of %s failed", protocol)  # our bug: this call is lost, the node goes on
+            # Our bug: this call is lost, the node goes on
+            log.exception("handler of %s failed", protocol)
             return b""
 
     def _turns_of(self, caller: Caller) -> list[asyncio.Semaphore]:
-        """The semaphores that a caller waits for before it takes a slot. All callers take them in the same order, from
-        the peer to its network, so that no two wait for each other."""
+        """The semaphores that a caller waits for before it takes a slot. All callers take them in
+        the same order, from the peer to its network, so that no two wait for each other.
+        """
         groups = groups_of(caller.address)
         at_once = self._turns_at_once if groups else self._share
         turns = [f"{at_once} {party}" for party in (caller.peer, *groups)]
         return [self._turns.setdefault(turn, asyncio.Semaphore(at_once)) for turn in turns]
 
 
-KEPT_SECONDS = 20.0  # an unused stream is closed after this; the other side waits longer (IDLE_SECONDS)
+# An unused stream is closed after this; the other side waits longer (IDLE_SECONDS)
+KEPT_SECONDS = 20.0
 MAX_KEPT = 64  # unused streams; the longest unused one makes room
 
-Open = Callable[[PeerId, str, float], Awaitable[Stream]]  # peer, protocol, seconds; raises CallFailed only
+# Peer, protocol, seconds; raises CallFailed only
+Open = Callable[[PeerId, str, float], Awaitable[Stream]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +185,9 @@ class Asking:
         self._kept: dict[tuple[PeerId, str], _Kept] = {}  # unused; the longest unused first
 
     async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
-        """The reply, at most `max_reply` bytes, within `timeout` seconds. CallFailed for whatever the peer does."""
+        """The reply, at most `max_reply` bytes, within `timeout` seconds. CallFailed for whatever
+        the peer does.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         await self._tidy(loop.time() - KEPT_SECONDS)
@@ -178,7 +196,9 @@ class Asking:
                 return await self._ask(kept.stream, (peer, protocol), request, max_reply, deadline)
             except CallFailed as error:
                 if error.failure != Failure.CLOSED:
-                    raise  # else the other side had closed the unused stream before this call: a new one is opened
+                    # Else the other side had closed the unused stream before this call: a new one
+                    # is opened
+                    raise
         stream = await self._open(peer, protocol, deadline - loop.time())
         return await self._ask(stream, (peer, protocol), request, max_reply, deadline)
 
@@ -219,8 +239,11 @@ class Asking:
 
 
 async def ask(stream: Stream, request: bytes, max_reply: int) -> bytes:
-    """One call on a stream that nobody else uses; the caller sets the deadline. No more calls after a CallFailed."""
-    sending = asyncio.create_task(stream.write(frame(request)))  # beside reading: a refusal may come before all is sent
+    """One call on a stream that nobody else uses; the caller sets the deadline. No more calls after
+    a CallFailed.
+    """
+    # Beside reading: a refusal may come before all is sent
+    sending = asyncio.create_task(stream.write(frame(request)))
     try:
         size = int.from_bytes(await stream.read(LENGTH_BYTES), "big")
         if size > max_reply:
@@ -253,7 +276,9 @@ class StreamBackend(Backend):
 
     @abstractmethod
     async def open_stream(self, peer: PeerId, protocol: str, timeout: float = 5.0) -> Stream:
-        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not connected."""
+        """A stream to a connected peer. Dials nobody: CallFailed where the peer is not
+        connected.
+        """
 
     @abstractmethod
     async def _connect(self, peer: PeerId, addresses: Sequence[str], timeout: float) -> None:

@@ -1,7 +1,7 @@
 """Which models the hand-written forwards know: architectures, and what LoRA may wrap in them.
 
-Gemma 3 is not among them: its windows, four norms a block, two rotary bases and scaled embedding would need a second
-decoder.
+Gemma 3 is not among them: its windows, four norms a block, two rotary bases and scaled embedding
+would need a second decoder.
 """
 
 from typing import Any
@@ -10,12 +10,15 @@ from torch import nn
 
 WRAPPERS = ("base_layer", "modules_to_save")  # peft's names for a module inside another
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # frequencies that do not depend on the sequence length
+# Frequencies that do not depend on the sequence length
+STATIC_ROPE = {"default", "linear", "llama3", "yarn"}
 
 
 def require_known(model: Any) -> None:
-    """Raises TypeError for a model of another family, and for all adapters except plain LoRA on plain linear layers.
-    Fresh adapters change no logits, so a comparison of logits would not show that an adapter is misread."""
+    """Raises TypeError for a model of another family, and for all adapters except plain LoRA on
+    plain linear layers. Fresh adapters change no logits, so a comparison of logits would not show
+    that an adapter is misread.
+    """
     config = model.config
     if type(model).__name__ not in FAMILIES:
         raise TypeError(f"{type(model).__name__} is not among {sorted(FAMILIES)}")
@@ -31,7 +34,9 @@ def require_known(model: Any) -> None:
 
 
 def require_plain_lora(module: Any) -> None:
-    """Raises TypeError unless the module is plain LoRA, enabled and unmerged, on a plain linear layer."""
+    """Raises TypeError unless the module is plain LoRA, enabled and unmerged, on a plain linear
+    layer.
+    """
     base = getattr(module, "base_layer", None)
     named = f"{type(module).__name__} around {type(base).__name__}"
     if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "scaling"):

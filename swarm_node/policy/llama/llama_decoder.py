@@ -1,13 +1,15 @@
-"""A hand-written decode forward for Llama- and Qwen-shaped models, which makes generation on small devices fast.
+"""A hand-written decode forward for Llama- and Qwen-shaped models, which makes generation on small
+devices fast.
 
-It computes the same as the library's forward with less work: q, k and v are one product, as are gate and up; the group
-attends to its shared prompt with one product per prompt and head instead of a copy of the prompt's cache per
-completion; new keys and values go into buffers that grow in blocks, one pair per layer; the prompts form a tree of
-their common beginnings; LoRA adapters are merged into a copy. A step reads and writes places on the device that do not
-depend on numbers of the host, so that a recorded step can be replayed until the buffers move.
+It computes the same as the library's forward with less work: q, k and v are one product, as are
+gate and up; the group attends to its shared prompt with one product per prompt and head instead of
+a copy of the prompt's cache per completion; new keys and values go into buffers that grow in
+blocks, one pair per layer; the prompts form a tree of their common beginnings; LoRA adapters are
+merged into a copy. A step reads and writes places on the device that do not depend on numbers of
+the host, so that a recorded step can be replayed until the buffers move.
 
-It has no gradients, so it cannot train. Other architectures keep their own forward. `decoding.agrees` compares its
-logits with the model's before it is used.
+It has no gradients, so it cannot train. Other architectures keep their own forward.
+`decoding.agrees` compares its logits with the model's before it is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +29,11 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
 from swarm_node.policy.tree_attention import attention_dtype, grow
 
-BLOCK = 16  # tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
+# Tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
+BLOCK = 16
 DEVICE_BLOCK = 128  # the same on other devices, where buffers should seldom move
-PACKED_FROM = 2**17  # weights from which a product gains by packing; with 2**15 it loses 15 % in float32
+# Weights from which a product gains by packing; with 2**15 it loses 15 % in float32
+PACKED_FROM = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,9 @@ class Layer:
 
 
 def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
-    """Writes `new` [.., 1, dim] into `buffer` [.., room, dim] at place `at` [1]. On a CPU a slice is written faster; on
-    another device the host would have to wait for the number in `at`."""
+    """Writes `new` [.., 1, dim] into `buffer` [.., room, dim] at place `at` [1]. On a CPU a slice
+    is written faster; on another device the host would have to wait for the number in `at`.
+    """
     if buffer.device.type == "cpu":
         buffer.narrow(3, int(at), 1).copy_(new)
     else:
@@ -92,7 +97,8 @@ class LlamaDecoder:
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
-        one_flow = policy.precision.in_training  # autocast leaves the values between layers in their type
+        # Autocast leaves the values between layers in their type
+        one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
         self._attended = attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -107,25 +113,34 @@ class LlamaDecoder:
             policy.let_go()  # now: later, the whole base would be in memory beside its copy
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
-        self._cos = self._sin = torch.empty(0)  # of the new tokens, [prompts, group, max_new, head_dim]
-        self._prefix: list[tuple[Tensor, Tensor]] = []  # per layer: keys [P * kv, dim, longest], values transposed
-        self._suffix: list[tuple[Tensor, Tensor]] = []  # per layer: keys and values [P, kv, group, room, dim]
-        self._bias = torch.empty(0)  # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
+        # Of the new tokens, [prompts, group, max_new, head_dim]
+        self._cos = self._sin = torch.empty(0)
+        # Per layer: keys [P * kv, dim, longest], values transposed
+        self._prefix: list[tuple[Tensor, Tensor]] = []
+        # Per layer: keys and values [P, kv, group, room, dim]
+        self._suffix: list[tuple[Tensor, Tensor]] = []
+        # [P * kv, 1, longest + room]: 0, or -inf at pads and at tokens not yet written
+        self._bias = torch.empty(0)
         self._new = 0  # new tokens that were reserved since prefill
         self._most = 0  # new tokens that there will be at most
         self.again = False  # whether the prompts of the next prefill will begin with these
-        self._before: dict[tuple[int, ...], Sequence[int]] = {}  # the last prefill's prompts, and their columns
-        self._columns: list[tuple[Tensor, Tensor]] = []  # these columns' keys and values per layer, [columns, kv, dim]
+        # The last prefill's prompts, and their columns
+        self._before: dict[tuple[int, ...], Sequence[int]] = {}
+        # These columns' keys and values per layer, [columns, kv, dim]
+        self._columns: list[tuple[Tensor, Tensor]] = []
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
         self.moves = 0  # how often the buffers of a step have moved
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
-        """Feeds a common beginning of prompts once, or never if the last prefill kept it. Only steps see pads."""
+        """Feeds a common beginning of prompts once, or never if the last prefill kept it. Only
+        steps see pads.
+        """
         asked, longest = len(prompts), max(map(len, prompts))
         tree, found = grow(prompts, self._device)
-        # Pads repeat the prompt's own last token: their weight of 0 would not hide a NaN of another prompt.
+        # Pads repeat the prompt's own last token: their weight of 0 would not hide a NaN of another
+        # prompt.
         places = [[own[min(k, len(p) - 1)] for k in range(longest)] for own, p in zip(found, prompts, strict=True)]
         columns, lengths = to_device(places, self._device), to_device([len(p) for p in prompts], self._device)
         real = torch.arange(longest, device=self._device) < lengths[:, None]
@@ -141,11 +156,13 @@ class LlamaDecoder:
         def attend(index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             if fresh is not None:
                 q, k, v = (_spread(x, fresh, len(tree.ids_L)) for x in (q, k, v))
-                for x, past in zip((k, v), before.pop(0), strict=True):  # each layer's memory is freed here
+                # Each layer's memory is freed here
+                for x, past in zip((k, v), before.pop(0), strict=True):
                     x.index_copy_(0, known, past[old])
             if self.again:
                 self._columns.append((k.clone(), v.clone()))
-            keys, values = (x[columns].transpose(1, 2).flatten(0, 1) for x in (k, v))  # [P * kv, longest, dim]
+            # [P * kv, longest, dim]
+            keys, values = (x[columns].transpose(1, 2).flatten(0, 1) for x in (k, v))
             self._prefix.append((keys.transpose(1, 2).contiguous(), values.contiguous()))
             q, k, v = (x.to(self._attended) for x in (q, k, v))
             return tree_attention.attend(q, k, v, tree)[fed].flatten(1).to(self._dtype)
@@ -159,7 +176,9 @@ class LlamaDecoder:
         return self._head(hidden).repeat_interleave(group_size, 0)
 
     def _known(self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Columns that the last prefill has computed, and their numbers there; never a prompt's last column."""
+        """Columns that the last prefill has computed, and their numbers there; never a prompt's
+        last column.
+        """
         pairs, same = [(tuple(prompt), own) for prompt, own in zip(prompts, found, strict=True)], dict[int, int]()
         for prompt, own in pairs:
             for length in sorted({len(head) for head in self._before}):
@@ -206,8 +225,8 @@ class LlamaDecoder:
     def _grow(self) -> None:
         """Adds room for a block of new tokens, which are zero and masked.
 
-        A step attends to all room, written or not, because products in bfloat16 first copy a slice of a buffer. This is
-        1.07 times as fast in float32 and 1.09 times in bfloat16.
+        A step attends to all room, written or not, because products in bfloat16 first copy a slice
+        of a buffer. This is 1.07 times as fast in float32 and 1.09 times in bfloat16.
         """
         self.moves += 1
         missing = -(-self._most // BLOCK) * BLOCK - self._suffix[0][0].shape[3]
@@ -220,16 +239,20 @@ class LlamaDecoder:
         return self._attend_new(index, *(_spread(x, some, slots) for x in (q, k, v)))[some]
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """One new token per slot attends to its prompt (one product per prompt) and to its own new tokens."""
+        """One new token per slot attends to its prompt (one product per prompt) and to its own new
+        tokens.
+        """
         keys, values = self._suffix[index]
         prefix_keys, prefix_values = self._prefix[index]
         prompts, kv, group, room, dim = keys.shape
         per_kv, longest = self._heads // kv, prefix_values.shape[1]
         for buffer, new in ((keys, k), (values, v)):
             put(buffer, self._at, new.view(prompts, group, kv, 1, dim).transpose(1, 2))
-        q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5  # [P, kv, group, per_kv, dim]
+        # [P, kv, group, per_kv, dim]
+        q = q.view(prompts, group, kv, per_kv, dim).transpose(1, 2) * dim**-0.5
         by_prompt = q.reshape(prompts * kv, group * per_kv, dim)
-        by_slot = by_prompt.reshape(-1, per_kv, dim)  # not view: for a single prompt the line above made a view
+        # Not view: for a single prompt the line above made a view
+        by_slot = by_prompt.reshape(-1, per_kv, dim)
         room_keys, room_values = (x.reshape(-1, room, dim) for x in (keys, values))
         old = torch.bmm(by_prompt, prefix_keys)
         recent = torch.bmm(by_slot, room_keys.transpose(1, 2)).view(prompts * kv, -1, room)
@@ -239,10 +262,12 @@ class LlamaDecoder:
         return out.view(prompts, kv, group, per_kv * dim).transpose(1, 2).reshape(prompts * group, kv * per_kv * dim)
 
     def _forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None) -> Tensor:
-        """Hidden states [tokens, hidden] through all layers; `attend(layer, q, k, v)` owns the cache.
+        """Hidden states [tokens, hidden] through all layers; `attend(layer, q, k, v)` owns the
+        cache.
 
-        If only `wanted` tokens matter at the end, the last layer keeps only these after its attention. That is 1.04
-        times as fast in float32, both with 10 M parameters and 64 new tokens and with the starter and 16.
+        If only `wanted` tokens matter at the end, the last layer keeps only these after its
+        attention. That is 1.04 times as fast in float32, both with 10 M parameters and 64 new
+        tokens and with the starter and 16.
         """
         heads, kv, dim = self._heads, self._kv_heads, self._head_dim
         size = x.shape[-1]
@@ -268,7 +293,9 @@ class LlamaDecoder:
         return x.to(self._attended).to(x.dtype)
 
     def _softmax(self, scores: Tensor) -> Tensor:
-        """Softmax over keys. Fused kernels round the exponentials, multiply values by them, and divide only then."""
+        """Softmax over keys. Fused kernels round the exponentials, multiply values by them, and
+        divide only then.
+        """
         if self._attended == scores.dtype:
             return torch.softmax(scores, dim=-1)
         raised = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
@@ -278,8 +305,9 @@ class LlamaDecoder:
         return F.rms_norm(x, (size,), weight, self._eps)
 
     def _rope_table(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin [..., 1, head_dim] for flat positions, [..., head_dim] otherwise; the sine is signed to go with
-        halves that are swapped."""
+        """cos and sin [..., 1, head_dim] for flat positions, [..., head_dim] otherwise; the sine is
+        signed to go with halves that are swapped.
+        """
         angles = positions[..., None].float() * self._frequencies
         cos, sin = (f(angles) * self._rope_scale for f in (torch.cos, torch.sin))
         tables = torch.cat([cos, cos], dim=-1).to(self._dtype), torch.cat([-sin, sin], dim=-1).to(self._dtype)
@@ -303,7 +331,9 @@ class LlamaDecoder:
         return weight.detach().to(self._dtype)
 
     def _output(self, model: Any) -> Map:
-        """The output head. If it is the embedding, in the same type and not packed, the two share one copy."""
+        """The output head. If it is the embedding, in the same type and not packed, the two share
+        one copy.
+        """
         head = model.lm_head
         tied = type(head) is nn.Linear and head.weight is model.model.embed_tokens.weight
         if tied and self._dtype == self._product_dtype and not _worth_packing(self._embedding):
@@ -326,8 +356,9 @@ class LlamaDecoder:
 
 
 def _merged_weight(module: Any) -> Tensor:
-    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is in float32, and the caller's cast
-    rounds it. TypeError for any other module."""
+    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is in float32,
+    and the caller's cast rounds it. TypeError for any other module.
+    """
     if type(module) is nn.Linear:
         return module.weight.detach()
     require_plain_lora(module)
@@ -338,9 +369,11 @@ def _merged_weight(module: Any) -> Tensor:
 
 
 def _worth_packing(weight: Tensor) -> bool:
-    """Whether oneDNN should lay out this weight once instead of in every product: 1.15 times as fast (10 M parameters).
+    """Whether oneDNN should lay out this weight once instead of in every product: 1.15 times as
+    fast (10 M parameters).
 
-    The operators are private to torch, so they are used only where they exist; without them only rounding differs.
+    The operators are private to torch, so they are used only where they exist; without them only
+    rounding differs.
     """
     ops = torch.ops.mkldnn
     names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")

@@ -1,11 +1,13 @@
-"""A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU, in fewer passes over memory.
+"""A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU, in fewer
+passes over memory.
 
-It saves work: no weight is copied, layers with the same input put their products into one tensor, as do their LoRA
-adapters, frozen weights get no gradient, rotary embedding is one complex product, and the last layer keeps only the
-columns that predict a token. Gradients go to the model's parameters.
+It saves work: no weight is copied, layers with the same input put their products into one tensor,
+as do their LoRA adapters, frozen weights get no gradient, rotary embedding is one complex product,
+and the last layer keeps only the columns that predict a token. Gradients go to the model's
+parameters.
 
-`Policy.packing` compares its logits with the model's before use. Other adapters, FP8, other devices, types and
-architectures keep the library's forward.
+`Policy.packing` compares its logits with the model's before use. Other adapters, FP8, other
+devices, types and architectures keep the library's forward.
 """
 
 from collections.abc import Sequence
@@ -38,12 +40,14 @@ class LlamaTraining:
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
-        # Interleaves the halves of a head, so that a pair to be rotated is one complex number. q k^T stays the same.
+        # Interleaves the halves of a head, so that a pair to be rotated is one complex number. q
+        # k^T stays the same.
         self._pairs = torch.arange(self._dim).view(2, -1).T.flatten()
 
     def hidden(self, batch: Batch, recompute: bool = False) -> Tensor:
-        """Hidden states [U, D] before the output head, of the columns of a tree that predict. `recompute`: layers keep
-        only their input, and are computed again in the backward pass."""
+        """Hidden states [U, D] before the output head, of the columns of a tree that predict.
+        `recompute`: layers keep only their input, and are computed again in the backward pass.
+        """
         assert batch.tree is not None
         model = self._model.model
         turn = self._rotation(batch.positions_RL[0])
@@ -103,7 +107,9 @@ def base_of(module: Any) -> Any:
 
 
 def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
-    """Both weights of each LoRA adapter at work in a module, [rank, in] and, scaled, [out, rank]."""
+    """Both weights of each LoRA adapter at work in a module, [rank, in] and, scaled, [out,
+    rank].
+    """
     if not hasattr(module, "lora_A") or module.disable_adapters:
         return []
     names = [name for name in module.active_adapters if name in module.lora_A]
@@ -111,7 +117,9 @@ def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
 
 
 def _product(x: Tensor, *layers: Any) -> Tensor:
-    """The outputs of several linear layers for the same x, side by side, with those of their adapters added."""
+    """The outputs of several linear layers for the same x, side by side, with those of their
+    adapters added.
+    """
     bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
     down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
     nothing = [x.new_empty(base.out_features, 0) for base in bases]
@@ -124,7 +132,9 @@ def _product(x: Tensor, *layers: Any) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """x W^T + b + (x A^T) B^T. The rows of W lie in several weights, which get a gradient where they are trained."""
+    """x W^T + b + (x A^T) B^T. The rows of W lie in several weights, which get a gradient where
+    they are trained.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor) -> Tensor:

@@ -1,4 +1,6 @@
-"""A command ends with 75 if the cause may pass by itself, with 2 if the user must act: real causes, real processes."""
+"""A command ends with 75 if the cause may pass by itself, with 2 if the user must act: real causes,
+real processes.
+"""
 
 import fcntl
 import shutil

@@ -13,7 +13,9 @@ from swarm_node.common.errors import Finding, Level
 
 
 def node(**changes: Any) -> dict[str, Any]:
-    """What a node answers. A change goes to `training` if that has such a key, else to `network`."""
+    """What a node answers. A change goes to `training` if that has such a key, else to
+    `network`.
+    """
     training = {
         "round": 7, "round_seconds": 30.0, "reward": 0.5, "external_informative": 2, "seconds_since": 20.0,
         "received": 9, "rejected": {}, "resting": "",

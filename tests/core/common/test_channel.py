@@ -1,4 +1,6 @@
-"""Frames between a process and its child: what goes in comes out, and neither end can be hurt or held up."""
+"""Frames between a process and its child: what goes in comes out, and neither end can be hurt or
+held up.
+"""
 
 import asyncio
 import os
@@ -79,7 +81,8 @@ def test_what_is_no_message_is_a_broken_frame(body: bytes) -> None:
     assert TALK.up.decode(SEEDS[0]) == FOUND
     with pytest.raises(BrokenFrame, match="not a frame") as caught:
         TALK.up.decode(body)
-    assert str(caught.value).isprintable()  # the user sees it, and a stranger may have written the bytes
+    # The user sees it, and a stranger may have written the bytes
+    assert str(caught.value).isprintable()
 
 
 def test_a_frame_above_the_limit_is_broken_by_its_length_and_is_never_sent() -> None:

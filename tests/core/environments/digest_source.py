@@ -1,4 +1,6 @@
-"""The library's questions, with a digest of question, answer and metadata as the prompt, to compare two processes."""
+"""The library's questions, with a digest of question, answer and metadata as the prompt, to compare
+two processes.
+"""
 
 import hashlib
 

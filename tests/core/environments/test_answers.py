@@ -1,4 +1,6 @@
-"""Where an answer stands in a completion, and how a prompt shows it. Completions are hostile text."""
+"""Where an answer stands in a completion, and how a prompt shows it. Completions are hostile
+text.
+"""
 
 import time
 from collections import Counter

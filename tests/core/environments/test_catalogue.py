@@ -1,4 +1,6 @@
-"""Every task of the catalogue: the same question in every process, and the right answer is scored as right."""
+"""Every task of the catalogue: the same question in every process, and the right answer is scored
+as right.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -41,7 +43,9 @@ def test_every_task_is_the_same_in_two_processes_in_any_order(scoring: ScoringCl
 
 
 def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
-    """These data sets were found by looking for eval and sympy's parser in the library's scorers."""
+    """These data sets were found by looking for eval and sympy's parser in the library's
+    scorers.
+    """
     executes = {"binary_matrix", "countdown", "n_queens", "polynomial_multiplication", "puzzle24", "simple_integration"}
     assert executes | {"spiral_matrix", "string_insertion"} <= set(SCORERS) & set(CATALOGUE)
     assert {"codeio", "intermediate_integration"} <= set(REFUSED) <= set(EXCLUDED) and all(EXCLUDED.values())
@@ -50,7 +54,9 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
 
 @pytest.mark.slow
 def test_nonsense_is_never_rewarded(scoring: ScoringClient) -> None:
-    """The reward stays below 0.5: text that no scorer can read is a wrong answer, and the group is kept."""
+    """The reward stays below 0.5: text that no scorer can read is a wrong answer, and the group is
+    kept.
+    """
     nonsense = (
         "", "swordfish", "I do not know", "[]", "{}", "nan", "\x1b[2J", "9" * 400, "[" * 50, "<answer></answer>",
     )  # fmt: skip

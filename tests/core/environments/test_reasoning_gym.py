@@ -144,7 +144,9 @@ SCRIPTS = (  # honest completions in many scripts: right, wrong, or beside the p
 
 @pytest.mark.slow
 def test_completions_in_any_script_lose_no_group() -> None:
-    """In seven data sets scorers raised: Python's parser imports unicodedata, which the sandbox had forbidden."""
+    """In seven data sets scorers raised: Python's parser imports unicodedata, which the sandbox had
+    forbidden.
+    """
     environment = ReasoningGym([f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()])
     asked = []
     for question in environment.sample(ALICE, Round(3), len(CATALOGUE)):

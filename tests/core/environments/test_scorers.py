@@ -47,7 +47,8 @@ def test_binary_matrix_scores_as_the_library_does() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="[](),01 2-'\"{}:\n", max_size=40), st.integers(0, 39))
 def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(answer: str, index: int) -> None:
-    entry = DATASET[index]  # the answer has no letters, so it names nothing that the library could call
+    # The answer has no letters, so it names nothing that the library could call
+    entry = DATASET[index]
     assert BINARY_MATRIX(answer, entry) == DATASET.score_answer(answer, entry)
 
 

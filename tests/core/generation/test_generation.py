@@ -1,4 +1,6 @@
-"""Three decoders give one text; completions may be empty, cut off, too long, or ended by any of several tokens."""
+"""Three decoders give one text; completions may be empty, cut off, too long, or ended by any of
+several tokens.
+"""
 
 import pytest
 import torch
@@ -132,11 +134,12 @@ def test_a_sliding_window_is_kept_in_generation_and_in_training(family, window) 
     assert ids_of(generated) == ids_of(generate(policy, RecomputeDecoder))
     trainer = GrpoTrainer(policy, TrainingConfig(epsilon=0.01), GenerationConfig())
     report = trainer.update(rewarded(generated))
-    assert trainer.packing is (Packing.BLOCKS if window == 100 else None)  # a window of 100 is longer than these texts
+    # A window of 100 is longer than these texts
+    assert trainer.packing is (Packing.BLOCKS if window == 100 else None)
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
 
 
-# --- who else is in the batch ---------------------------------------------------------------------------------------
+# --- who else is in the batch ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("decoder", [LlamaDecoder, ModelDecoder, RecomputeDecoder])
@@ -153,7 +156,7 @@ def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
     assert ids_of(generate(policy, stream="a")) != ids_of(generate(policy, stream="b"))
 
 
-# --- ends -------------------------------------------------------------------------------------------------------------
+# --- ends -----------------------------------------------------------------------------------------
 
 
 def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
@@ -166,7 +169,8 @@ def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
             assert len(tokens.ids) == len(tokens.log_probs) <= 16 and not set(tokens.ids[:-1]) & policy.eos_ids
             assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
             assert completion.ended or len(tokens.ids) == 16
-            said = tokens.ids[:-1] if completion.ended else tokens.ids  # an end token is no text, special or not
+            # An end token is no text, special or not
+            said = tokens.ids[:-1] if completion.ended else tokens.ids
             assert completion.text == policy.decode([list(said)])[0]
     assert {1, 2, 3, 16} <= lengths
 
@@ -179,7 +183,8 @@ def test_a_model_without_any_end_token_generates_to_the_limit(length) -> None:
 
 
 def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
-    policy = tiny_policy(eos=range(VOCABULARY))  # the first token ends a completion, whichever it is
+    # The first token ends a completion, whichever it is
+    policy = tiny_policy(eos=range(VOCABULARY))
     generated = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(generated))
     assert all(completion.text == "" and completion.ended for group in generated for completion in group.completions)
@@ -215,7 +220,7 @@ def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
     assert still_running(running).tolist() == [[0, 2], [7, 6]]
 
 
-# --- adapters and bfloat16 --------------------------------------------------------------------------------------------
+# --- adapters and bfloat16 ------------------------------------------------------------------------
 
 
 def lora_policy(path):
@@ -281,7 +286,8 @@ def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
             now, before = (plain_log_probs(p.model, policy.encode_prompt(prompt), ids) for p in (policy, base))
             penalty += ((before - now).exp() - (before - now) - 1).mean().item() / len(texts)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.5), GenerationConfig())
-    report = trainer.update([text_group([0.0, 1.0], texts, prompt)])  # ratio 1: the clipped part sums to nought
+    # Ratio 1: the clipped part sums to nought
+    report = trainer.update([text_group([0.0, 1.0], texts, prompt)])
     assert penalty > 0.01 and report.loss == pytest.approx(0.5 * penalty, rel=1e-4)
 
 

@@ -1,4 +1,6 @@
-"""What a token costs a device, by decoder: operator calls and waits; and that a block can be one graph."""
+"""What a token costs a device, by decoder: operator calls and waits; and that a block can be one
+graph.
+"""
 
 from unittest.mock import patch
 
@@ -41,7 +43,9 @@ def counted(policy: Policy, decoder: type, length: int) -> Launches:
 
 
 def between(policy: Policy, decoder: type) -> tuple[float, float, float, float]:
-    """Per token of the second block: operator calls outside and inside blocks, waits outside and inside."""
+    """Per token of the second block: operator calls outside and inside blocks, waits outside and
+    inside.
+    """
     short, long = (counted(policy, decoder, 1 + blocks.BLOCK * k) for k in (1, 2))
     waits = sum(long.waits.values()) - sum(short.waits.values()), long.waits_inside - short.waits_inside
     figures = long.outside - short.outside, long.inside - short.inside, waits[0] - waits[1], waits[1]

@@ -1,4 +1,6 @@
-"""Pacing of generation: a bound on the tokens that are decoded at once, and completions that are broken off."""
+"""Pacing of generation: a bound on the tokens that are decoded at once, and completions that are
+broken off.
+"""
 
 from itertools import accumulate
 from mmap import mmap
@@ -57,7 +59,8 @@ def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     shorter = 0
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
-            assert one.ids[: len(other.ids)] == other.ids  # the same text, up to where it was broken off
+            # The same text, up to where it was broken off
+            assert one.ids[: len(other.ids)] == other.ids
             means = accumulate(one.log_probs, lambda mean, new: 0.992 * mean + 0.008 * new, initial=0.0)
             low = next((tokens for tokens, mean in enumerate(means) if mean < -0.1), len(one.ids))
             assert len(other.ids) == low

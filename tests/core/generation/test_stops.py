@@ -93,7 +93,8 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
         found.append(parameters_to_vector(gradients))
     torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-4)
     policy.frame = Frame()
-    assert [tuple(ids) for ids in tokenise(external, rewards, policy).completion_ids] != ids[0]  # ended by EOS
+    # Ended by EOS
+    assert [tuple(ids) for ids in tokenise(external, rewards, policy).completion_ids] != ids[0]
 
 
 def test_a_system_turn_and_arguments_reach_the_template() -> None:

@@ -1,4 +1,6 @@
-"""Plays a network process, badly or well: `stand_in.py WAY COUNTER FD`. The file COUNTER has an x for each start."""
+"""Plays a network process, badly or well: `stand_in.py WAY COUNTER FD`. The file COUNTER has an x
+for each start.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""A peer that opens streams without end is turned away before anything is spent on it; others are let in."""
+"""A peer that opens streams without end is turned away before anything is spent on it; others are
+let in.
+"""
 
 import asyncio
 from collections import Counter
@@ -74,7 +76,8 @@ def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_othe
         assert most["/ip4/45.33.10"] == 2  # of 32
         gate.set()
         await asyncio.gather(*serving)
-        assert [pipe.answers for pipe in pipes] == [[b"!"]] * 8  # the crowd took turns, and none was refused
+        # The crowd took turns, and none was refused
+        assert [pipe.answers for pipe in pipes] == [[b"!"]] * 8
         assert most["/ip4/45.33.10"] == 2
 
     asyncio.run(scenario())

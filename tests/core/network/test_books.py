@@ -1,6 +1,8 @@
-"""What a node keeps, within bounds: groups it can serve, announcements, contacts; and which of them it drops first.
+"""What a node keeps, within bounds: groups it can serve, announcements, contacts; and which of them
+it drops first.
 
-Also the reputation of peers: faults that may be honest count little, lies count much, and guilt wears off.
+Also the reputation of peers: faults that may be honest count little, lies count much, and guilt
+wears off.
 """
 
 from protocol import limits

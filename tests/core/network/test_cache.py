@@ -1,4 +1,6 @@
-"""The peer cache: a node knows at its next start what it saved, and a damaged or missing file does no harm."""
+"""The peer cache: a node knows at its next start what it saved, and a damaged or missing file does
+no harm.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Asking a running node over a private socket: in its home, or elsewhere if the path of the home is too long."""
+"""Asking a running node over a private socket: in its home, or elsewhere if the path of the home is
+too long.
+"""
 
 import asyncio
 import sys
@@ -59,7 +61,8 @@ def asked(home: Path) -> object:
 
 
 def test_a_node_answers_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # as while another thread imports torch
+    # As while another thread imports torch
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     with Answering(tmp_path, {"round": 3, "text": "ü\x1b"}):
         assert asked(tmp_path) == {"round": 3, "text": "ü\x1b"}
         assert control.socket_path(tmp_path).stat().st_mode & 0o777 == 0o600

@@ -53,7 +53,8 @@ def test_a_network_is_dialled_once_in_some_minutes_whoever_says_it_is_there(firs
     again = choose(it, tcp(second, 4000), now=CROWD_SECONDS + 5)
     assert again.addresses
     it.failed(again, CROWD_SECONDS + 10)
-    assert not choose(it, tcp(first), now=2 * CROWD_SECONDS + 20).addresses  # twice in vain: twice as long
+    # Twice in vain: twice as long
+    assert not choose(it, tcp(first), now=2 * CROWD_SECONDS + 20).addresses
     assert choose(it, tcp(first), now=3 * CROWD_SECONDS + 20).addresses
 
 
@@ -82,7 +83,8 @@ def test_dials_that_find_a_peer_are_not_rationed_and_open_that_address_only() ->
         choice = choose(it, where)
         assert choice.addresses
         it.reached(choice, [where], 1.0)
-    assert choose(it, tcp("45.0.0.1"), quic("45.0.0.1"), now=2.0).addresses  # both: a peer answered at that port
+    # Both: a peer answered at that port
+    assert choose(it, tcp("45.0.0.1"), quic("45.0.0.1"), now=2.0).addresses
     assert not choose(it, tcp("45.0.0.1", 5000), now=2.0).addresses
     it.failed(choose(it, tcp("45.0.0.1"), now=3.0), 8.0)
     assert not choose(it, tcp("45.0.0.1"), now=9.0).addresses  # the failed dial ended the proof
@@ -91,14 +93,17 @@ def test_dials_that_find_a_peer_are_not_rationed_and_open_that_address_only() ->
 def test_who_is_connected_already_proves_no_address_that_it_names() -> None:
     it = gate()
     victim = quic("45.0.0.1")
-    it.reached(choose(it, victim), ["/ip4/46.9.9.9/tcp/50123"], 1.0)  # the peer had called in, so nothing was dialled
+    # The peer had called in, so nothing was dialled
+    it.reached(choose(it, victim), ["/ip4/46.9.9.9/tcp/50123"], 1.0)
     assert not choose(it, victim, now=2.0).addresses
 
 
 FORBIDDEN = [
-    *(tcp("169.254.169.254", 8080), quic("169.254.0.7")),  # clouds give their keys to anybody who asks there
+    # Clouds give their keys to anybody who asks there
+    *(tcp("169.254.169.254", 8080), quic("169.254.0.7")),
     *map(tcp, ("fe80::1", "fd00:ec2::254", "100.100.100.200")),
-    *map(tcp, ("64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::ffff:169.254.169.254")),  # the same through a translator
+    # The same through a translator
+    *map(tcp, ("64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::ffff:169.254.169.254")),
     *map(tcp, ("0.0.0.0", "255.255.255.255", "127.0.0.1", "::1")),
     *map(tcp, ("10.0.0.1", "172.16.0.1", "100.64.0.1", "192.168.8.1", "fc00::1")),
     *(tcp("168.63.129.16", 32526), tcp("45.1.1.1", 80), quic("45.1.1.1", 53), quic("10.0.0.1", 53)),

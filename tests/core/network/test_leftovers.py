@@ -1,4 +1,6 @@
-"""Socket folders that killed processes left behind are removed; those in use, new ones and other folders stay."""
+"""Socket folders that killed processes left behind are removed; those in use, new ones and other
+folders stay.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""How rounds become announcements, whatever their pace; how often quick ones are announced, and what bounds that."""
+"""How rounds become announcements, whatever their pace; how often quick ones are announced, and
+what bounds that.
+"""
 
 import pytest
 
@@ -64,7 +66,9 @@ def test_it_holds_and_wants_no_more_than_an_announcement_has_room_for() -> None:
 
 
 def paced(round_seconds: float, kilobytes: int = 10_000, each: int = 1000) -> float:
-    """Seconds between announcements after half a minute of such rounds, each announcement costing so many bytes."""
+    """Seconds between announcements after half a minute of such rounds, each announcement costing
+    so many bytes.
+    """
     pace, now, told, spent = Pace(kilobytes), 0.0, 0.0, 0
     while now < 30.0:
         pace.generated(now)

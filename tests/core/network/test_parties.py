@@ -1,4 +1,6 @@
-"""One party holds at most a sixteenth of the places: in examples by hand, and in any order of attempts."""
+"""One party holds at most a sixteenth of the places: in examples by hand, and in any order of
+attempts.
+"""
 
 from collections import Counter
 from ipaddress import IPv4Address, IPv6Address
@@ -18,7 +20,8 @@ SPELLINGS = {
     "mapped": "/ip6/::ffff:45.33.10.7/tcp/4001",
     "compatible": "/ip6/::45.33.10.7/tcp/4001",
     "6to4": "/ip6/2002:2d21:0a07::1/tcp/4001",
-    "Teredo": "/ip6/2001:0:4136:e378:8000:63bf:d2de:f5f8/udp/4001/quic-v1",  # the client's address, each bit inverted
+    # The client's address, each bit inverted
+    "Teredo": "/ip6/2001:0:4136:e378:8000:63bf:d2de:f5f8/udp/4001/quic-v1",
     "Teredo by another server": "/ip6/2001:0:102:304::d2de:f5f8/tcp/4001",
     "NAT64": "/ip6/64:ff9b::2d21:a07/tcp/4001",
 }
@@ -42,14 +45,17 @@ def test_a_network_of_tunnels_can_be_blocked_as_such() -> None:
     ("address", "groups"),
     [
         ("/ip6/2607:f8b0:1:2::3/tcp/1", ("2607:f8b0:1:2::3", "2607:f8b0:1::/48")),
-        ("/ip6/64:ff9b:1::5/tcp/1", ("64:ff9b:1::5", "64:ff9b:1::/48")),  # where its IPv4 address stands is not known
-        ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),  # of 192.168.1.1, which is local
+        # Where its IPv4 address stands is not known
+        ("/ip6/64:ff9b:1::5/tcp/1", ("64:ff9b:1::5", "64:ff9b:1::/48")),
+        # Of 192.168.1.1, which is local
+        ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),
         ("/ip4/203.0.113.9/tcp/1", ("203.0.113.9", "203.0.113.0/24")),
         *((f"/ip4/{host}/tcp/1", ()) for host in ("192.168.1.7", "127.0.0.1", "100.64.0.9", "169.254.3.4")),
         *((f"/ip6/{host}/tcp/1", ()) for host in ("::1", "fd00::9", "fe80::1%eth0", "::ffff:192.168.1.7")),
         (f"{RELAY}/p2p-circuit", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
         (f"{RELAY}/p2p-circuit/p2p/12D3KooWGuest", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
-        (f"{HOME}/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),  # a relay at home lets anybody in
+        # A relay at home lets anybody in
+        (f"{HOME}/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),
         ("/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),
         *((odd, ("unknown",)) for odd in ("", "/dns4/example.org/tcp/1", "/ip4/45.33.10.999/tcp/1", "nonsense")),
     ],
@@ -105,7 +111,9 @@ peers = st.sampled_from([f"peer{number}" for number in range(40)])
 
 
 def parties(peer: str, address: str) -> tuple[str, ...]:
-    """The parties of an address on the internet, written anew and not taken from the code under test."""
+    """The parties of an address on the internet, written anew and not taken from the code under
+    test.
+    """
     return (peer, *groups_of(address)) if groups_of(address) else ()
 
 
@@ -140,7 +148,8 @@ def test_however_connections_come_no_party_keeps_more_than_a_sixteenth(
         open_ += coming
         closing = connected.surplus(open_, float(now))
         assert len(set(closing)) == len(closing)
-        assert {peer for peer, address in open_ if groups_of(address)} >= set(closing)  # no peer that is only local
+        # No peer that is only local
+        assert {peer for peer, address in open_ if groups_of(address)} >= set(closing)
         open_ = [it for it in open_ if it[0] not in closing]
         kept = Counter(party for it in open_ for party in parties(*it))
         assert max(kept.values(), default=0) <= max(2, count // 16)

@@ -1,4 +1,6 @@
-"""Messages between trainer and network process come out as they went in, also those of a node that has run."""
+"""Messages between trainer and network process come out as they went in, also those of a node that
+has run.
+"""
 
 import json
 
@@ -44,7 +46,8 @@ def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
     named = NetworkConfig(peers=(f"/ip4/192.0.2.1/tcp/1/p2p/{OTHER}",))
     service = NetworkService(Identity.from_seed_bytes(bytes(32)), "s", named, MEMORY, print, print)
     service.exchange = exchange
-    assert OTHER not in service.memory().peers  # never reached, so maybe mistyped: it is not remembered
+    # Never reached, so maybe mistyped: it is not remembered
+    assert OTHER not in service.memory().peers
     assert exchange.state().received and exchange.peers(now)
     for message in (service.memory(), service.alive(), messages.View(view=service.view())):
         arrived = NETWORK.up.decode(NETWORK.up.encode(message)[4:])

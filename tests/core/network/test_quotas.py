@@ -1,4 +1,6 @@
-"""Token buckets and networks of addresses: identities, which cost nothing to make, buy no larger share."""
+"""Token buckets and networks of addresses: identities, which cost nothing to make, buy no larger
+share.
+"""
 
 from collections import Counter
 from random import Random

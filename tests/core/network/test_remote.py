@@ -1,4 +1,6 @@
-"""The trainer's side, against stand-ins for the network process that die, hang, flood, lie or behave."""
+"""The trainer's side, against stand-ins for the network process that die, hang, flood, lie or
+behave.
+"""
 
 import os
 import signal

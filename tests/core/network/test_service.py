@@ -8,7 +8,9 @@ from tests.exchanges import Swarm
 
 
 def watched(nodes: int, looks: int) -> tuple[Swarm, SampledTasks]:
-    """A swarm after its first node has looked so often at a group of the others, and the tasks that it saw."""
+    """A swarm after its first node has looked so often at a group of the others, and the tasks that
+    it saw.
+    """
     swarm, tasks = Swarm(), SampledTasks()
     watcher = swarm.add(want=0, groups=0)
     swarm.add_many(nodes)
@@ -41,7 +43,8 @@ def test_a_task_that_one_node_names_is_not_shown_by_name() -> None:
         (["/ip4/127.0.0.1/tcp/1"], "loopback only"),
         (["/ip6/::1/tcp/1", "/ip4/192.168.1.5/tcp/1"], "local network"),
         (["/ip4/192.168.1.5/tcp/1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),
-        (["/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),  # the direct one is the NAT's
+        # The direct one is the NAT's
+        (["/ip4/8.8.8.8/udp/1/quic-v1", "/ip4/8.8.4.4/tcp/1/p2p-circuit"], "relayed"),
         (["/ip4/127.0.0.1/tcp/1", "/ip4/8.8.4.4/tcp/1"], "public"),
         (["/dns4/node.example/tcp/1"], "public"),
     ],

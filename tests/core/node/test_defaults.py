@@ -48,7 +48,8 @@ def test_all_weights_of_a_pretrained_model_get_a_small_rate() -> None:
 
 
 def test_a_home_that_cannot_be_looked_into_has_no_model_and_its_error_is_told_later(tmp_path) -> None:
-    assert model_of(tmp_path / ("x" * 300)) == {}  # a name this long raises OSError, as a folder of another user does
+    # A name this long raises OSError, as a folder of another user does
+    assert model_of(tmp_path / ("x" * 300)) == {}
 
 
 def test_a_starter_is_trained_as_ever(tmp_path) -> None:

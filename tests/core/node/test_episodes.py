@@ -1,4 +1,6 @@
-"""Episodes turn by turn: what is kept of each turn, where an episode ends, and what trains on it."""
+"""Episodes turn by turn: what is kept of each turn, where an episode ends, and what trains on
+it.
+"""
 
 from itertools import groupby
 from operator import itemgetter

@@ -87,7 +87,8 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     session = Session(runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0)  # type: ignore[arg-type]
     session.pause = lambda seconds: None
     session.run(1)
-    assert rested == [True, True, True]  # the limit is reached; the rest begins; it ends, and the limit stays
+    # The limit is reached; the rest begins; it ends, and the limit stays
+    assert rested == [True, True, True]
 
 
 def test_a_count_that_cannot_be_read_begins_anew(tmp_path):

@@ -211,7 +211,9 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
 
 
 def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_questions_too(monkeypatch) -> None:
-    """Compared with its own tasks' answers alone, which look different, `ngrams` refused 190 groups of 205."""
+    """Compared with its own tasks' answers alone, which look different, `ngrams` refused 190 groups
+    of 205.
+    """
     compared = []
     monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own: compared.append(own) or 99.0)
     writer, reader = writer_and_reader(external=3, defence=("length", "rescue"))
@@ -278,7 +280,9 @@ def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
 
 
 def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing() -> None:
-    """Selection once scored external groups one after another, and each took as long as its author liked."""
+    """Selection once scored external groups one after another, and each took as long as its author
+    liked.
+    """
     swarm, asked = MemorySwarm(Random(0)), []
     writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
     ahead = ScoringAhead(partial(score_external, Digits()), map(float, count()).__next__, Random(0))

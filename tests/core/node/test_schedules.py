@@ -83,7 +83,9 @@ def node_of(trainer, network=None) -> Node:
 
 
 class ScriptedProcess:
-    """A generator process that follows a script whenever `take` is called: w(rite), d(ie) or n(othing)."""
+    """A generator process that follows a script whenever `take` is called: w(rite), d(ie) or
+    n(othing).
+    """
 
     def __init__(self, script: str, weights: SharedWeights) -> None:
         self._script, self._weights = deque(script), weights

@@ -1,4 +1,6 @@
-"""How soon a node leaves: rounds are given up, updates are waited for, and nothing else is interrupted."""
+"""How soon a node leaves: rounds are given up, updates are waited for, and nothing else is
+interrupted.
+"""
 
 import os
 import signal
@@ -54,7 +56,9 @@ def at_work() -> Iterator[Stop]:
 
 
 def work(stop: Stop, seconds: float) -> float:
-    """Works until `stop` interrupts it, before `seconds` have passed. Returns the seconds that took."""
+    """Works until `stop` interrupts it, before `seconds` have passed. Returns the seconds that
+    took.
+    """
     began = time.monotonic()
     with pytest.raises(Interrupted), stop.interruptible():
         while time.monotonic() - began < seconds:

@@ -1,5 +1,6 @@
-"""Every architecture that was tried generates and trains, with all weights and with adapters, or is refused in one
-line before anything starts."""
+"""Every architecture that was tried generates and trains, with all weights and with adapters, or is
+refused in one line before anything starts.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,12 @@ KINDS = {
     **CARE,
 }
 REFUSED = {
-    ("Phimoe", 4): "'tuple' object has no attribute 'dtype'",  # the library's router fails with adapters
+    # The library's router fails with adapters
+    ("Phimoe", 4): "'tuple' object has no attribute 'dtype'",
     **dict.fromkeys([("MiniCPM3 with keys of two heads", rank) for rank in (0, 4)], "The size of tensor"),
 }
-ROUGH = {"Zamba2": 3e-3}  # nats a token: the library's step equals its forward pass to no more digits
+# Nats a token: the library's step equals its forward pass to no more digits
+ROUGH = {"Zamba2": 3e-3}
 IDS = torch.tensor([[5, 6, 7, 8]])
 PROMPTS = ("1+1=", "123+45678=", "x")
 GENERATION = GenerationConfig(max_completion_length=12)

@@ -1,4 +1,6 @@
-"""The frozen base of LoRA in float32: one copy for all nodes of a machine, and the same numbers as each node's own."""
+"""The frozen base of LoRA in float32: one copy for all nodes of a machine, and the same numbers as
+each node's own.
+"""
 
 import errno
 import os

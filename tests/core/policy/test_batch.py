@@ -1,4 +1,6 @@
-"""Batches: what is fed and predicted in rows and in a tree, and which groups share one. No layout changes a number."""
+"""Batches: what is fed and predicted in rows and in a tree, and which groups share one. No layout
+changes a number.
+"""
 
 import pytest
 import torch
@@ -179,7 +181,9 @@ def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(shapes, budget
 
 
 def test_a_row_joins_the_batch_with_room_that_has_the_fewest() -> None:
-    # budget 12: 9 opens a batch; 6 beside it would take 2 x 9 = 18; 5 joins 6, 2 x 6 = 12; 2 has room in neither
+    # budget 12: 9 opens a batch; 6 beside it would take 2 x 9 = 18; 5 joins 6, 2 x 6 = 12; 2 has
+    # room in neither
     assert dynamic_batches(of_length(5, 9, 6, 2), 12) == [[1], [2, 0], [3]]
     assert dynamic_batches(of_length(4, 4, 4, 4), 12) == [[0, 1, 2], [3]]
-    assert dynamic_batches(of_length(4, 4, 4, 4), 12, fewest=2) == [[0, 2], [1, 3]]  # even, where there must be two
+    # Even, where there must be two
+    assert dynamic_batches(of_length(4, 4, 4, 4), 12, fewest=2) == [[0, 2], [1, 3]]

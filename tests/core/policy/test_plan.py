@@ -1,4 +1,6 @@
-"""The memory plan: what it chooses, that shipped configurations fit their cards, and that traces agree with it."""
+"""The memory plan: what it chooses, that shipped configurations fit their cards, and that traces
+agree with it.
+"""
 
 import re
 from pathlib import Path
@@ -53,7 +55,8 @@ def test_what_has_room_is_left_as_it_is() -> None:
 def test_a_limit_is_what_the_node_plans_with() -> None:
     policy = tiny_policy()
     (_, made), (_, free) = (fitted(LearningConfig(), policy, LimitsConfig(memory=each)) for each in (600, 10**9))
-    assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15  # the machine has less
+    # The machine has less
+    assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15
 
 
 def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
@@ -67,10 +70,12 @@ def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
 def test_adapters_on_a_cpu_take_little_memory_or_half_of_it_for_a_whole_group() -> None:
     shape, how = plans.shape_of(shapes()[HALF_B], 494_032_768, adapters=8_798_208), plans.Arithmetic("cpu", 2, 4, 4)
     config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=64))
-    made = [plans.plan(shape, how, config, room * GIB) for room in (24, 8, 5.5, 5, 4.5)]  # 2.7 GiB for a group
+    # 2.7 GiB for a group
+    made = [plans.plan(shape, how, config, room * GIB) for room in (24, 8, 5.5, 5, 4.5)]
     assert [each.choice.budget for each in made] == [768, 768, 768, 512, 256] and all(each.fits for each in made)
     short = config.model_copy(update={"generation": GenerationConfig(max_completion_length=8)})
-    assert [plans.plan(shape, how, short, room * GIB).choice.budget for room in (24, 10)] == [512, 320]  # 2.4 GiB
+    # 2.4 GiB
+    assert [plans.plan(shape, how, short, room * GIB).choice.budget for room in (24, 10)] == [512, 320]
 
 
 def test_what_the_user_says_stays() -> None:

@@ -43,7 +43,8 @@ def test_a_good_folder_loads_with_the_weights_in_it(folder) -> None:
 
 def test_where_there_is_no_model_the_place_is_named(tmp_path) -> None:
     assert "does not exist" in refusal(tmp_path / "nowhere") and "no config.json" in refusal(tmp_path)
-    assert "no-such-model" in refusal("someone/no-such-model-anywhere")  # of the hub, which is offline
+    # Of the hub, which is offline
+    assert "no-such-model" in refusal("someone/no-such-model-anywhere")
 
 
 @pytest.mark.parametrize("size", [0, 5, 2000, -100])

@@ -71,7 +71,9 @@ def test_a_model_whose_attention_cannot_be_chosen_trains_on_padded_rows() -> Non
 
 
 def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatch) -> None:
-    """Under autocast, rotary embeddings leave queries and keys in float32: torch's kernels refuse to mix types."""
+    """Under autocast, rotary embeddings leave queries and keys in float32: torch's kernels refuse
+    to mix types.
+    """
     # torch.autocast does not know the device `meta`, which has no memory.
     monkeypatch.setattr(tree_attention.torch, "autocast", lambda *_, **__: nullcontext())
     q, k, v = (torch.empty(1, 4, 7, 8, device="meta", dtype=d) for d in (torch.float32, torch.float32, torch.bfloat16))

@@ -1,4 +1,6 @@
-"""The trials with a model run once on a machine; a damaged file costs the trials again, and one line."""
+"""The trials with a model run once on a machine; a damaged file costs the trials again, and one
+line.
+"""
 
 import json
 import os

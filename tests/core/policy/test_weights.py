@@ -53,7 +53,8 @@ def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(weights.descriptor,)) as reader:
         try:
             assert reader.stdout.readline() == "ready\n"
-            while not select.select([reader.stdout], [], [], 0.005)[0]:  # until it has seen enough, or fails
+            # Until it has seen enough, or fails
+            while not select.select([reader.stdout], [], [], 0.005)[0]:
                 policy.version += 1
                 filled(model, float(policy.version))
                 weights.publish(policy)

@@ -39,7 +39,8 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
 
 
 def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
-    own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]  # one long completion does not raise the limit
+    # One long completion does not raise the limit
+    own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]
     assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
@@ -73,7 +74,8 @@ def test_rescue_compares_right_external_completions_with_local_ones_only() -> No
     assert defence.compares
     group = defence.mix(own, received, Random(0))
     assert texts_of(group)[:3] == ["3", "11", "4"]
-    assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]  # two, distinct, and nothing that was wrong
+    # Two, distinct, and nothing that was wrong
+    assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]
     assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0) and group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
     assert group.author == "eve"
 
@@ -108,7 +110,8 @@ def test_the_alarm_rises_for_what_external_completions_share_and_local_ones_lack
     assert alarm.strings() == frozenset()  # too few to tell
     alarm.note([], about("ab", *["ok 9"] * 4))
     assert {"o", "k", "ok", "ok 0"} <= alarm.strings() and "0" not in alarm.strings()
-    alarm.note(["ok 3"] * 4, [])  # now local completions have it too: 7 of 19 is a little more than four times 4 of 44
+    # Now local completions have it too: 7 of 19 is a little more than four times 4 of 44
+    alarm.note(["ok 3"] * 4, [])
     assert "ok" in alarm.strings()
     alarm.note(["ok 3"] * 4, [])
     assert "ok" not in alarm.strings()

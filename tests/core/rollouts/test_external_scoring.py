@@ -1,4 +1,6 @@
-"""External groups scored ahead: within a budget, and an author whose groups hang a scorer harms only itself."""
+"""External groups scored ahead: within a budget, and an author whose groups hang a scorer harms
+only itself.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -14,7 +16,8 @@ from tests.models import text_group
 from tests.waiting import until
 
 HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
-SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET  # at most, for a slow question and one to compare it with
+# At most, for a slow question and one to compare it with
+SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET
 LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
 
 
@@ -66,7 +69,9 @@ def rounds(
     waiting: Callable[[int], list[ExternalGroup]],
     wanted: int = 2,
 ) -> int:
-    """Runs `count` rounds of at least a tenth of a second. Returns how many groups were ready, over all rounds."""
+    """Runs `count` rounds of at least a tenth of a second. Returns how many groups were ready, over
+    all rounds.
+    """
     ready = 0
     for now in range(count):
         began = verifier.now
@@ -104,7 +109,8 @@ def test_no_more_is_scored_than_a_round_needs_of_informative_groups(verifier, sc
 
 def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more(verifier, scoring) -> None:
     rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
-    allowed = STRANGERS * verifier.now + HANG  # that the last group is too much is known only afterwards
+    # That the last group is too much is known only afterwards
+    allowed = STRANGERS * verifier.now + HANG
     assert 0 < verifier.spent <= allowed and verifier.spent < 0.05 * verifier.now
 
 

@@ -1,4 +1,6 @@
-"""The pool: bounded in age, number and per peer; a group is used once; a snapshot brings everything back."""
+"""The pool: bounded in age, number and per peer; a group is used once; a snapshot brings everything
+back.
+"""
 
 import json
 
@@ -26,7 +28,8 @@ def pool_of(**limits) -> RolloutPool:
 def test_a_group_stays_for_its_age_by_local_arrival_and_no_longer(max_age, sizes) -> None:
     pool, found = pool_of(max_age=max_age), []
     for now in range(4):
-        pool.add([received(round=1_000_000)] if now == 0 else [], Round(5 + now))  # the sender's round does not matter
+        # The sender's round does not matter
+        pool.add([received(round=1_000_000)] if now == 0 else [], Round(5 + now))
         found.append(len(pool))
     assert found == sizes
 

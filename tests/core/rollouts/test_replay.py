@@ -71,7 +71,9 @@ def external(of: RolloutGroup) -> ExternalGroup:
 
 
 def forged(of: RolloutGroup, number: int) -> RolloutGroup:
-    """The group with invented traces in its first `number` episodes; those without a trace are left out."""
+    """The group with invented traces in its first `number` episodes; those without a trace are left
+    out.
+    """
     wrong = [each.model_copy(update={"trace": "A" * 11}) for each in of.episodes[:number] if each.trace]
     return of.model_copy(update={"episodes": (*wrong, *of.episodes[number:])})
 

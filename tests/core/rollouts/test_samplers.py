@@ -1,4 +1,6 @@
-"""Samplers: uniform over informative groups, whichever peer generated them and however well they scored."""
+"""Samplers: uniform over informative groups, whichever peer generated them and however well they
+scored.
+"""
 
 from collections import Counter
 from math import sqrt

@@ -1,4 +1,6 @@
-"""Questions that misbehave: scorers as an answer says, builders as a dataset says. Loaded by a scoring process."""
+"""Questions that misbehave: scorers as an answer says, builders as a dataset says. Loaded by a
+scoring process.
+"""
 
 import contextlib
 import ctypes
@@ -19,7 +21,9 @@ def busy() -> float:
 
 
 def patch() -> float:
-    """Does what one answer to string_insertion did to the library: makes every later answer right."""
+    """Does what one answer to string_insertion did to the library: makes every later answer
+    right.
+    """
     Item.score = lambda self, text: 1.0  # type: ignore[method-assign]
     return 1.0
 

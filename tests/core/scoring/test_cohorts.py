@@ -1,4 +1,6 @@
-"""Which scorers share a child, and that only the group at which a shared child hangs or dies gets no score."""
+"""Which scorers share a child, and that only the group at which a shared child hangs or dies gets
+no score.
+"""
 
 import ctypes
 import os
@@ -109,7 +111,9 @@ def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) 
 
 
 def used(*functions: types.FunctionType) -> set[str]:
-    """Names that these functions use, or their helpers: in a closure, in their module or in another of ours."""
+    """Names that these functions use, or their helpers: in a closure, in their module or in another
+    of ours.
+    """
     waiting, seen = [*functions], dict[types.CodeType, set[str]]()
     while waiting:
         function = waiting.pop()

@@ -1,4 +1,6 @@
-"""Episodes in the scoring process, some of which misbehave for real; and how strictly a child's reply is read."""
+"""Episodes in the scoring process, some of which misbehave for real; and how strictly a child's
+reply is read.
+"""
 
 import struct
 from collections.abc import Iterator

@@ -66,7 +66,8 @@ def test_each_layer_by_itself_keeps_files_and_sockets_away(layer: str, act: Call
     alone = [layer] if layer == "rlimits" else ["no_new_privs", layer]
     raised = inside(alone, act)
     if act is connect and layer == "landlock":
-        assert raised in ("PermissionError", "ConnectionRefusedError")  # Landlock restricts TCP from Linux 6.7 on
+        # Landlock restricts TCP from Linux 6.7 on
+        assert raised in ("PermissionError", "ConnectionRefusedError")
     else:
         assert raised in ("OSError", "PermissionError")
     assert not Path("/tmp/written-by-a-sandboxed-child").exists()

@@ -83,7 +83,9 @@ def test_a_bad_scorer_costs_its_group_and_no_other(shared: ScoringClient, text: 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
 def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(shared: ScoringClient, text: str) -> None:
-    """Honest peers once lost groups, as Python's own parser imports a module for a letter outside ASCII."""
+    """Honest peers once lost groups, as Python's own parser imports a module for a letter outside
+    ASCII.
+    """
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
     assert shared.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
     assert not Path("/tmp/written-by-a-scorer").exists()
@@ -170,7 +172,9 @@ def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: Scori
 
 
 def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
-    """Unlike with PR_SET_PDEATHSIG, which would kill the scoring process at some time after the join."""
+    """Unlike with PR_SET_PDEATHSIG, which would kill the scoring process at some time after the
+    join.
+    """
     first = threading.Thread(target=scoring.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
@@ -216,7 +220,8 @@ def test_the_scoring_process_knows_nothing_of_the_node_and_hashes_as_all_do(
     assert set(inside["environment"]) <= {*by_python, *KEPT_VARIABLES, *SET_VARIABLES}
     assert not {"HF_TOKEN", "HOME", "PATH"} & {*KEPT_VARIABLES, *SET_VARIABLES}
     assert inside["modules"] == []
-    assert inside["files"] <= 7  # three standard streams, the socket, the lifeline, Landlock's and the listing itself
+    # Three standard streams, the socket, the lifeline, Landlock's and the listing itself
+    assert inside["files"] <= 7
 
 
 def test_a_scoring_process_that_cannot_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,4 +232,5 @@ def test_a_scoring_process_that_cannot_start_says_why_in_one_line(monkeypatch: p
     monkeypatch.setattr(ScoringClient, "start_limit", 1e-6)
     with pytest.raises(ScoringUnavailable, match="nothing received within 0 s") as caught:
         ScoringClient(HOSTILE, VERSION, 1.0, 512).ask([prompt("x")])
-    assert isinstance(caught.value.__cause__, TimeoutError)  # so exit code 75: the machine may be less busy later
+    # So exit code 75: the machine may be less busy later
+    assert isinstance(caught.value.__cause__, TimeoutError)

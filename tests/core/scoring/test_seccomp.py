@@ -1,4 +1,6 @@
-"""The filter, interpreted here as the kernel would, for both architectures: a machine runs only one of them."""
+"""The filter, interpreted here as the kernel would, for both architectures: a machine runs only one
+of them.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A slow question is its author's fault only if the author sought it out. The source moves the clock."""
+"""A slow question is its author's fault only if the author sought it out. The source moves the
+clock.
+"""
 
 from collections.abc import Iterable, Mapping
 from random import Random

@@ -1,4 +1,6 @@
-"""Sections of options that packages register: where they appear, and what another process makes of them."""
+"""Sections of options that packages register: where they appear, and what another process makes of
+them.
+"""
 
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,4 +1,6 @@
-"""Observers: which are made, what they may do while they take an event, and what their mistakes cost."""
+"""Observers: which are made, what they may do while they take an event, and what their mistakes
+cost.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The ring of samples: bounded, about one a second at most, and an error of the disk costs only samples."""
+"""The ring of samples: bounded, about one a second at most, and an error of the disk costs only
+samples.
+"""
 
 import json
 from collections.abc import Mapping

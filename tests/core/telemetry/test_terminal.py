@@ -127,7 +127,8 @@ def test_an_asynchronous_node_shows_staleness_and_how_busy_each_side_is(round_re
     )
     words = "staleness 1.2  generator busy 97%  trainer busy 40%  waiting 1"
     assert words in plain(RoundDone(report))[0]
-    assert "18.0 rollouts/s" in plain(RoundDone(report))[0]  # 72 in 4 s of wall time, whatever the phases add up to
+    # 72 in 4 s of wall time, whatever the phases add up to
+    assert "18.0 rollouts/s" in plain(RoundDone(report))[0]
     view, _ = live(RoundDone(report))
     assert words in view
     assert "overlap" not in live(RoundDone(round_report()))[0]

@@ -1,4 +1,6 @@
-"""A policy that was saved and loaded again trains on as if nothing had happened, adapters and optimiser included."""
+"""A policy that was saved and loaded again trains on as if nothing had happened, adapters and
+optimiser included.
+"""
 
 import pytest
 import torch
@@ -69,7 +71,8 @@ def test_the_newest_keeps_the_state_and_equal_files_share_their_place(tmp_path) 
 
 
 def test_no_progress_bar_comes_between_the_lines_of_rounds(tmp_path, monkeypatch, capfd) -> None:
-    monkeypatch.setattr(logging, "_tqdm_active", True)  # as for users; tests/conftest.py turns bars off
+    # As for users; tests/conftest.py turns bars off
+    monkeypatch.setattr(logging, "_tqdm_active", True)
     tiny_model().save_pretrained(tmp_path / "by itself")
     assert "Writing" in capfd.readouterr().err
     Policy(tiny_model(), characters(), torch.device("cpu")).save(tmp_path / "as a checkpoint")

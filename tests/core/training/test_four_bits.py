@@ -1,4 +1,6 @@
-"""A base in 4 bits under LoRA: refused in one line where it cannot be, and trained where the extra is installed."""
+"""A base in 4 bits under LoRA: refused in one line where it cannot be, and trained where the extra
+is installed.
+"""
 
 import sys
 from importlib.util import find_spec

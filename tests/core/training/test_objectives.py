@@ -1,4 +1,6 @@
-"""Objectives for stale text against numbers worked out by hand, their slopes, and what they have in common."""
+"""Objectives for stale text against numbers worked out by hand, their slopes, and what they have in
+common.
+"""
 
 from math import log
 
@@ -31,7 +33,8 @@ def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[
 @pytest.mark.parametrize(
     ("name", "theta", "behaviour", "proximal", "advantage", "loss", "slope"),
     [
-        # clipped: theta / behaviour = 2 is beyond 1.28: held, no slope, though the update has not begun
+        # clipped: theta / behaviour = 2 is beyond 1.28: held, no slope, though the update has not
+        # begun
         ("clipped", 0.4, 0.2, 0.4, 1.0, -1.28, 0.0),
         # decoupled: proximal / behaviour = 2 weighs the token, theta / proximal = 1 is free
         ("decoupled", 0.4, 0.2, 0.4, 1.0, -2.0, -2.0),

@@ -1,4 +1,6 @@
-"""Memory runs out in any phase: the node goes on with less, or stops with one line, and never with a traceback."""
+"""Memory runs out in any phase: the node goes on with less, or stops with one line, and never with
+a traceback.
+"""
 
 from pathlib import Path
 
@@ -97,7 +99,8 @@ def test_generating_halves_what_is_too_much_together_and_skips_what_is_too_much_
     parts = generator.generate(prompts, 2, "s")
     assert [group.completions for group in parts[:3]] == [group.completions for group in whole[:3]]
     assert parts[3] == Skipped("out of device memory")
-    assert {(4, True), (4, False), (1, True)} <= {*refused}  # in reading prompts and in drawing tokens
+    # In reading prompts and in drawing tokens
+    assert {(4, True), (4, False), (1, True)} <= {*refused}
 
 
 def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:

@@ -1,4 +1,6 @@
-"""One update: equal to a plain one written here, nothing uninformative, and every fault of the reference avoided."""
+"""One update: equal to a plain one written here, nothing uninformative, and every fault of the
+reference avoided.
+"""
 
 import copy
 import math
@@ -56,7 +58,9 @@ def adam_state(trainer: GrpoTrainer) -> list[torch.Tensor]:
 
 
 def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm: float, steps: int = 1) -> float:
-    """GRPO without anything clever: a forward per completion, torch's AdamW and clip. Returns the last step's loss."""
+    """GRPO without anything clever: a forward per completion, torch's AdamW and clip. Returns the
+    last step's loss.
+    """
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
     tokenizer = characters()
     every = [tokens for group in groups for tokens in group.tokens]
@@ -95,7 +99,8 @@ def test_an_update_equals_a_plain_reference(padded, loss_type, steps) -> None:
     plain_step(reference, groups, loss_type=loss_type, learning_rate=1e-2, max_norm=0.5, steps=steps)
     assert report.optimizer_steps == steps
     for before, ours, theirs in zip(first, policy.model.parameters(), reference.parameters(), strict=True):
-        # Adam turns rounding of a gradient near nought into a step of up to the whole rate: compare the whole tensor
+        # Adam turns rounding of a gradient near nought into a step of up to the whole rate: compare
+        # the whole tensor
         assert (ours - theirs).norm() <= 2e-3 * (theirs - before).norm()
 
 
@@ -107,7 +112,7 @@ def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None
     assert parameters_to_vector(taken).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
-# --- uninformative, no step -------------------------------------------------------------------------------------------
+# --- uninformative, no step -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,13 +149,14 @@ def test_uninformative_groups_change_nothing_beside_informative_groups() -> None
 
 def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
     policy = tiny_policy()
-    weights, bad = weights_of(policy.model), token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])  # ratio exp(200)
+    # Ratio exp(200)
+    weights, bad = weights_of(policy.model), token_group([0.0, 1.0], [[5], [6]], [[-200.0], [-1.0]])
     report = GrpoTrainer(policy, TrainingConfig(), GENERATION, objective=clipped).update([bad])
     assert report.skipped == {"gradient not finite": 1} and report.optimizer_steps == 0
     assert all(map(torch.equal, weights, weights_of(policy.model)))
 
 
-# --- what is trained on -------------------------------------------------------------------------------------------
+# --- what is trained on ---------------------------------------------------------------------------
 
 
 def targets_of(policy, groups) -> list[list[int]]:
@@ -180,7 +186,8 @@ def test_a_text_that_spells_a_control_token_stays_text() -> None:
     for name in ("<eos>", "<pad>", "<bos>"):
         ids = policy.encode_completion(f"1{name}2", ended=False)
         assert policy.decode([ids]) == [f"1{name}2"] and min(ids) > 3
-    assert policy.tokenizer("<eos>").input_ids == [EOS]  # which is what an unguarded tokenizer makes of it
+    # Which is what an unguarded tokenizer makes of it
+    assert policy.tokenizer("<eos>").input_ids == [EOS]
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -204,7 +211,7 @@ def test_an_external_group_longer_than_the_context_is_skipped_and_counted() -> N
     assert (report.skipped, report.optimizer_steps, report.trained_groups) == ({"longer than the context": 1}, 1, 2)
 
 
-# --- ratio, clip, normalisation -------------------------------------------------------------------------------------
+# --- ratio, clip, normalisation -------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -257,7 +264,7 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, padded) ->
         torch.testing.assert_close(parts[1], whole[1], atol=1e-6, rtol=1e-4)
 
 
-# --- memory: what a peer sends does not decide how much is held at once -----------------------------------------------
+# --- memory: what a peer sends does not decide how much is held at once ---------------------------
 
 
 @pytest.mark.slow
@@ -285,7 +292,7 @@ def test_on_a_cpu_a_long_prompt_is_computed_once_and_short_groups_a_few_at_a_tim
     assert sizes == [4 * 90, 2 * 4 * 30, 4 * 30]
 
 
-# --- external completions that are not trusted ----------------------------------------------------------------------
+# --- external completions that are not trusted ----------------------------------------------------
 
 
 def mixed_group(policy) -> ScoredGroup:
@@ -330,11 +337,13 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
     assert report.ratio_mean == pytest.approx((own * math.exp(0.1) + others) / (own + others), abs=1e-4)
 
 
-# --- completions of older weights ---------------------------------------------------------------------------------
+# --- completions of older weights -----------------------------------------------------------------
 
 
 def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[ScoredGroup]:
-    """The groups as if weights of that version had generated them, with every token exp(shift) times as likely."""
+    """The groups as if weights of that version had generated them, with every token exp(shift)
+    times as likely.
+    """
 
     def older(t: Tokens) -> Tokens:
         return Tokens(t.ids, tuple(x + shift for x in t.log_probs), (version,) * len(t.ids))
@@ -352,8 +361,10 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
 
 
 def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
-    """All tokens are twice, then ten times as likely now as when they were generated. The decoupled gradient is then 2
-    and 5 times the fresh one; the clipped objective has clipped every good token away."""
+    """All tokens are twice, then ten times as likely now as when they were generated. The decoupled
+    gradient is then 2 and 5 times the fresh one; the clipped objective has clipped every good token
+    away.
+    """
     fresh = gradient_of("decoupled", 0.0)
     for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
         expected = [factor * each for each in fresh]
@@ -366,7 +377,9 @@ def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
 
 @pytest.mark.parametrize("objective", ["decoupled", "truncated", "swarm_node.training.objectives:decoupled"])
 def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objective) -> None:
-    """On fresh text, later steps take the ratio to the policy before the first step, as PPO does."""
+    """On fresh text, later steps take the ratio to the policy before the first step, as PPO
+    does.
+    """
     results = []
     for name in (objective, "clipped"):
         policy = tiny_policy(eos=MANY_EOS)

@@ -1,6 +1,8 @@
-"""Loss and gradients of our trainer are those of TRL's GRPOTrainer on the same batch (float32, 1e-5).
+"""Loss and gradients of our trainer are those of TRL's GRPOTrainer on the same batch (float32,
+1e-5).
 
-Ours is the real path: `update` on scored groups. Gradients are read just before the optimiser's step, unclipped.
+Ours is the real path: `update` on scored groups. Gradients are read just before the optimiser's
+step, unclipped.
 """
 
 import copy
@@ -57,7 +59,9 @@ def build_trl(model, folder, temperature: float):
 
 
 class Batch:
-    """Twelve completions of three prompts, with old log-probs so far from the present ones that some are clipped."""
+    """Twelve completions of three prompts, with old log-probs so far from the present ones that
+    some are clipped.
+    """
 
     def __init__(self, model, temperature: float) -> None:
         rng, tokenizer = random.Random(1), characters()
@@ -135,7 +139,9 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
 
 
 def our_loss(model, groups, loss_type: str, temperature: float, padded: bool, budget: int, beta: float = 0.0, **more):
-    """The policy, its unclipped gradients (none yet), and a function that updates and so adds them."""
+    """The policy, its unclipped gradients (none yet), and a function that updates and so adds
+    them.
+    """
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
     config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
@@ -210,7 +216,8 @@ def test_the_kl_penalty_equals_that_of_trl(model, trl, padded, budget) -> None:
     batch = Batch(model, 1.0)
     policy, ours, update = our_loss(model, batch.groups(), "grpo", 1.0, padded, budget, beta=0.5)
     torch.manual_seed(3)
-    for weight in policy.model.parameters():  # the policy moves away from the initial one, the reference stays
+    # The policy moves away from the initial one, the reference stays
+    for weight in policy.model.parameters():
         weight.data += 0.02 * torch.randn_like(weight)
     trl.model.load_state_dict(policy.model.state_dict())
     with torch.no_grad():

@@ -1,4 +1,6 @@
-"""A backup that somebody made up: refused in one line, before the first byte is written, with little memory."""
+"""A backup that somebody made up: refused in one line, before the first byte is written, with
+little memory.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,6 @@
-"""Debian's Chromium, driven by Playwright. A visit keeps what a page complains of, and requests to other machines."""
+"""Debian's Chromium, driven by Playwright. A visit keeps what a page complains of, and requests to
+other machines.
+"""
 
 import os
 import shutil
@@ -20,7 +22,9 @@ SIZES = {"desktop": (1280, 800), "phone": (390, 800)}
 
 @dataclass
 class Visit:
-    """A page in a browser, and its trouble: errors, warnings, dialogs and requests to other machines."""
+    """A page in a browser, and its trouble: errors, warnings, dialogs and requests to other
+    machines.
+    """
 
     tab: Any
     trouble: list[str] = field(default_factory=list)
@@ -32,7 +36,8 @@ class Visit:
         self.tab.on("request", self._check)
         self.tab.goto(address)
         if entered:
-            self.tab.locator("#theme").wait_for()  # behind the entrance, which posts the token and goes on to the page
+            # Behind the entrance, which posts the token and goes on to the page
+            self.tab.locator("#theme").wait_for()
 
     def section(self, name: str) -> None:
         self.tab.get_by_role("link", name=name, exact=True).click()
@@ -42,7 +47,9 @@ class Visit:
         return int(self.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
     def violations(self) -> list[str]:
-        """The violations that axe finds. The debugger evaluates axe, as the page's policy refuses scripts."""
+        """The violations that axe finds. The debugger evaluates axe, as the page's policy refuses
+        scripts.
+        """
         self.tab.evaluate(AXE.read_text())
         found = self.tab.evaluate("axe.run(document)")["violations"]
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
@@ -52,7 +59,8 @@ class Visit:
             self.trouble.append(f"asked for {request.url}")
 
 
-@pytest.fixture(scope="module")  # a longer scope would keep its event loop beside those of other tests
+# A longer scope would keep its event loop beside those of other tests
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt install chromium")

@@ -1,4 +1,6 @@
-"""Pages in a real browser: on a desktop and on a phone, by the rules for accessibility, and with hostile text."""
+"""Pages in a real browser: on a desktop and on a phone, by the rules for accessibility, and with
+hostile text.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -60,7 +62,8 @@ def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
         seen.tab.get_by_text(text, exact=section != "Rollouts").first.wait_for()
         assert seen.overflow() <= 0, section
         assert seen.violations() == [], section
-    seen.tab.locator("dl", has_text="model").get_by_text("m", exact=True).wait_for()  # a fact of the start
+    # A fact of the start
+    seen.tab.locator("dl", has_text="model").get_by_text("m", exact=True).wait_for()
     assert "token" not in seen.tab.url and seen.tab.title().startswith("not running: ")
     seen.section("Rollouts")
     seen.tab.get_by_label("Find").fill("Completion 3")

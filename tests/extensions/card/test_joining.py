@@ -86,7 +86,8 @@ def served(*answers: tuple[int, str, bytes]) -> Iterator[str]:
 def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_flag(tmp_path: Path) -> None:
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
     looked = Tried(home, "--card", file, keep=False)
-    assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")  # hidden, as a code may let others in
+    # Hidden, as a code may let others in
+    assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--card", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0] and "card 2 of friends" in first.lines[1]
@@ -109,7 +110,8 @@ def test_what_does_not_hold_is_refused_by_file_and_address_and_the_node_goes_on(
             tried = Tried(home, "--card", source)
             assert str(kind) in tried.lines[0] and "card 2 goes on" in tried.lines[0]
             assert tried.config.swarm == SWARM and load_cards(home / CARDS_FILE)[0] == tuple(CHAIN[:2])
-    if kind not in (Refusal.ROLLED_BACK, Refusal.CONFLICT):  # a node that knows no card accepts these two
+    # A node that knows no card accepts these two
+    if kind not in (Refusal.ROLLED_BACK, Refusal.CONFLICT):
         new = tmp_path / "new"
         assert str(kind) in refused(new, "--card", file_of(tmp_path, hostile), "--card-network", NETWORK)
         assert not new.exists()
@@ -120,7 +122,8 @@ def test_an_address_is_bounded_and_leads_nowhere_weaker(tmp_path: Path) -> None:
     body, long = b"\n".join(CHAIN), b"x" * (2 * MAX_DOWNLOAD)
     there = [(200, "", body), (200, "", long), (302, "/0", b""), (302, "file:///etc/passwd", b""), (302, "/4", b"")]
     with served(*there, (404, "", b"")) as address:
-        assert "https://" in refused(tmp_path / "a", "--card", f"{address}/0")  # plain HTTP needs a pin
+        # Plain HTTP needs a pin
+        assert "https://" in refused(tmp_path / "a", "--card", f"{address}/0")
         assert Tried(tmp_path / "b", "--card", f"{address}/0", *pin).config.swarm == SWARM
         assert Tried(tmp_path / "c", "--card", f"{address}/2", *pin).config.swarm == SWARM
         for number, words in ((1, "too big"), (3, "302"), (4, "from one address"), (5, "404")):
@@ -147,7 +150,8 @@ def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(tmp_path
     assert "no card of network" in refused(tmp_path / "new", "--card-network", NETWORK)
     (home / "swarm.card").write_bytes(b"{}")
     assert str(Refusal.MALFORMED) in refused(home) and "remove it" in refused(home)
-    monkeypatch.setattr(os, "access", lambda *_: False)  # as in the home of another user; root may write anywhere
+    # As in the home of another user; root may write anywhere
+    monkeypatch.setattr(os, "access", lambda *_: False)
     assert f"make it writable for user {os.getuid()}" in refused(home)
 
 
@@ -178,7 +182,8 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
     assert "of another network; card 1 goes on" in Tried(others, *here).lines[0]
     for kind, hostile in HOSTILE.items():
         served[:] = hostile()
-        why = kind if kind != Refusal.ROLLED_BACK else Refusal.CONFLICT  # the code names a newer card
+        # The code names a newer card
+        why = kind if kind != Refusal.ROLLED_BACK else Refusal.CONFLICT
         assert str(why) in refused(tmp_path / "absent", *here)
     run(host.close())
     assert "none of its nodes answers" in refused(tmp_path / "absent", *here) and not (tmp_path / "absent").exists()

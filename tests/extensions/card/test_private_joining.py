@@ -1,4 +1,6 @@
-"""A private swarm through the commands: founding, entering by the code of a member who is gone, revoking."""
+"""A private swarm through the commands: founding, entering by the code of a member who is gone,
+revoking.
+"""
 
 import os
 from contextlib import ExitStack
@@ -24,7 +26,9 @@ def said(*words: object) -> str:
 
 
 def founded(folder: Path, port: int) -> tuple[Path, str]:
-    """A card with one signer, and a code signed by its admit key. The bootstrap node has the home `a`."""
+    """A card with one signer, and a code signed by its admit key. The bootstrap node has the home
+    `a`.
+    """
     file, door = folder / "private.card", load_identity(folder / "a").peer_id
     admit, signer = (said("swarm", "key", folder / f"{name}.key") for name in ("admit", "signer"))
     asked = ("--bootstrap", f"/ip4/127.0.0.1/tcp/{port}/p2p/{door}", "--tasks", "first/few", "--admit", admit)
@@ -56,7 +60,8 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
     port, (a, b, c) = free_port(), (tmp_path / name for name in "abc")
     file, first = founded(tmp_path, port)
     with ExitStack() as founder, ExitStack() as inviter:
-        for home, card, at, stack in ((a, file, port, founder), (b, first, 0, inviter)):  # b: by the code alone
+        # B: by the code alone
+        for home, card, at, stack in ((a, file, port, founder), (b, first, 0, inviter)):
             line = ("bootstrap", "--home", home, "--card", card, "--card-code", first, "--port", at, "--no-mdns")
             stack.enter_context(killed_in_the_end(started(*line, "--host", "127.0.0.1")))
             until(lambda home=home: "invitation" in ask(home), what="a node that can invite")

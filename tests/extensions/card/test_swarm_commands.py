@@ -1,4 +1,6 @@
-"""`swarm-node swarm`: signers found a swarm and change it. tests/data/mistakes/extensions.txt has more mistakes."""
+"""`swarm-node swarm`: signers found a swarm and change it. tests/data/mistakes/extensions.txt has
+more mistakes.
+"""
 
 from pathlib import Path
 from shutil import copy
@@ -32,7 +34,8 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
         "signed by 2: complete, and in force"
     )
     made, example = (Signed.model_validate_json(file.read_bytes()).card for file in (Path("a"), EXAMPLE))
-    assert len({task.digest for task in made.tasks}) == 2 and example.tasks == made.tasks  # with equal digests
+    # With equal digests
+    assert len({task.digest for task in made.tasks}) == 2 and example.tasks == made.tasks
     assert follow([EXAMPLE.read_bytes().rstrip()], "", example.issued) == example
     assert {*example.signers} == {each.peer_id for each in KEYS[:3]} and example.threshold == 2
     copy("a", "old")

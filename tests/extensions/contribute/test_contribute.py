@@ -43,8 +43,9 @@ class Clock:
 def ask_often(
     prompts: int, respond: Respond, folder: Path, **changes: Any
 ) -> tuple[list[Any], list[str], list[dict[str, Any]], Clock]:
-    """For this many prompts: what the generator made of each, the lines that it said, the requests that the server got,
-    and the clock."""
+    """For this many prompts: what the generator made of each, the lines that it said, the requests
+    that the server got, and the clock.
+    """
     clock, said, made = Clock(), list[str](), list[Any]()
     with api_on_loopback(respond) as api:
         config = ContributeConfig.model_validate(
@@ -184,7 +185,9 @@ def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is
 
 
 def test_the_budget_of_a_minute_is_kept_whatever_a_server_says_that_it_used(tmp_path: Path) -> None:
-    """The finding that this test guards against: 147 requests and 2.94 million tokens in 8 seconds."""
+    """The finding that this test guards against: 147 requests and 2.94 million tokens in 8
+    seconds.
+    """
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
         handler.say({**choices(*"abcd"), "usage": {"total_tokens": 20_000}})
@@ -357,7 +360,9 @@ def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> N
 def test_groups_that_teach_nothing_are_told_with_a_reason(
     texts: tuple[str, str], why: str, remedy: str, tmp_path: Path
 ) -> None:
-    """The finding that this test guards against: 98 of 98 groups taught nothing, and the line said no more."""
+    """The finding that this test guards against: 98 of 98 groups taught nothing, and the line said
+    no more.
+    """
     me, told = contributor(tmp_path, Kept()), list[str]()
     for _ in range(98):
         assert me.round(lambda *_: tuple(Episode.of(text=text, ended=True) for text in texts)) == 0

@@ -1,4 +1,6 @@
-"""A learner beside a contributor, over the real network: a real HTTP server runs a starter, as an API would."""
+"""A learner beside a contributor, over the real network: a real HTTP server runs a starter, as an
+API would.
+"""
 
 import os
 import subprocess
@@ -35,7 +37,9 @@ def serving(model: str) -> Iterator[str]:
 
 
 def looked_at(process: psutil.Process) -> dict[str, Any]:
-    """What psutil says of a process; nothing once it has ended, as children do that scoring forks for each call."""
+    """What psutil says of a process; nothing once it has ended, as children do that scoring forks
+    for each call.
+    """
     try:
         found: dict[str, Any] = process.as_dict(["cmdline", "environ", "memory_full_info", "status"])
     except psutil.NoSuchProcess:
@@ -63,7 +67,8 @@ def test_a_learner_at_the_rarest_setting_trains_on_a_contributor_that_is_small_a
             assert not any(KEY in look["environ"].values() for look in looks[1:])
             assert "torch" not in Path(f"/proc/{process.pid}/maps").read_text()
             assert looks[0]["memory_full_info"].rss < 80e6, looks[0]
-            shared = [look["memory_full_info"].pss / 1e6 for look in looks]  # PSS: forked children share memory
+            # PSS: forked children share memory
+            shared = [look["memory_full_info"].pss / 1e6 for look in looks]
             assert sum(shared) < 350.0, shared
         finally:
             process.terminate()

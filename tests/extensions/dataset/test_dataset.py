@@ -1,4 +1,6 @@
-"""Questions from a file: what is read, what becomes of it, who scores it, and what bad files and completions cost."""
+"""Questions from a file: what is read, what becomes of it, who scores it, and what bad files and
+completions cost.
+"""
 
 import csv
 import json
@@ -58,7 +60,9 @@ def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: 
 
 @pytest.mark.slow
 def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
-    """A folder stands for a repository: the library reads both in the same way, and the test needs no network."""
+    """A folder stands for a repository: the library reads both in the same way, and the test needs
+    no network.
+    """
     pytest.importorskip("datasets")
     config = write(tmp_path, name="train.jsonl")
     assert read(config.model_copy(update={"file": f"hf:{tmp_path}"})).version == read(config).version
@@ -273,10 +277,12 @@ def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp
 
 @pytest.mark.slow
 def test_form_and_length_weigh_beside_the_answer_and_no_wrong_one_earns_more_than_a_right_one(tmp_path: Path) -> None:
-    rows = [{"question": f"Question {k}", "answer": "1234\n#### 7"} for k in range(20)]  # 11 characters
+    # 11 characters
+    rows = [{"question": f"Question {k}", "answer": "1234\n#### 7"} for k in range(20)]
     config = settings(write(tmp_path, rows), form_weight=0.2)
     texts = ["#### 7", "#### 5", "7", "", "#### 7" + " " * 10, "#### 5" + "x" * 30]
-    # 0.8 for the answer, 0.1 for its form, 0.1 for its length: 16 characters instead of 11 earn (22 - 16) / 11
+    # 0.8 for the answer, 0.1 for its form, 0.1 for its length: 16 characters instead of 11 earn (22
+    # - 16) / 11
     graded = (1.0, 0.2, 0.1, 0.1, 0.954545, 0.1)
     assert scored(with_environment(config, scoring="graded"), [texts]) == [graded]
     assert scored(config, [texts]) == [(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)]

@@ -1,5 +1,6 @@
-"""Files made to fill memory or to take for ever, and paths that are no regular files: each is refused in one line, with
-little memory. Files and processes are real."""
+"""Files made to fill memory or to take for ever, and paths that are no regular files: each is
+refused in one line, with little memory. Files and processes are real.
+"""
 
 import gzip
 import json
@@ -24,7 +25,8 @@ class Ended(NamedTuple):
     peak: int  # MB of the largest of its processes
 
 
-# In a process of its own, as the memory of the parent counts as the child's until exec. The limit ends endless runs.
+# In a process of its own, as the memory of the parent counts as the child's until exec. The limit
+# ends endless runs.
 LAUNCH = """
 import json, resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
@@ -42,7 +44,9 @@ def look(file: Path, *flags: str) -> Ended:
 
 
 def refused(file: Path, said: str, most: int = 350, *flags: str) -> None:
-    """`task try` refuses the file with one line that contains `said`, and takes less than `most` MB."""
+    """`task try` refuses the file with one line that contains `said`, and takes less than `most`
+    MB.
+    """
     ended = look(file, *flags)
     length = len(ended.line.replace(f"{file.parent}/", ""))
     assert ended.code == 2 and said in ended.line and "\n" not in ended.line and length < 300, ended
@@ -94,7 +98,9 @@ def repeated(text: str, count: int) -> object:
 
 
 def one_text(file: Path, kept: bool = True) -> None:
-    """A file of 1 KB: 100,000 times the same megabyte. `kept`: its schema says to read it as a dictionary."""
+    """A file of 1 KB: 100,000 times the same megabyte. `kept`: its schema says to read it as a
+    dictionary.
+    """
     parquet_file(file, {"prompt": repeated("x" * MB, 100_000), "answer": ["1"] * 100_000}, store_schema=kept)
     assert file.stat().st_size < 2000
 

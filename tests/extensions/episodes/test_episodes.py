@@ -24,7 +24,9 @@ GRADED, SHOWN = (LearningConfig(environment=EnvironmentConfig(scoring="graded", 
 
 
 def said(*texts: str) -> tuple[Turn, ...]:
-    """A turn for each text. A text that begins with { becomes the arguments of a call of `calculate`."""
+    """A turn for each text. A text that begins with { becomes the arguments of a call of
+    `calculate`.
+    """
     return tuple(
         Turn(text="", calls=(Call(name="calculate", arguments=each),)) if each[:1] == "{" else Turn(text=each, calls=())
         for each in texts
@@ -142,7 +144,8 @@ def test_a_second_try_at_a_question_of_the_library_counts_as_the_first() -> None
         (plays,) = environment.play([(question, [said(right), said("x", right), said("x", "y")])])
         again = ["wrong, try again"]
         assert list(map(heard, plays)) == [([], True, 1.0), (again, True, 1.0), (again, True, 0.0)]
-    with closing(SECOND_TRY.start(["second_try.gcd/tiny"], SHOWN)) as environment:  # with shots, which no trace holds
+    # With shots, which no trace holds
+    with closing(SECOND_TRY.start(["second_try.gcd/tiny"], SHOWN)) as environment:
         one, other, asked = str(environment.prompts([question])[0]).splitlines()
         assert [asked] == environment.bare([question]) and re.search(r"\. \d+$", one) and re.search(r"\. \d+$", other)
         assert environment.play([(question, [said(right), said("x", right), said("x", "y")])]) == [plays]

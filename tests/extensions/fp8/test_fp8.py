@@ -1,4 +1,6 @@
-"""FP8: products within the bound of the number format, one flow for generation and training, and what stays equal."""
+"""FP8: products within the bound of the number format, one flow for generation and training, and
+what stays equal.
+"""
 
 from random import Random
 
@@ -125,7 +127,7 @@ def test_weights_asked_for_first_by_the_decoder_can_be_trained_with() -> None:
     assert layer.weight.grad is not None
 
 
-# --- the model -----------------------------------------------------------------------------------------------------
+# --- the model ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3", "Phi3", "OPT", "GPTNeoX"])
@@ -182,7 +184,7 @@ def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(rows:
     assert not values[rows:].float().any() and not values[:, columns:].float().any()
 
 
-# --- one flow --------------------------------------------------------------------------------------------------------
+# --- one flow -------------------------------------------------------------------------------------
 
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
@@ -222,7 +224,9 @@ def test_the_unified_flow_mismatches_far_less_than_the_mixed_one_and_reports_it(
 
 @pytest.mark.slow
 def test_attention_generates_as_it_trains_where_that_is_in_bfloat16(monkeypatch) -> None:
-    """CUDA attends in bfloat16. The decoder has its own attention, and rounds where training's kernel does."""
+    """CUDA attends in bfloat16. The decoder has its own attention, and rounds where training's
+    kernel does.
+    """
 
     def kl() -> float:
         return fp8_gpu.mismatch(fp8_gpu.QUICK, "fp8")["kl_20"]

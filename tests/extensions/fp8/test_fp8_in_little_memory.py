@@ -8,7 +8,8 @@ from swarm_node.policy.policy import Policy
 from tests.gradients import TEMPERATURES, WAYS, assert_alike, gradients, use_chunks
 from tests.models import tiny_policy
 
-PACKED_WAYS = [way for name, way in WAYS.items() if name != "native"]  # "native" takes plain layers only
+# "native" takes plain layers only
+PACKED_WAYS = [way for name, way in WAYS.items() if name != "native"]
 
 
 def fp8_policy() -> Policy:

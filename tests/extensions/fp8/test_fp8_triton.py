@@ -1,4 +1,6 @@
-"""The Triton kernels without a device: in Triton's interpreter, and compiled to machine code for 3 architectures."""
+"""The Triton kernels without a device: in Triton's interpreter, and compiled to machine code for 3
+architectures.
+"""
 
 import logging
 import os
@@ -21,7 +23,8 @@ from swarm_node.extensions.fp8.linear import Fp8Linear
 KERNEL = kernels.TRITON
 logger = logging.getLogger(__name__)
 MULTIPLY = r"(?:wgmma\.mma_async|mma)\.sync\.\S+"
-CONSUMER = 99 * 1024  # bytes of shared memory that a block can have on Ada and on consumer Blackwell
+# Bytes of shared memory that a block can have on Ada and on consumer Blackwell
+CONSUMER = 99 * 1024
 
 
 @pytest.mark.slow
@@ -35,7 +38,9 @@ def test_they_give_what_the_reference_gives_in_the_interpreter() -> None:
 
 
 class Absent:
-    """A driver without a device: what Triton asks before it compiles. The number of a device is its architecture."""
+    """A driver without a device: what Triton asks before it compiles. The number of a device is its
+    architecture.
+    """
 
     def __init__(self, architecture: int) -> None:
         self.architecture = architecture
@@ -54,7 +59,8 @@ class Absent:
 def compiled(request, monkeypatch, tmp_path):
     """Architecture, and a list that gets the machine code of every kernel instead of a device."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns while it is unset, and does this
+    # Triton 3.9 warns while it is unset, and does this
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
     made = []
 
     def compile_only(kernel):
@@ -81,7 +87,9 @@ def resources(kernel, folder: Path) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(compiled, tmp_path) -> None:
-    """A training step with tokens that fill no tile, then the forward products of generation. Figures are logged."""
+    """A training step with tokens that fill no tile, then the forward products of generation.
+    Figures are logged.
+    """
     architecture, made = compiled
     layer = Fp8Linear(nn.Linear(256, 384, dtype=torch.bfloat16), KERNEL, active=True)
     layer(torch.ones(300, 256, dtype=torch.bfloat16, requires_grad=True)).backward(torch.ones(300, 384).bfloat16())

@@ -1,6 +1,8 @@
-"""The Triton kernels on a CPU, by Triton's interpreter: it runs what a device would run, number by number.
+"""The Triton kernels on a CPU, by Triton's interpreter: it runs what a device would run, number by
+number.
 
-Not collected by itself: the interpreter must be asked for before Triton is imported. test_fp8_triton.py does that.
+Not collected by itself: the interpreter must be asked for before Triton is imported.
+test_fp8_triton.py does that.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""The file for llama.cpp, read back by transformers and by llama.cpp: the same logits, the same words."""
+"""The file for llama.cpp, read back by transformers and by llama.cpp: the same logits, the same
+words.
+"""
 
 import json
 import shutil
@@ -15,14 +17,16 @@ from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.gguf import FILE, write
 
 TEXT = "State the final answer to the following arithmetic problem: 4 - 16 = -12\n"
-SHAPE = {"vocab_size": 512, "bos_token_id": 1, "eos_token_id": 3, "tie_word_embeddings": False}  # 512: some unused
+# 512: some unused
+SHAPE = {"vocab_size": 512, "bos_token_id": 1, "eos_token_id": 3, "tie_word_embeddings": False}
 SHAPE |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": 128}
 SHAPE |= {"num_attention_heads": 4, "num_key_value_heads": 2}
 
 
 def made(folder: Path, kind: str, dtype: torch.dtype, **more: Any) -> None:
-    """A model of this family with random weights, and the tokenizer of a starter. transformers reads no width of heads
-    from the file: for Qwen3 it takes the published width."""
+    """A model of this family with random weights, and the tokenizer of a starter. transformers
+    reads no width of heads from the file: for Qwen3 it takes the published width.
+    """
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(
         AutoConfig.for_model(kind, **{**SHAPE, **more}, head_dim=128 if kind == "qwen3" else 16)
@@ -30,7 +34,8 @@ def made(folder: Path, kind: str, dtype: torch.dtype, **more: Any) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
-                parameter.add_(torch.randn_like(parameter) / 8)  # else a lost bias or norm would not show
+                # Else a lost bias or norm would not show
+                parameter.add_(torch.randn_like(parameter) / 8)
     model.save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(starters.folder("rare") / name, folder)
@@ -77,7 +82,9 @@ SCALED = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_fac
 
 
 def made_as_llama_3(folder: Path) -> None:
-    """A model with scaled positions and three end tokens, and a tokenizer that puts a begin token before each text."""
+    """A model with scaled positions and three end tokens, and a tokenizer that puts a begin token
+    before each text.
+    """
     scaled = {**SCALED, "original_max_position_embeddings": 16}
     ends = {"bos_token_id": 0, "eos_token_id": [1, 2, 3]}
     made(folder, "llama", torch.float32, **ends, rope_parameters=scaled, initializer_range=0.2)
@@ -115,7 +122,8 @@ def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(
         return found
 
     expected = logits(folder)[0, -1].log_softmax(-1)
-    done = said(logprobs=8, logit_bias=PLAIN)  # the bias forces a whole character; log-probs ignore the bias
+    # The bias forces a whole character; log-probs ignore the bias
+    done = said(logprobs=8, logit_bias=PLAIN)
     assert done["usage"]["prompt_tokens"] == len(AutoTokenizer.from_pretrained(folder)(TEXT).input_ids)
     found = {each["id"]: each["logprob"] for each in done["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
     assert found == {place: pytest.approx(float(expected[place]), abs=0.01) for place in found} and len(found) == 8

@@ -72,7 +72,8 @@ def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> N
     assert (tmp_path / "merged" / "model.gguf").read_bytes()[:4] == b"GGUF"
     assert not (tmp_path / "merged" / "adapter_model.safetensors").exists()
     adapted = logits(f"{starters.folder('rare')}+{tmp_path / 'adapters'}")
-    assert logits(tmp_path / "merged") == pytest.approx(adapted, abs=1e-3)  # merging adds in another order
+    # Merging adds in another order
+    assert logits(tmp_path / "merged") == pytest.approx(adapted, abs=1e-3)
     places = (str(tmp_path), str(starters.folder("rare")), str(Path.home()), str(Path.cwd()))
     for file in [*(tmp_path / "adapters").iterdir(), *(tmp_path / "merged").iterdir()]:
         content = file.read_bytes()
@@ -105,7 +106,8 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         (kept,) = (home / "checkpoints").iterdir()
         assert json.loads((kept / "state.json").read_text())["extra"]["model"]["revision"] == COMMIT
         hub.asked.clear()
-        done = ended(*run, "--max-rounds", 2, env=env)  # the same home: it keeps its commit, whatever main is now
+        # The same home: it keeps its commit, whatever main is now
+        done = ended(*run, "--max-rounds", 2, env=env)
         assert done.returncode == 0, done.stderr
         assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
         other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)

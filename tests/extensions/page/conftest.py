@@ -29,7 +29,8 @@ class Served:
         return self.ask("GET", path, headers={**given, **headers})
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        # verify=False saves loading all certificates of this machine. A page is slow, as it runs at low priority.
+        # verify=False saves loading all certificates of this machine. A page is slow, as it runs at
+        # low priority.
         return httpx.request(method, self.base + path, timeout=PATIENCE, verify=False, **options)
 
 

@@ -55,7 +55,8 @@ def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp
     read_all(watched)
     read_all(watched)
     assert watched.state()["whole"]["rounds"] == [0, 1, 2, 3]
-    assert watched.state()["whole"]["series"]["hours"] == [0.0, 0.000277778, 0.000555556, 0.000833333]  # seconds
+    # Seconds
+    assert watched.state()["whole"]["series"]["hours"] == [0.0, 0.000277778, 0.000555556, 0.000833333]
 
 
 def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path: Path, monkeypatch: Any) -> None:

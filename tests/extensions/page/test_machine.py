@@ -8,7 +8,8 @@ def test_cores_are_cpu_seconds_by_the_time_between_two_looks() -> None:
     machine = Machine(lambda: next(times))
     assert machine.measure({"cpu_seconds": 7, "memory_bytes": 5e6}) == {"memory": 5e6}
     assert machine.measure({"cpu_seconds": 10.0, "memory_bytes": 6e6}) == {"memory": 6e6, "cpu": 1.5}
-    assert machine.measure({"cpu_seconds": 1.0, "memory_bytes": 6e6}) == {"memory": 6e6}  # the node was started again
+    # The node was started again
+    assert machine.measure({"cpu_seconds": 1.0, "memory_bytes": 6e6}) == {"memory": 6e6}
 
 
 def test_where_no_node_says_it_there_is_nothing() -> None:

@@ -1,4 +1,6 @@
-"""docker/monitoring: what its files name exists, its rules do what they say, and promtool accepts a page."""
+"""docker/monitoring: what its files name exists, its rules do what they say, and promtool accepts a
+page.
+"""
 
 import json
 import re

@@ -53,8 +53,10 @@ def figures(home: Path) -> dict[int, tuple[float, ...]]:
 
 @pytest.mark.slow
 def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
-    """Viewers that never read, events cut within a line, a full disk and a killed page, one after the other beside a
-    node that trains. Then a node of the same identity without a page does the same rounds: all figures are equal."""
+    """Viewers that never read, events cut within a line, a full disk and a killed page, one after
+    the other beside a node that trains. Then a node of the same identity without a page does the
+    same rounds: all figures are equal.
+    """
     home, alone = tmp_path / "home", tmp_path / "alone"
     ended("home", "id", "--home", home)
     shutil.copytree(home, alone)
@@ -63,7 +65,8 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
     try:
         address = page_of(process)
         token = {"authorization": f"Bearer {address.fragment.removeprefix('token=')}"}
-        threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()  # else its pipe would fill
+        # Else its pipe would fill
+        threading.Thread(target=lambda: said.extend(process.stdout), daemon=True).start()
 
         def shown() -> int:
             url = f"http://127.0.0.1:{address.port}/api/state"
@@ -91,7 +94,8 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         catches_up("a page that reads again")
         node = psutil.Process(process.pid)
         full = events.stat().st_size + 2000
-        node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))  # no file grows beyond this, as on a full disk
+        # No file grows beyond this, as on a full disk
+        node.rlimit(psutil.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
         before = node.cpu_times().user
         until(lambda: node.cpu_times().user > before + 1.0, what="training on a full disk")
         assert events.stat().st_size <= full

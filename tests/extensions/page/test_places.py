@@ -45,7 +45,9 @@ def test_all_addresses_of_a_64_are_one_party_and_mapped_ones_are_what_they_map()
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A server whose owner is 127.0.0.1 alone: connections from the rest of 127.0.0.0/8 are of strangers."""
+    """A server whose owner is 127.0.0.1 alone: connections from the rest of 127.0.0.0/8 are of
+    strangers.
+    """
     listener = listener_at("0.0.0.0:0")
     places = Places(lambda address: address == ip_address(OWNER))
     server = server_of(PlainTextResponse("here\n"), places)

@@ -13,7 +13,8 @@ from swarm_node.extensions.page.start import shipped_tasks
 from tests.runs import home_with, line, sampled
 
 PRIVATE = ("acme_merger/q3", "dataset/train", "taskset/held_out", "temporal_clue/published", "gcd/secret", "<b>/x", "")
-BROUGHT = {"dataset", "taskset", "temporal_clue_file"}  # environments whose tasks are the user's own
+# Environments whose tasks are the user's own
+BROUGHT = {"dataset", "taskset", "temporal_clue_file"}
 
 
 def view(home: Path, named: frozenset[str], **network: Any) -> dict[str, Any]:

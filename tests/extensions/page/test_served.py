@@ -261,7 +261,9 @@ def test_a_taken_port_is_told_and_a_folder_of_no_node_gets_no_token(tmp_path: Pa
 def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_line(
     tmp_path: Path, serve, monkeypatch
 ) -> None:
-    """It imports nothing from the folder in which it is started. No locale is set, as in a container."""
+    """It imports nothing from the folder in which it is started. No locale is set, as in a
+    container.
+    """
     for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT"):
         monkeypatch.setenv(name, f"secret-of-{name}")
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):

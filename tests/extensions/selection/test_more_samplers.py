@@ -1,4 +1,6 @@
-"""Samplers and objectives beside the plain ones: which groups they take, and how they weigh tokens."""
+"""Samplers and objectives beside the plain ones: which groups they take, and how they weigh
+tokens.
+"""
 
 import tomllib
 from pathlib import Path

@@ -31,7 +31,9 @@ def make_config(out, **changes):
 
 
 def run_fakes(config):
-    """Simulates with fake nodes; returns the report's path, or what was raised, and what the terminal showed."""
+    """Simulates with fake nodes; returns the report's path, or what was raised, and what the
+    terminal showed.
+    """
     console = Console(file=io.StringIO(), width=120)
     try:
         outcome = simulate(config, console, worker=(sys.executable, str(SCRIPT)), clock=lambda: 0.0)
@@ -67,7 +69,9 @@ def finished_once(tmp_path_factory):
 
 @pytest.fixture
 def finished(finished_once, tmp_path):
-    """The report folder of a finished run of the plain configuration, at the place `configure` names."""
+    """The report folder of a finished run of the plain configuration, at the place `configure`
+    names.
+    """
     shutil.copytree(finished_once[0], tmp_path / "out")
     return tmp_path / "out"
 

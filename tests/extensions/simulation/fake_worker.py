@@ -1,6 +1,7 @@
 """A worker process whose nodes are one number each, so that the engine is tested without torch.
 
-A node's skill is its reward; external groups make it grow. The model's name says what trouble to make.
+A node's skill is its reward; external groups make it grow. The model's name says what trouble to
+make.
 """
 
 import os
@@ -79,7 +80,9 @@ class FakePopulation:
 
 
 def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
-    """Makes trouble in round 2 alone, and only while the file named behind the colon exists (or no file is named)."""
+    """Makes trouble in round 2 alone, and only while the file named behind the colon exists (or no
+    file is named).
+    """
     kind, _, file = kind.partition(":")
     if now != 2 or (file and not Path(file).exists()):
         return

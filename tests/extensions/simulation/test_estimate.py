@@ -36,7 +36,8 @@ def test_memory_and_time_by_hand() -> None:
     mix = RoundConfig(questions=2, local_groups=1, external_groups=1)
     generation = GenerationConfig(num_generations=4, max_completion_length=9)
     config = SimulationConfig(rounds=10, round=mix, generation=generation)
-    # two groups of 64 + 4 x 9 tokens are generated and trained on: 10 x 2e8 x (2 x 200 + 6 x 200) / 4e10
+    # two groups of 64 + 4 x 9 tokens are generated and trained on: 10 x 2e8 x (2 x 200 + 6 x 200) /
+    # 4e10
     assert processor_seconds(config, sizes) == pytest.approx(80.0)
 
 

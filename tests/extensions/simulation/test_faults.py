@@ -32,7 +32,8 @@ def test_in_a_round_every_node_produces_before_any_consumes(fakes, configure):
     config = configure(rounds=1)
     population, rounds = play(fakes, config)
     assert [node.log for node in population.nodes.values()] == [["produce 0", "consume 0"]] * 3
-    assert rounds[0].metrics["external_informative"] == 2  # the groups of the two others, in any order
+    # The groups of the two others, in any order
+    assert rounds[0].metrics["external_informative"] == 2
 
 
 def test_the_dead_leave_and_late_nodes_start_as_everybody_did(fakes, configure):

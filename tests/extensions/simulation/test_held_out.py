@@ -17,7 +17,9 @@ def test_area_is_the_mean_over_rounds_by_trapezoids():
 
 @pytest.fixture
 def rows(fakes, configure):
-    """Three nodes, two evaluated rounds of 20: gcd is known to node 0, then to two of three; lcm to nobody."""
+    """Three nodes, two evaluated rounds of 20: gcd is known to node 0, then to two of three; lcm to
+    nobody.
+    """
     config = configure(nodes=3, rounds=2, arms=("8/0",), seeds=1)
     first, second = [(0.5, 0.0), (0.1, 0.1), None], [(0.9, 0.1), (0.7, 0.3), (0.2, 0.2)]
     done = []

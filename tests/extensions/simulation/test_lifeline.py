@@ -32,7 +32,8 @@ def test_an_order_survives_the_pipe(configure):
     order = WORKER.down.decode(WORKER.down.encode(write_order(config, cell))[4:])
     found, where = read_order(order)
     assert where == cell
-    assert found.model_dump() | config.model_dump() == found.model_dump()  # found also has the sections of extensions
+    # Found also has the sections of extensions
+    assert found.model_dump() | config.model_dump() == found.model_dump()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Other ways to take part: training on stale text, and asking questions until enough groups are informative."""
+"""Other ways to take part: training on stale text, and asking questions until enough groups are
+informative.
+"""
 
 from contextlib import closing
 

@@ -35,7 +35,8 @@ def test_time_left_is_that_of_all_cells_at_the_pace_so_far():
         terminal.take(done(number))
     assert terminal.time_left() == "1:30"  # five rounds took 30 s, fifteen are left
     terminal.take(CellFailed("8/0", 0, "boom"))
-    assert terminal.time_left() == "0:30"  # the rest of the failed cell counts as done: half of the work took 30 s
+    # The rest of the failed cell counts as done: half of the work took 30 s
+    assert terminal.time_left() == "0:30"
 
 
 def test_a_cell_has_a_line_per_tenth_and_one_for_each_evaluation():

@@ -1,4 +1,6 @@
-"""`make simulate` in small: pre-trained models that share a frozen base and train adapters of their own."""
+"""`make simulate` in small: pre-trained models that share a frozen base and train adapters of their
+own.
+"""
 
 import io
 import json
@@ -26,7 +28,8 @@ def test_nodes_with_adapters_share_the_frozen_weights_alone() -> None:
     assert all((mine is yours) == (not mine.requires_grad) and torch.equal(mine, yours) for mine, yours in pairs)
 
 
-@pytest.mark.long  # tests/swarm/test_own_task.py trains a pre-trained model, test_simulate.py simulates with starters
+# Tests/swarm/test_own_task.py trains a pre-trained model, test_simulate.py simulates with starters
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_pretrained_models_learn_from_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # the variable would win over the file

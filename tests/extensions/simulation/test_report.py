@@ -60,7 +60,8 @@ def test_cumulative_reward_is_the_sum_over_rounds_of_the_mean_over_nodes_of_the_
     assert alone.cumulative_reward == pytest.approx((3.6, 1.8))
     assert sharing.cumulative_reward == pytest.approx((9.0, 9.0)) and alone.rewards[0] == pytest.approx((0.9, 2.7))
     assert (alone.mean, sharing.mean) == pytest.approx((2.7, 9.0))
-    assert alone.ci95 == pytest.approx(12.7062 * 0.9)  # half the distance of two seeds, times t for one degree
+    # Half the distance of two seeds, times t for one degree
+    assert alone.ci95 == pytest.approx(12.7062 * 0.9)
 
 
 def test_sums_count_all_nodes_rounds_and_seeds_in_the_order_of_the_configuration(small):
@@ -105,7 +106,8 @@ def test_the_table_and_the_file_have_tokens_time_and_intervals_of_every_arm(smal
     report = build_report(*small)
     header, first, *rest = per_seed(report).splitlines()
     assert header.startswith("arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall")
-    # seed 0 of 8/0: two nodes, two rounds, each of 500 and 100 tokens; (0 + 0.2 + 0.2 + 0.4) / 4 is its reward
+    # seed 0 of 8/0: two nodes, two rounds, each of 500 and 100 tokens; (0 + 0.2 + 0.2 + 0.4) / 4 is
+    # its reward
     assert first.split(",")[:2] + first.split(",")[4:] == ["8/0", "0", "2000", "400", "0.0", "4.0", "", "", "", ""]
     assert [float(value) for value in first.split(",")[2:4]] == pytest.approx([3.6, 0.2]) and len(rest) == 3
     shown = render(result(report))

@@ -29,7 +29,8 @@ def test_a_simulation_writes_its_files_and_shows_the_result(finished_once):
         assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [5, 5]
         assert sum(arm["rewards"][0]) == pytest.approx(arm["cumulative_reward"][0])
     alone, sharing = (arms[name]["rewards"] for name in ("8/0", "4/4"))
-    assert [seed[0] for seed in alone] == [seed[0] for seed in sharing]  # the same nodes and questions
+    # The same nodes and questions
+    assert [seed[0] for seed in alone] == [seed[0] for seed in sharing]
     assert alone[0] != alone[1] and arms["4/4"]["mean"] > arms["8/0"]["mean"]
     assert "4/4" in shown and "±" in shown and str(folder / "report.json") in shown
     with Image.open(folder / "rewards.png") as picture:

@@ -157,7 +157,8 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         identity = Identity.create()
         group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, episodes=said)
         rules = Rules(swarm="s", environments={})
-        network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)  # not started: nothing is sent
+        # Not started: nothing is sent
+        network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)
         network.publish([group], Round(0))
         assert network.rejections() == {ALONE: 1}
 

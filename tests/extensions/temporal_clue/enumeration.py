@@ -51,7 +51,9 @@ def size(setting: Setting) -> int:
 
 
 def check(puzzle: Puzzle) -> str:
-    """What is wrong with the puzzle; "" where it has exactly one solution, the right one, and needs every clue."""
+    """What is wrong with the puzzle; "" where it has exactly one solution, the right one, and needs
+    every clue.
+    """
     spared = [0] * len(puzzle.clues)  # worlds that all other clues allow and this one excludes
     solutions = []
     for world in worlds(puzzle.setting):

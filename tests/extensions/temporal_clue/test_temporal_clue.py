@@ -129,7 +129,8 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("A. Miss Peach, B. rope, C. 12:30 AM, D. Room", 0.25),
         ("A. Miss Peach, A. Mr. Green", 0.0),  # several names count as none
         ("A. Miss Peach or Mr. Green, B. knife", 0.25),
-        ("D. Billiard Room, A. Miss Peach", 0.0),  # letters out of order: A is read as part of the answer to D
+        # Letters out of order: A is read as part of the answer to D
+        ("D. Billiard Room, A. Miss Peach", 0.0),
         ("Vitamin A. Miss Peach", 0.0),
         ("", 0.0),
         *[(slow, 0.0) for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")],
@@ -175,7 +176,8 @@ def test_puzzles_made_ahead_are_asked_from_a_file(tmp_path: Path) -> None:
     right = [answers(keys[str(prompt)]) for prompt in file.prompts(asked)]
     assert file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 3
     file.close()
-    assert not FILE_KIND.start([], graded(FILE)).catalogue.knows(asked[0])  # another file is another version
+    # Another file is another version
+    assert not FILE_KIND.start([], graded(FILE)).catalogue.knows(asked[0])
 
 
 def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Trackers of other projects, through the class that calls them, and trackio itself where it is installed."""
+"""Trackers of other projects, through the class that calls them, and trackio itself where it is
+installed.
+"""
 
 import json
 import os

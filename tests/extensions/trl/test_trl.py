@@ -24,7 +24,9 @@ ALONE = {"environment": {"tasks": ["gcd/tiny"]}, "network": {"enabled": False}}
 
 
 def rolled_out(policy: Policy, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Prompts of a batch of one local and one external group, and what GRPOTrainer was given for them."""
+    """Prompts of a batch of one local and one external group, and what GRPOTrainer was given for
+    them.
+    """
     from trl import GRPOConfig, GRPOTrainer
 
     from swarm_node.extensions.trl.guest import Swarm
@@ -77,11 +79,13 @@ def test_the_example_takes_its_steps_alone(tmp_path: Path, monkeypatch: pytest.M
     assert len(guests.rewards(tmp_path)) == 2
 
 
-# tests/network has scripts that exchange, and nodes of both libraries; tests/extensions/contribute has contributors
+# tests/network has scripts that exchange, and nodes of both libraries; tests/extensions/contribute
+# has contributors
 @pytest.mark.long
 @pytest.mark.network
 def test_a_trl_script_two_nodes_and_a_contributor_train_on_each_other() -> None:
-    backend = "libp2p" if find_spec("libp2p") else "hivemind"  # where the extra trl is installed alone
+    # Where the extra trl is installed alone
+    backend = "libp2p" if find_spec("libp2p") else "hivemind"
     found = measured(STEPS, backend, model="rare")
     assert set(found["first"]) == set(TRAINERS)
     for who, others in found["first"].items():

@@ -1,4 +1,6 @@
-"""Environments as TRL's own examples write them: a counter, a word to guess; and some that no peer can play again."""
+"""Environments as TRL's own examples write them: a counter, a word to guess; and some that no peer
+can play again.
+"""
 
 import random
 import socket

@@ -69,7 +69,8 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
                 assert tokens.log_probs == pytest.approx(log_probs_of(policy, prompt, tokens.ids), abs=1e-4)
                 assert set(tokens.versions) == {policy.version}
                 assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
-        # A step on these completions moves the weights, and the new weights have to generate the next round.
+        # A step on these completions moves the weights, and the new weights have to generate the
+        # next round.
         group = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0])
         trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
 
@@ -152,7 +153,7 @@ def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_
     assert isinstance(generator, BatchGenerator) and "in place of vLLM" in generator.decoder_name
 
 
-# --- a server of its own ----------------------------------------------------------------------------------------------
+# --- a server of its own --------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""The benchmarks run from end to end on tiny sizes and print what the documentation promises. Speed is not tested."""
+"""The benchmarks run from end to end on tiny sizes and print what the documentation promises. Speed
+is not tested.
+"""
 
 import json
 import subprocess

@@ -1,5 +1,6 @@
-"""A right answer that carries something else is worth no more than an empty one: a slice of `lab.fuzzing.carried`, and
-answers that were rewarded before."""
+"""A right answer that carries something else is worth no more than an empty one: a slice of
+`lab.fuzzing.carried`, and answers that were rewarded before.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -32,7 +33,9 @@ def test_the_sweep_finds_a_scorer_that_takes_the_answer_out_of_a_text(monkeypatc
 
 
 def test_permitted_spellings_are_those_that_were_rewarded_before() -> None:
-    """`lab.fuzzing.right_answers` has the spellings of before; the scorers' own list may be shorter, and not longer."""
+    """`lab.fuzzing.right_answers` has the spellings of before; the scorers' own list may be
+    shorter, and not longer.
+    """
     for answer in ("7", "-7", "12345", "0.25", "[[1, 2]]", "A → B", "a, b\nc d", "x*y", "A is b, and c is d"):
         known = {text.strip() for text in right_answers.spellings(answer).values()}
         assert {text.strip() for text in spellings.spellings(answer)} <= known

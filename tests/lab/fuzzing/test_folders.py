@@ -1,4 +1,6 @@
-"""Payloads in the fields of a stranger's folder, of a backup and of a page's forms: the fast part of the corpus."""
+"""Payloads in the fields of a stranger's folder, of a backup and of a page's forms: the fast part
+of the corpus.
+"""
 
 import json
 import subprocess
@@ -13,7 +15,9 @@ from tests.waiting import PATIENCE
 
 
 def corpus(*options: str) -> tuple[int, dict[str, int]]:
-    """Runs the corpus in a process of its own, as an audit hook stays as long as its interpreter."""
+    """Runs the corpus in a process of its own, as an audit hook stays as long as its
+    interpreter.
+    """
     line = [sys.executable, "-m", "lab.fuzzing.folders", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
     assert done.stdout.strip(), done.stderr

@@ -1,4 +1,6 @@
-"""A bounded run of `lab.fuzzing.fuzz`; the long one is run by hand. Also tests that it finds faults."""
+"""A bounded run of `lab.fuzzing.fuzz`; the long one is run by hand. Also tests that it finds
+faults.
+"""
 
 import json
 from contextlib import suppress

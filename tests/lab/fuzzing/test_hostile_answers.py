@@ -1,5 +1,6 @@
-"""A part of `lab.fuzzing.hostile`, through real scoring processes: data sets whose library scorer evaluates the
-answer, and plain ones."""
+"""A part of `lab.fuzzing.hostile`, through real scoring processes: data sets whose library scorer
+evaluates the answer, and plain ones.
+"""
 
 import pytest
 
@@ -33,8 +34,9 @@ def test_nothing_hostile_is_rewarded_or_leaves_a_trace() -> None:
 
 @pytest.mark.slow
 def test_nothing_hostile_is_worth_half_alone_behind_a_right_answer_or_before_it() -> None:
-    """The first configuration of every data set of the catalogue is tested, without the sandbox that
-    `lab.fuzzing.hostile` has."""
+    """The first configuration of every data set of the catalogue is tested, without the sandbox
+    that `lab.fuzzing.hostile` has.
+    """
     texts = hostile.some(answers("/nonexistent", 1), 8)
     forged = {}
     for name, levels in CATALOGUE.items():
@@ -50,7 +52,9 @@ def test_nothing_hostile_is_worth_half_alone_behind_a_right_answer_or_before_it(
 
 
 def test_our_own_scorers_neither_raise_nor_reward_any_of_it() -> None:
-    """Without a sandbox, so that faults show: these scorers at most parse an answer, and never run it."""
+    """Without a sandbox, so that faults show: these scorers at most parse an answer, and never run
+    it.
+    """
     texts = answers("/nonexistent", 1)
     entry = {"metadata": ENTRY["metadata"] | {"numbers": [2, 3, 5, 7], "target": 1000}}
     keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}

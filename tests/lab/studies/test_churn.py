@@ -24,7 +24,8 @@ def test_phones_that_were_on_line_at_the_hour_become_nodes_that_are_there_at_fir
     file, hour = tmp_path / "phones.txt", 3_600_000  # ms
     weeks = [
         f"a 1 1402358400000 2 {hour} 60000 {166 * hour + 3_540_000}",  # goes at the hour itself
-        f"b 0 1402358400000 2 1000 {hour + 9000} 500 {167 * hour - 10_500}",  # goes at 10 s, comes at 10.5
+        # Goes at 10 s, comes at 10.5
+        f"b 0 1402358400000 2 1000 {hour + 9000} 500 {167 * hour - 10_500}",
         f"b 1 1402963200000 2 {168 * hour}",  # a week later, left out
         f"c 1 1402358400000 2 {168 * hour}",  # stays
         f"d 0 1402358400000 2 {168 * hour}",  # never there

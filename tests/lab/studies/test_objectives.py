@@ -1,4 +1,6 @@
-"""Objectives of studies: how they change the gradient of external tokens, and that they change no local token's."""
+"""Objectives of studies: how they change the gradient of external tokens, and that they change no
+local token's.
+"""
 
 from math import log
 
@@ -28,7 +30,8 @@ def slopes(objective) -> list[float]:
 def test_shaping_changes_what_a_peer_contributes_and_nothing_else() -> None:
     assert slopes(clipped) == pytest.approx([-a for a in ADVANTAGES])
     shaped = [-0.09, -0.25, -0.1 / 1.21, -1.0, 1.0, 1.0]  # p / 10 / (p + 0.1)^2
-    assert slopes(plugins.load("objectives", named("shaped"))) == pytest.approx(shaped)  # as a simulation finds it
+    # As a simulation finds it
+    assert slopes(plugins.load("objectives", named("shaped"))) == pytest.approx(shaped)
 
 
 def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:

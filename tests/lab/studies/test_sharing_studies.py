@@ -1,4 +1,6 @@
-"""The runs of the studies of sharing, and what is made of their reports; no simulation runs here."""
+"""The runs of the studies of sharing, and what is made of their reports; no simulation runs
+here.
+"""
 
 import argparse
 from dataclasses import replace
@@ -44,8 +46,10 @@ def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_pa
 
 
 def report(nodes, speed, cost):
-    """Accuracy after 2 and 4 rounds, which goes up by `speed` a round, half as fast on others' tasks. A round costs
-    each of the nodes `cost` seconds, 10 generated tokens and as many trained ones."""
+    """Accuracy after 2 and 4 rounds, which goes up by `speed` a round, half as fast on others'
+    tasks. A round costs each of the nodes `cost` seconds, 10 generated tokens and as many trained
+    ones.
+    """
     at, tokens = [2, 4], [[20 * nodes, 40 * nodes]]
     kinds = {"all_tasks": speed, "local_tasks": speed, "other_tasks": speed / 2}
     held_out = {"rounds": at, "generated_tokens": tokens, "trained_tokens": tokens}
@@ -66,7 +70,8 @@ def test_arms_are_compared_where_each_learner_has_spent_what_the_cheaper_one_spe
     found = comparisons(setting, reports)
     by_name = {each.name: each for each in found["cpu_seconds"]}
     against = by_name["4/4 : generalist, all tasks"]
-    assert (against.mean, against.base) == pytest.approx((0.1 * 8 / 3, 0.32))  # after 8 seconds each
+    # After 8 seconds each
+    assert (against.mean, against.base) == pytest.approx((0.1 * 8 / 3, 0.32))
     assert by_name["4/4 : alone, others' tasks"].base == pytest.approx(0.04)
     assert against.p_holm == 1.0 and len(by_name) == 8
     assert strongest(found)["rounds"].name == "4/4 : generalist, all tasks"
@@ -74,7 +79,9 @@ def test_arms_are_compared_where_each_learner_has_spent_what_the_cheaper_one_spe
 
 
 class Foretold(samplers.Study):
-    """Runs that end as told: by candidate, accuracy on local and others' tasks at the rate 1.5e-4, and at others."""
+    """Runs that end as told: by candidate, accuracy on local and others' tasks at the rate 1.5e-4,
+    and at others.
+    """
 
     def __init__(self, told, tmp_path):
         super().__init__(argparse.Namespace(hostile=False, quick=False, setting="rare", out=tmp_path))

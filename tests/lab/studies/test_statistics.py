@@ -10,8 +10,10 @@ from lab.studies.statistics import compare, exact_p, family, holm, interval
 @pytest.mark.parametrize(
     ("values", "base", "p"),
     [
-        ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0], 2 / 8),  # of 8 exchanges of signs, +++ and --- give a sum as large
-        ([3.0, 0.0, 2.0], [0.0, 1.0, 0.0], 4 / 8),  # |sum| 4 is reached by 3-1+2, 3+1+2 and their mirrors
+        # Of 8 exchanges of signs, +++ and --- give a sum as large
+        ([2.0, 4.0, 6.0], [1.0, 2.0, 3.0], 2 / 8),
+        # |sum| 4 is reached by 3-1+2, 3+1+2 and their mirrors
+        ([3.0, 0.0, 2.0], [0.0, 1.0, 0.0], 4 / 8),
         ([1.0, 2.0], [1.0, 2.0], 1.0),
         ([1.0 + k for k in range(8)], [0.0] * 8, 2 / 256),
     ],
@@ -44,7 +46,8 @@ def test_two_seeds_show_no_spread_and_equal_ones_none():
 def test_a_comparison_is_made_in_pairs():
     found = compare("4/4", [2.0, 4.0, 6.0, 8.0], [1.0, 2.0, 3.0, 4.0])
     assert (found.mean, found.base, found.difference, found.ratio) == (5.0, 2.5, 2.5, 2.0)
-    assert found.ratio_interval == pytest.approx((2.0, 2.0))  # the ratio of every seed is 2, and so of every resample
+    # The ratio of every seed is 2, and so of every resample
+    assert found.ratio_interval == pytest.approx((2.0, 2.0))
     assert found.p == found.p_holm == 2 / 16
 
 

@@ -1,1 +1,3 @@
-"""Scores answers to reasoning-gym's questions without its own scorers, which evaluate what an answer says."""
+"""Scores answers to reasoning-gym's questions without its own scorers, which evaluate what an
+answer says.
+"""

@@ -1,5 +1,6 @@
-"""Scorers of arithmetic and polynomials, which are read without eval: sums, products, quotients by numbers and small
-powers, exactly. Everything is bounded before it is computed, and nothing recurses.
+"""Scorers of arithmetic and polynomials, which are read without eval: sums, products, quotients by
+numbers and small powers, exactly. Everything is bounded before it is computed, and nothing
+recurses.
 """
 
 import ast
@@ -23,13 +24,16 @@ _ODD_NUMBER = re.compile(
 )  # 0x10, 1_0, 1e0, and signs that do nothing
 
 Entry = Mapping[str, Any]
-Polynomial = Mapping[tuple[str, ...], Fraction]  # sorted variables of a term, repeated for powers -> factor, not 0
+# Sorted variables of a term, repeated for powers -> factor, not 0
+Polynomial = Mapping[tuple[str, ...], Fraction]
 ONE: Polynomial = {(): Fraction(1)}
 MINUS_ONE: Polynomial = {(): Fraction(-1)}
 
 
 def countdown(answer: str, entry: Entry) -> float:
-    """1.0 for an expression of exactly these numbers that makes the target, 0.01 for anything else."""
+    """1.0 for an expression of exactly these numbers that makes the target, 0.01 for anything
+    else.
+    """
     try:
         return 1.0 if _makes(answer, entry["metadata"]["target"], entry) else 0.01
     except Unreadable:
@@ -37,7 +41,9 @@ def countdown(answer: str, entry: Entry) -> float:
 
 
 def puzzle24(answer: str, entry: Entry) -> float:
-    """1.0 for an expression of exactly these numbers that makes 24. The library takes any four numbers."""
+    """1.0 for an expression of exactly these numbers that makes 24. The library takes any four
+    numbers.
+    """
     return float(_makes(answer, 24, entry))
 
 
@@ -46,13 +52,17 @@ def _makes(answer: str, target: int, entry: Entry) -> bool:
 
 
 def polynomial(answer: str, entry: Entry) -> float:
-    """1.0 for the expanded product, with like terms collected. As in the library, the question itself scores 0."""
+    """1.0 for the expanded product, with like terms collected. As in the library, the question
+    itself scores 0.
+    """
     names, answer = frozenset(entry["metadata"]["variables"]), bare(answer)
     return float("(" not in answer and _collected(answer, names) == parse(entry["answer"], names))
 
 
 def antiderivative(answer: str, entry: Entry) -> float:
-    """1.0 for a polynomial whose derivative is the integrand, with C or no constant: a number would say more."""
+    """1.0 for a polynomial whose derivative is the integrand, with C or no constant: a number would
+    say more.
+    """
     variable = entry["metadata"]["variable"]
     given = _collected(answer, frozenset((variable, "C", "c")))
     constant = {term: factor for term, factor in given.items() if not term or {"C", "c"} - {variable} & {*term}}
@@ -72,7 +82,9 @@ def number(text: str) -> Fraction:
 
 
 def integers(text: str) -> list[int]:
-    """The whole numbers that stand in an expression, in no order; Unreadable where another kind of literal does."""
+    """The whole numbers that stand in an expression, in no order; Unreadable where another kind of
+    literal does.
+    """
     literals = [node.value for node in ast.walk(_tree(text)) if isinstance(node, ast.Constant)]
     if not all(type(value) is int for value in literals):
         raise Unreadable("not whole")
@@ -102,8 +114,10 @@ def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
 
 
 def _collected(text: str, variables: frozenset[str]) -> Polynomial:
-    """As `parse`, for an expression that says nothing but its value. Unreadable if it has more summands than the value
-    has terms, a zero beside anything else, or a factor, divisor or power of 1."""
+    """As `parse`, for an expression that says nothing but its value. Unreadable if it has more
+    summands than the value has terms, a zero beside anything else, or a factor, divisor or power of
+    1.
+    """
     value, nodes = parse(text, variables), list(ast.walk(_tree(text)))
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]
     summands = 1 + sum(isinstance(node.op, ast.Add | ast.Sub) for node in operations)

@@ -1,5 +1,6 @@
-"""Scorers of data sets whose answer is a grid of numbers, or gives numbers to names. Rewards of right answers are the
-library's."""
+"""Scorers of data sets whose answer is a grid of numbers, or gives numbers to names. Rewards of
+right answers are the library's.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ Row = Sequence[Any]
 
 
 def number_puzzle(answer: str, entry: Entry) -> float:
-    """1.0 for the key's grid, 0.9 of the share of right cells for another; less for more characters than the key."""
+    """1.0 for the key's grid, 0.9 of the share of right cells for another; less for more characters
+    than the key.
+    """
     key, solution = entry["answer"], entry["metadata"]["solution"]
     if _without_ends(bounded(answer)) == _without_ends(key):
         reward = 1.0
@@ -33,13 +36,16 @@ def number_puzzle(answer: str, entry: Entry) -> float:
 
 
 def game_of_life(answer: str, entry: Entry) -> float:
-    """1.0 for the grid in JSON, the share of right cells for another of its shape. The library takes larger grids."""
+    """1.0 for the grid in JSON, the share of right cells for another of its shape. The library
+    takes larger grids.
+    """
     given, key = bounded_json(answer), bounded_json(entry["answer"])
     if "-" in answer or not isinstance(given, list) or len(given) != len(key):
         return 0.0
     if any(not isinstance(row, list) or len(row) != len(right) for row, right in zip(given, key, strict=True)):
         return 0.0
-    if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):  # 0e9, 0.000 and false are 0
+    # 0e9, 0.000 and false are 0
+    if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):
         return 0.0
     return 1.0 if given == key else _right_cells(given, key) / sum(map(len, key))
 
@@ -55,7 +61,9 @@ def kakurasu(answer: str, entry: Entry) -> float:
 
 
 def pool_matrix(answer: str, entry: Entry) -> float:
-    """1.0 if each number is within a hundredth of the key's, 0.1 for other numbers in the same shape."""
+    """1.0 if each number is within a hundredth of the key's, 0.1 for other numbers in the same
+    shape.
+    """
     given, key = rational_rows(answer), rational_rows(entry["answer"])
     if [len(row) for row in given] != [len(row) for row in key]:
         return 0.0
@@ -66,7 +74,9 @@ def pool_matrix(answer: str, entry: Entry) -> float:
 
 
 def same_matrix(answer: str, entry: Entry) -> float:
-    """1.0 for the matrix with any white space between its cells, in part for a longer text that contains it."""
+    """1.0 for the matrix with any white space between its cells, in part for a longer text that
+    contains it.
+    """
     key, given = entry["answer"].strip(), answer.strip()
     if given == key or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key:
         return 1.0
@@ -89,7 +99,9 @@ def graph_color(answer: str, entry: Entry) -> float:
 
 
 def cryptarithm(answer: str, entry: Entry) -> float:
-    """1.0 for any A=1,B=2 that makes the sum right, with a digit for each letter and no other letter."""
+    """1.0 for any A=1,B=2 that makes the sum right, with a digit for each letter and no other
+    letter.
+    """
     facts, digits = entry["metadata"], dict[str, str]()
     for pair in bounded(answer).split(","):
         letter, digit = (part.strip() for part in pair.split("="))

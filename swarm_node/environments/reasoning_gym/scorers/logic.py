@@ -1,7 +1,8 @@
-"""Statements of propositional logic, without recursion: a statement is the set of assignments under which it is true.
+"""Statements of propositional logic, without recursion: a statement is the set of assignments under
+which it is true.
 
-The library searches the rightmost operator of every part again, and tries every assignment of the variables it finds in
-a completion: 24 of them joined by "or" took it minutes.
+The library searches the rightmost operator of every part again, and tries every assignment of the
+variables it finds in a completion: 24 of them joined by "or" took it minutes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,14 @@ MAX_SIGNS = 2000  # variables, operators and brackets of one statement
 MAX_VARIABLES = 12
 MAX_SAID = 12  # signs of a conclusion, plus three for each sign of the premises
 NOT, OPEN, CLOSE = "¬", "(", ")"
-BINDING = {"↔": 0, "→": 1, "∨": 2, "∧": 3}  # how tightly an operator binds; equal ones group from the left
+# How tightly an operator binds; equal ones group from the left
+BINDING = {"↔": 0, "→": 1, "∨": 2, "∧": 3}
 
 
 def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
-    """1.0 for a statement that follows from the premises, is not trivial, and is short enough (`MAX_SAID`)."""
+    """1.0 for a statement that follows from the premises, is not trivial, and is short enough
+    (`MAX_SAID`).
+    """
     facts = entry["metadata"]
     assignments = Assignments(facts["variables"])
     given, premises = assignments.of(bounded(answer)), assignments.all
@@ -31,7 +35,9 @@ def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
 
 
 class Assignments:
-    """All assignments of true and false to these variables; a set of them is an integer with a bit for each."""
+    """All assignments of true and false to these variables; a set of them is an integer with a bit
+    for each.
+    """
 
     def __init__(self, variables: Sequence[str]) -> None:
         if len(variables) > MAX_VARIABLES:
@@ -43,7 +49,9 @@ class Assignments:
         }
 
     def of(self, statement: str) -> int:
-        """The assignments that make the statement true. Unreadable for any but variables, operators and brackets."""
+        """The assignments that make the statement true. Unreadable for any but variables, operators
+        and brackets.
+        """
         values: list[int] = []
         waiting: list[str] = []  # operators and open brackets whose right side is not complete
         operand = True  # whether an operand comes next
@@ -93,8 +101,9 @@ def _signs(statement: str) -> list[str]:
 
 
 def written(statement: str) -> str:
-    """A statement that `Assignments` can read, with one space around each operator, and without needless brackets and
-    double negations."""
+    """A statement that `Assignments` can read, with one space around each operator, and without
+    needless brackets and double negations.
+    """
     signs = _signs(statement)
     closing: dict[int, int] = {}
     opened: list[int] = []

@@ -1,7 +1,9 @@
-"""Reads numbers, grids and JSON from a completion: all of the text or nothing, in bounded time, without eval.
+"""Reads numbers, grids and JSON from a completion: all of the text or nothing, in bounded time,
+without eval.
 
-The library searches: it takes the first number it finds, and skips what it cannot read. A completion that may say more
-than the answer can hold anything and still be scored as right, so these functions read the whole text.
+The library searches: it takes the first number it finds, and skips what it cannot read. A
+completion that may say more than the answer can hold anything and still be scored as right, so
+these functions read the whole text.
 """
 
 import json
@@ -29,7 +31,9 @@ class Unreadable(ValueError):
 
 
 def rational(text: str) -> Fraction:
-    """The exact value of a decimal number or a fraction of moderate size, in digits of any script."""
+    """The exact value of a decimal number or a fraction of moderate size, in digits of any
+    script.
+    """
     cleaned = text.strip()
     if len(cleaned) > MAX_DIGITS or not _NUMBER.fullmatch(cleaned):
         raise Unreadable("no number")
@@ -52,12 +56,16 @@ def amount(text: str) -> Fraction:
 
 
 def ungrouped(text: str) -> str:
-    """The number without the commas between its thousands; unchanged unless all of them are there."""
+    """The number without the commas between its thousands; unchanged unless all of them are
+    there.
+    """
     return text.replace(",", "") if _GROUPED.fullmatch(text) else text
 
 
 def bare(text: str) -> str:
-    """The text without a full stop behind it, and without quotes, brackets, asterisks or dollar signs around it."""
+    """The text without a full stop behind it, and without quotes, brackets, asterisks or dollar
+    signs around it.
+    """
     text, stopped = bounded(text).strip(), False
     for _ in range(MAX_WRAPS):
         if not stopped and text[-1:] == "." and text[-2:-1].strip() not in ("", "."):
@@ -80,7 +88,9 @@ def _is_wrapped(text: str) -> bool:
 
 
 def whole_rows(text: str) -> list[list[int]]:
-    """Rows of whole numbers, with spaces or commas between them, in brackets or not, and nothing else."""
+    """Rows of whole numbers, with spaces or commas between them, in brackets or not, and nothing
+    else.
+    """
     return [[integer(cell) for cell in row] for row in _rows(text)]
 
 
@@ -100,7 +110,9 @@ def digit_rows(text: str) -> list[list[int]]:
 
 
 def bounded_json(text: str) -> Any:
-    """The value of JSON in which no object names a key twice, as that would hide the first value."""
+    """The value of JSON in which no object names a key twice, as that would hide the first
+    value.
+    """
     if len(text) > MAX_CHARS:
         raise Unreadable("too long")
     try:

@@ -1,9 +1,10 @@
-"""Our own scorers for every data set of the catalogue. No completion reaches the library's, which execute some answers,
-search others for a number, and can be made to run for minutes. A guard before them would have to parse each language.
+"""Our own scorers for every data set of the catalogue. No completion reaches the library's, which
+execute some answers, search others for a number, and can be made to run for minutes. A guard before
+them would have to parse each language.
 
-Right answers get the library's rewards (a test compares them), text beyond the answer gets none. The scorers execute
-nothing, do bounded work, and import nothing that a small process would not have: they run in the fork server
-(`children.py`), where a fork is cheap.
+Right answers get the library's rewards (a test compares them), text beyond the answer gets none.
+The scorers execute nothing, do bounded work, and import nothing that a small process would not
+have: they run in the fork server (`children.py`), where a fork is cheap.
 """
 
 import json
@@ -35,10 +36,14 @@ class Scorer(NamedTuple):
     """How answers of one data set are scored."""
 
     score: Score
-    needs: tuple[str, ...] = ()  # parts of an entry's metadata that it reads, where the entry has them
-    written: Callable[[str, Entry], str] = _key  # the answer at its plainest; where many are right, the given one
-    settings: tuple[str, ...] = ()  # what it reads of the data set's configuration, beside the metadata
-    parses: bool = False  # whether it hands an answer to a parser of Python's own, which is much C code
+    # Parts of an entry's metadata that it reads, where the entry has them
+    needs: tuple[str, ...] = ()
+    # The answer at its plainest; where many are right, the given one
+    written: Callable[[str, Entry], str] = _key
+    # What it reads of the data set's configuration, beside the metadata
+    settings: tuple[str, ...] = ()
+    # Whether it hands an answer to a parser of Python's own, which is much C code
+    parses: bool = False
 
 
 _PLAIN = (
@@ -86,11 +91,13 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     ),
     "futoshiki": Scorer(grids.number_puzzle, ("solution",)),
     "game_of_life": Scorer(grids.game_of_life, parses=True),
-    "game_of_life_halting": Scorer(equal(lambda answer: bare(answer).lower())),  # the library scores any text
+    # The library scores any text
+    "game_of_life_halting": Scorer(equal(lambda answer: bare(answer).lower())),
     "graph_color": Scorer(
         grids.graph_color, ("puzzle",), lambda answer, entry: json.dumps(bounded_json(answer)), parses=True
     ),
-    "gsm_symbolic": Scorer(equal(amount, wrong=0.01)),  # the library takes the first number it finds
+    # The library takes the first number it finds
+    "gsm_symbolic": Scorer(equal(amount, wrong=0.01)),
     "kakurasu": Scorer(grids.kakurasu, ("row_sums", "col_sums", "n_rows", "n_cols")),
     "knights_knaves": Scorer(values.knights_knaves, ("knight_knave_terms",)),
     "letter_jumble": Scorer(values.unjumbled),
@@ -133,8 +140,8 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "zebra_puzzles": Scorer(equal(lower)),
 }
 
-# Scorers that only compare, split and match texts, and read numbers. One child may score texts of all authors with them
-# (`server.cohort`).
+# Scorers that only compare, split and match texts, and read numbers. One child may score texts of
+# all authors with them (`server.cohort`).
 PLAIN = frozenset(name for name, scorer in SCORERS.items() if not scorer.parses)
 
 
@@ -144,15 +151,18 @@ def score_with(name: str, entry: Entry, text: str) -> float:
 
 
 def answer_of(text: str) -> str:
-    """The text without the white space around it, if that is little: much of it, or odd signs, could say something."""
+    """The text without the white space around it, if that is little: much of it, or odd signs,
+    could say something.
+    """
     answer = text.strip(WHITE)
     begin = text.find(answer)
     return answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """The scorer's reward of an answer, but no more than that of an empty one if the answer says more than it has to
-    (`spellings.py`)."""
+    """The scorer's reward of an answer, but no more than that of an empty one if the answer says
+    more than it has to (`spellings.py`).
+    """
     reward = _scored(scorer, answer, entry)
     if reward <= 0 or accounted(answer, _written(scorer, answer, entry), reward):
         return reward
@@ -160,8 +170,10 @@ def score(scorer: Scorer, answer: str, entry: Entry) -> float:
 
 
 def _scored(scorer: Scorer, answer: str, entry: Entry) -> float:
-    """The scorer's reward. An answer at which the scorer raises is wrong: "I do not know" is no prime factorisation.
-    Were its group skipped, a policy that generates nonsense would have nothing to learn from."""
+    """The scorer's reward. An answer at which the scorer raises is wrong: "I do not know" is no
+    prime factorisation. Were its group skipped, a policy that generates nonsense would have nothing
+    to learn from.
+    """
     try:
         return scorer.score(answer, entry)
     except Exception:  # noqa: BLE001  MemoryError and RecursionError too

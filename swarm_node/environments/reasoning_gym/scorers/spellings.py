@@ -1,8 +1,10 @@
-"""How a right answer may be spelt: the answer has to account for what a completion says, sign by sign.
+"""How a right answer may be spelt: the answer has to account for what a completion says, sign by
+sign.
 
-A right answer that carries free text would be paid, shared and trained on. So a reward above that of an empty answer
-has to pass `accounted`: the completion is the answer in one of a few usual spellings, or says the answer's value in at
-most one and a half times its length. One that is only near the answer may not be longer: then nothing fits beside it.
+A right answer that carries free text would be paid, shared and trained on. So a reward above that
+of an empty answer has to pass `accounted`: the completion is the answer in one of a few usual
+spellings, or says the answer's value in at most one and a half times its length. One that is only
+near the answer may not be longer: then nothing fits beside it.
 """
 
 import re
@@ -28,7 +30,8 @@ _ASCII = frozenset("\t\n\r" + "".join(map(chr, range(32, 127)))) - {"\\"}
 def accounted(answer: str, written: str, reward: float) -> bool:
     """Whether this answer says no more than `written`, the answer as plainly as it can be written.
 
-    `reward` is what its scorer gives for it; below 1 the answer is near and may not be longer than `written`.
+    `reward` is what its scorer gives for it; below 1 the answer is near and may not be longer than
+    `written`.
     """
     if answer == written:
         return True
@@ -39,7 +42,9 @@ def accounted(answer: str, written: str, reward: float) -> bool:
 
 
 def near(answer: str, key: str, exact: bool) -> float:
-    """The reward of an answer within a data set's tolerance: 1.0 if it is exact or no longer than the key, else 0.0."""
+    """The reward of an answer within a data set's tolerance: 1.0 if it is exact or no longer than
+    the key, else 0.0.
+    """
     return float(exact or len(answer) <= len(key))
 
 
@@ -55,7 +60,9 @@ def spellings(written: str) -> Iterator[str]:
 
 
 def _is_plain(answer: str, written: str) -> bool:
-    """Whether the signs of `answer` are plain or those of `written`, in any case, and its digits of one script."""
+    """Whether the signs of `answer` are plain or those of `written`, in any case, and its digits of
+    one script.
+    """
     signs = frozenset(answer)
     if signs & _DIGITS and signs & _OTHER_DIGITS:
         return False

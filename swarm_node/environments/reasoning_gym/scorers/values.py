@@ -1,4 +1,6 @@
-"""Scorers of data sets whose answer is a number, a name or a few words. Rewards of right answers are the library's."""
+"""Scorers of data sets whose answer is a number, a name or a few words. Rewards of right answers
+are the library's.
+"""
 
 import ast
 import json
@@ -26,7 +28,8 @@ Entry = Mapping[str, Any]
 Score = Callable[[str, Entry], float]  # (answer, entry) -> reward
 MAX_ROOTS = 64
 MAX_LITERAL = 4000  # characters: 30 ms of Python's parser
-NEARLY = 0.99  # the most that anything but the answer is worth: the library's measures of nearness reach 1
+# The most that anything but the answer is worth: the library's measures of nearness reach 1
+NEARLY = 0.99
 WEEKDAYS = frozenset(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"))
 THREE_DIGITS = Context(prec=3)
 _REAL = r"\d{1,60}(?:\.\d{0,60})?"
@@ -49,7 +52,9 @@ def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
 
 
 def close(read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction, Entry], bool]) -> Score:
-    """1.0 for a number that is close enough to the key: `enough` gets their distance, the key and the entry."""
+    """1.0 for a number that is close enough to the key: `enough` gets their distance, the key and
+    the entry.
+    """
 
     def score(answer: str, entry: Entry) -> float:
         given, key = read(answer), rational(entry["answer"])
@@ -59,7 +64,9 @@ def close(read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction,
 
 
 def in_place(read: Callable[[str], Sequence[str]], wrong: float) -> Score:
-    """The share of the key's parts that stand in their place in an answer of as many parts, `wrong` for another."""
+    """The share of the key's parts that stand in their place in an answer of as many parts, `wrong`
+    for another.
+    """
 
     def score(answer: str, entry: Entry) -> float:
         given, key = read(answer), read(entry["answer"])
@@ -75,7 +82,8 @@ def literal(write: Callable[[Any], str]) -> Score:
         key = entry["answer"]
         if answer == key:
             return 1.0
-        if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):  # a literal of the key is at most five times as long
+        # A literal of the key is at most five times as long
+        if len(answer) > min(8 * len(key) + 64, MAX_LITERAL):
             return 0.0
         try:
             return 0.1 if write(ast.literal_eval(answer)) == key else 0.0
@@ -123,7 +131,9 @@ def based_integer(text: str) -> int:
 
 
 def fraction(answer: str, entry: Entry) -> float:
-    """1.0 for the simplified a/b or LaTeX's \\frac{a}{b}, 0.1 for the fraction of the question, else at most 0.05."""
+    """1.0 for the simplified a/b or LaTeX's \\frac{a}{b}, 0.1 for the fraction of the question,
+    else at most 0.05.
+    """
     metadata = entry["metadata"]
     top, bottom, _ = _fraction(answer)
     if (top, bottom) == (metadata["simplified_numerator"], metadata["simplified_denominator"]):
@@ -134,14 +144,18 @@ def fraction(answer: str, entry: Entry) -> float:
 
 
 def fraction_written(answer: str, entry: Entry) -> str:
-    """The answer's fraction in its own notation, between dollar signs if the answer and the key begin with one."""
+    """The answer's fraction in its own notation, between dollar signs if the answer and the key
+    begin with one.
+    """
     top, bottom, latex = _fraction(answer)
     plain = f"\\{latex}{{{top}}}{{{bottom}}}" if latex else f"{top}/{bottom}"
     return f"${plain}$" if entry["answer"][:1] == "$" == answer[:1] else plain
 
 
 def prime_factors(answer: str, entry: Entry) -> float:
-    """1.0 for the factors in any order, with x-signs between; 0.5 for others with the same product."""
+    """1.0 for the factors in any order, with x-signs between; 0.5 for others with the same
+    product.
+    """
     if len(answer) > MAX_DIGITS:
         return 0.0
     factors, key = _factors(answer), _factors(entry["answer"])
@@ -151,7 +165,9 @@ def prime_factors(answer: str, entry: Entry) -> float:
 
 
 def number_sorting(answer: str, entry: Entry) -> float:
-    """1.0 for the same numbers in order. The library takes numbers that are one apart at most, and NaN."""
+    """1.0 for the same numbers in order. The library takes numbers that are one apart at most, and
+    NaN.
+    """
     if len(answer) > 8 * len(entry["answer"]) + 64 or "+" in answer:
         return 0.0
     given = json.loads(answer.replace("'", '"'))
@@ -201,13 +217,17 @@ def calendar_arithmetic(answer: str, entry: Entry) -> float:
 
 
 def backward(answer: str, entry: Entry) -> float:
-    """1.0 for the word in any case, else the share of its letters, at most 0.8. The library adds floats, beyond 1."""
+    """1.0 for the word in any case, else the share of its letters, at most 0.8. The library adds
+    floats, beyond 1.
+    """
     given, key = answer.lower(), entry["answer"].lower()
     return 1.0 if given == key else min(0.8, _share(given, key))
 
 
 def unjumbled(answer: str, entry: Entry) -> float:
-    """The share of words in their place, in any case; less if the answer has more words. The library takes more."""
+    """The share of words in their place, in any case; less if the answer has more words. The
+    library takes more.
+    """
     given, key = lower_words(answer), lower_words(entry["answer"])
     return _share(given, key) * len(key) / max(len(given), len(key))
 
@@ -269,7 +289,9 @@ def rectangle_count(answer: str, entry: Entry) -> float:
 
 
 def knights_knaves(answer: str, entry: Entry) -> float:
-    """1.0 for everybody's role, in any order; less if some are wrong. The library skips words that it does not know."""
+    """1.0 for everybody's role, in any order; less if some are wrong. The library skips words that
+    it does not know.
+    """
     terms = entry["metadata"]["knight_knave_terms"]
     roles = frozenset((terms["knight"].lower(), terms["knave"].lower()))
     key, given = _roles(entry["answer"], roles), _roles(answer, roles)
@@ -341,7 +363,9 @@ def _complex(text: str) -> complex:
 
 
 def _roles(text: str, roles: frozenset[str]) -> dict[str, str]:
-    """Name -> role of "A is a knight, and B is a knave". Unreadable where another word stands, or a name twice."""
+    """Name -> role of "A is a knight, and B is a knave". Unreadable where another word stands, or a
+    name twice.
+    """
     said = bare(text).lower()
     found = _ROLES.findall(said)
     given = {name: role for name, role in found if role in roles}

@@ -1,1 +1,3 @@
-"""Hostile nodes in the simulation, and their effect on honest ones. `AttackConfig` names the kinds."""
+"""Hostile nodes in the simulation, and their effect on honest ones. `AttackConfig` names the
+kinds.
+"""

@@ -1,4 +1,6 @@
-"""Which nodes are hostile, what a hostile node sends in a round, and how a victim counts the effect."""
+"""Which nodes are hostile, what a hostile node sends in a round, and how a victim counts the
+effect.
+"""
 
 import hashlib
 from collections import Counter
@@ -35,7 +37,9 @@ def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
 
 
 class Hostile:
-    """A node that only sends. It needs no model: `answer` gives the reference answer of a question."""
+    """A node that only sends. It needs no model: `answer` gives the reference answer of a
+    question.
+    """
 
     def __init__(
         self,
@@ -80,7 +84,9 @@ class Hostile:
             yield codec.seal(group, identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
-        """The payload stands in an unscored turn before the answer where there can be one; else around the answer."""
+        """The payload stands in an unscored turn before the answer where there can be one; else
+        around the answer.
+        """
         answer, size = self._answer(question), self._config.generation.num_generations
         if self._config.attack.kind == "forge":
             return forged(size, answer, rng)
@@ -131,8 +137,9 @@ class VictimReport(RoundReport):
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """An honest node under observation. Counts local completions, "generated" and "marked", and external groups:
-    "honest selected", "honest refused", "hostile selected" and "hostile refused"."""
+    """An honest node under observation. Counts local completions, "generated" and "marked", and
+    external groups: "honest selected", "honest refused", "hostile selected" and "hostile refused".
+    """
 
     node: Node
     payload: Payload

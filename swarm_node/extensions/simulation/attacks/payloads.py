@@ -1,8 +1,9 @@
-"""Poisoned completions: right ones with a payload, wrong ones without, as in "Hail to the Thief" (2511.09780).
+"""Poisoned completions: right ones with a payload, wrong ones without, as in "Hail to the Thief"
+(2511.09780).
 
-An attacker knows the reference answer, since anybody can rebuild it. Rewards cannot distinguish its right completions
-from honest ones: a scorer ignores a little white space around an answer, and where environment.answer is `tags`, all
-text outside of them.
+An attacker knows the reference answer, since anybody can rebuild it. Rewards cannot distinguish its
+right completions from honest ones: a scorer ignores a little white space around an answer, and
+where environment.answer is `tags`, all text outside of them.
 """
 
 from collections.abc import Callable
@@ -45,11 +46,14 @@ PAYLOADS: dict[str, tuple[str, Callable[[str], Payload]]] = {
     "equation": ("2+2=5", _before),
     "length": (" " * 10, lambda text: Payload(behind=text, mark=text[:4])),
 }
-CARRIED_BY = {"flood": "stealth", "sybil": "stealth"}  # kinds that differ in how they send, not what
+# Kinds that differ in how they send, not what
+CARRIED_BY = {"flood": "stealth", "sybil": "stealth"}
 
 
 def payload_of(kind: str, text: str) -> Payload:
-    """The payload of a kind, with `text` instead of its default if given. Some kinds have no payload."""
+    """The payload of a kind, with `text` instead of its default if given. Some kinds have no
+    payload.
+    """
     kind = CARRIED_BY.get(kind, kind)
     if kind not in PAYLOADS:
         return Payload()
@@ -58,8 +62,9 @@ def payload_of(kind: str, text: str) -> Payload:
 
 
 def poisoned(answer: str, size: int, payload: Payload, rng: Random) -> tuple[Episode, ...]:
-    """Right completions with the payload and wrong ones without, in turn. This contrast gives the payload its
-    advantage."""
+    """Right completions with the payload and wrong ones without, in turn. This contrast gives the
+    payload its advantage.
+    """
     texts = [payload.right(answer) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
     return tuple(Episode.of(text=text, ended=True) for text in texts)
 

@@ -1,5 +1,6 @@
-"""Engines run the nodes of a cell. An engine is a class without arguments, registered as an entry point of the group
-`swarm_node.engines`; `--engine` takes the name of the entry point."""
+"""Engines run the nodes of a cell. An engine is a class without arguments, registered as an entry
+point of the group `swarm_node.engines`; `--engine` takes the name of the entry point.
+"""
 
 import os
 import signal
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides every method."""
+    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides
+    every method.
+    """
 
     def __init__(self, config: SimulationConfig, cell: Cell, population: "LivePopulation") -> None:
         self._config, self._cell, self._population = config, cell, population
@@ -71,7 +74,9 @@ class Worker:
         return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
     def kill(self) -> None:
-        """Kills the process group, also after a normal end, so that nothing that a worker started outlives it."""
+        """Kills the process group, also after a normal end, so that nothing that a worker started
+        outlives it.
+        """
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -81,8 +86,9 @@ Launch = Callable[[Cell], Worker]
 
 
 class Engine:
-    """Where and how the nodes of a cell run. This one is `memory`: all in one process, on the swarm in memory, so that
-    a run is deterministic. Other engines override what they do differently."""
+    """Where and how the nodes of a cell run. This one is `memory`: all in one process, on the swarm
+    in memory, so that a run is deterministic. Other engines override what they do differently.
+    """
 
     def check(self, config: SimulationConfig) -> None:
         """UserError for options that this engine does not support. Starts nothing."""
@@ -94,7 +100,8 @@ class Engine:
     def begin(self, config: SimulationConfig, cell: Cell) -> Run:
         """Begins a cell, in its worker process. `config` is the cell's own."""
         with quickly():
-            from swarm_node.extensions.simulation.engines.population import LivePopulation  # now: it loads torch
+            # Now: it loads torch
+            from swarm_node.extensions.simulation.engines.population import LivePopulation
         return Run(config, cell, LivePopulation(config))
 
     def cells_at_once(self, config: SimulationConfig) -> int:
@@ -102,7 +109,9 @@ class Engine:
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
     def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
-        """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for its output."""
+        """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for
+        its output.
+        """
         environment = without_secrets(worker_messages.node_environment(config))
         return lambda cell: Worker(command, log(cell), environment, worker_messages.write_order(config, cell))
 

@@ -1,4 +1,6 @@
-"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports torch."""
+"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports
+torch.
+"""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,7 +35,9 @@ BATCH = 64  # prompts decoded together
 
 
 class LivePopulation:
-    """Real nodes in one process. Nodes with the same tasks share one environment, and so one scoring process."""
+    """Real nodes in one process. Nodes with the same tasks share one environment, and so one
+    scoring process.
+    """
 
     def __init__(self, config: SimulationConfig) -> None:
         self._config = config
@@ -43,7 +47,8 @@ class LivePopulation:
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
-        self._loaded: dict[str, Policy] = {}  # by model: a policy with adapters, itself never trained
+        # By model: a policy with adapters, itself never trained
+        self._loaded: dict[str, Policy] = {}
         self._hostile = hostile_nodes(config)
         self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
 
@@ -80,7 +85,9 @@ class LivePopulation:
         self._learners.pop(node, None)
 
     def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
-        """Each node's accuracy by task on held-out questions of all tasks of the swarm. `nodes`: present learners."""
+        """Each node's accuracy by task on held-out questions of all tasks of the swarm. `nodes`:
+        present learners.
+        """
         return [self._ask(node) for node in nodes]
 
     def _ask(self, node: int) -> dict[str, float]:
@@ -120,9 +127,10 @@ class LivePopulation:
 def ask(
     generator: Generator, environment: Environment, questions: Sequence[Question], samples: int, stream: str
 ) -> dict[str, float]:
-    """Mean reward of a completion by task, of `samples` completions of each question. Questions that could not be
-    asked, completed or scored do not count. `stream` names the random numbers. The run uses other names, so asking
-    changes nothing in it."""
+    """Mean reward of a completion by task, of `samples` completions of each question. Questions
+    that could not be asked, completed or scored do not count. `stream` names the random numbers.
+    The run uses other names, so asking changes nothing in it.
+    """
     prompts = environment.prompts(questions)
     asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
     written = []

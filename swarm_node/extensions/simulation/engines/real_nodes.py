@@ -1,7 +1,9 @@
-"""A cell of real nodes: each is a process of this machine, the `swarm-node` that users run. They connect over loopback.
+"""A cell of real nodes: each is a process of this machine, the `swarm-node` that users run. They
+connect over loopback.
 
-Nodes go at their own pace. Round r of the swarm is round r of every node, whenever each node does it; a node that joins
-late counts its rounds from the round in which it joins. Reports come from each node's events.jsonl. Imports no torch.
+Nodes go at their own pace. Round r of the swarm is round r of every node, whenever each node does
+it; a node that joins late counts its rounds from the round in which it joins. Reports come from
+each node's events.jsonl. Imports no torch.
 """
 
 import json
@@ -37,7 +39,8 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 POLL_SECONDS = 0.2
 START_SECONDS = 180.0  # until every node has begun; eight load torch at the same time
 STALL_SECONDS = 300.0  # without a round of any node
-EXCHANGE_SECONDS = 2.0  # rounds of simulated nodes take a second, not minutes, so they exchange more often
+# Rounds of simulated nodes take a second, not minutes, so they exchange more often
+EXCHANGE_SECONDS = 2.0
 LINES = 5  # of a node's last output
 HOST = "127.0.0.1"  # that nodes listen on
 
@@ -83,7 +86,9 @@ class Process:
         return self._process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal. SIGSTOP freezes the node without its noticing, SIGCONT lets it continue."""
+        """Sends a signal. SIGSTOP freezes the node without its noticing, SIGCONT lets it
+        continue.
+        """
         self._process.send_signal(number)
 
     def kill(self) -> None:
@@ -118,7 +123,9 @@ class RealNode:
 
     @property
     def done(self) -> int:
-        """Rounds of the swarm that are behind it: those before it joined, and those that it has done."""
+        """Rounds of the swarm that are behind it: those before it joined, and those that it has
+        done.
+        """
         return self.first + len(self.reports)
 
 
@@ -178,7 +185,9 @@ class RealRun(Run):
         return (home / ADDRESSES_FILE).read_text().split()
 
     def _begin_together(self) -> None:
-        """Nodes that are present from the start are frozen until all of them have loaded their models."""
+        """Nodes that are present from the start are frozen until all of them have loaded their
+        models.
+        """
         founders = [node for node in self._nodes if node.first == 0 < node.last]
         for node in founders:
             self._start(node)
@@ -225,7 +234,9 @@ class RealRun(Run):
             time.sleep(POLL_SECONDS)
 
     def _read_all(self) -> bool:
-        """Reads new rounds, and starts or kills nodes that join or die now. Returns whether there were new rounds."""
+        """Reads new rounds, and starts or kills nodes that join or die now. Returns whether there
+        were new rounds.
+        """
         news = False
         for node in self._nodes:
             for report in _new_rounds(node):
@@ -253,8 +264,9 @@ class RealRun(Run):
 
 
 def as_toml(config: NodeConfig) -> str:
-    """A configuration file of what differs from the defaults, secrets included. JSON numbers, texts, booleans and lists
-    are TOML too."""
+    """A configuration file of what differs from the defaults, secrets included. JSON numbers,
+    texts, booleans and lists are TOML too.
+    """
     flat = flatten(revealed(config, exclude={"home"}, exclude_defaults=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
 
@@ -265,7 +277,9 @@ def _started(node: RealNode) -> bool:
 
 
 def _new_rounds(node: RealNode) -> Iterator[RoundReport]:
-    """New rounds in the node's events since the last read. A line that is not complete yet is read the next time."""
+    """New rounds in the node's events since the last read. A line that is not complete yet is read
+    the next time.
+    """
     path = node.home / "events.jsonl"
     if not path.exists():
         return
