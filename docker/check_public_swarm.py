@@ -48,21 +48,32 @@ class Founding:
     def __init__(self, work: Path, internet: Internet) -> None:
         (work / "chat").mkdir()
         docker = command.installed(work).with_name("docker")
-        docker.write_text(f'#!/bin/sh\nexec {sys.executable} {command.ROOT}/docker/processes.py "$@"\n')
+        docker.write_text(
+            f'#!/bin/sh\nexec {sys.executable} {command.ROOT}/docker/processes.py "$@"\n'
+        )
         docker.chmod(0o700)
         # As Debian calls it
         docker.with_name("alertmanager").symlink_to(f"/usr/bin/{BINARIES[-1]}")
-        self._work, self._known, self.commands, self.left_out = work, dict[str, str](), 0, set[str]()
+        self._work, self._known, self.commands, self.left_out = (
+            work,
+            dict[str, str](),
+            0,
+            set[str](),
+        )
         names = (*LAPTOPS, *SERVERS, *MEMBERS)
         self.hosts = {
-            name: (internet.behind_nat if name in MEMBERS else internet.public)(f"f{names.index(name)}")
+            name: (internet.behind_nat if name in MEMBERS else internet.public)(
+                f"f{names.index(name)}"
+            )
             for name in names
         }
         for name in names:
             if name in SERVERS:
                 shutil.copytree(command.ROOT / "docker" / "monitoring", self.folder(name))
                 self.resolver(name).mkdir(parents=True)  # `ip netns exec` lays it over /etc
-                (self.resolver(name) / "hosts").write_text("127.0.0.1 localhost bootstrap alertmanager\n")
+                (self.resolver(name) / "hosts").write_text(
+                    "127.0.0.1 localhost bootstrap alertmanager\n"
+                )
             self.folder(name).mkdir(exist_ok=True)
             (self.folder(name) / "chat").symlink_to(work / "chat")
 
@@ -79,7 +90,9 @@ class Founding:
         """Follows the page from the first block to the last. KeyError for commands whose title
         names no computer.
         """
-        for language, title, text in BLOCK.findall((HOW_TO / "found_a_swarm.md").read_text(encoding="utf-8")):
+        for language, title, text in BLOCK.findall(
+            (HOW_TO / "found_a_swarm.md").read_text(encoding="utf-8")
+        ):
             for name in EVERY.get(title, (title,)):
                 if language != "bash":
                     (self.folder(name) / title).write_text(self.filled(text, name))
@@ -97,17 +110,31 @@ class Founding:
 
     def type(self, text: str, name: str) -> None:
         folder = self.folder(name)
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("SWARM_NODE_")}
-        variables |= {"HOME": str(folder), "USER": folder.name, "PATH": f"{self._work / 'bin'}:{os.environ['PATH']}"}
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith("SWARM_NODE_")
+        }
+        variables |= {
+            "HOME": str(folder),
+            "USER": folder.name,
+            "PATH": f"{self._work / 'bin'}:{os.environ['PATH']}",
+        }
         sys.stdout.write(f"{name}: {text}\n")
         typed, said = ["bash", "-euo", "pipefail", "-c", text], folder / "output.txt"
         with said.open("w") as log:
-            process = self.hosts[name].popen(typed, cwd=folder, env=variables, stdout=log, stderr=subprocess.STDOUT)
+            process = self.hosts[name].popen(
+                typed, cwd=folder, env=variables, stdout=log, stderr=subprocess.STDOUT
+            )
         if not text.startswith("python3"):
             ends = not RUNS_ON.match(text)
-            until(lambda: process.poll() is not None or (not ends and ready(said.read_text())), READY_SECONDS, text)
+            until(
+                lambda: process.poll() is not None or (not ends and ready(said.read_text())),
+                READY_SECONDS,
+                text,
+            )
             assert process.poll() == (0 if ends else None), said.read_text()
-        found = {pattern: re.findall(shown, said.read_text(), re.M) for pattern, shown in OPEN.items()}
+        found = {
+            pattern: re.findall(shown, said.read_text(), re.M) for pattern, shown in OPEN.items()
+        }
         self._known |= {pattern: shown[-1] for pattern, shown in found.items() if shown}
         self.left_out |= set(re.findall(r"^left out, .*", said.read_text(), re.M))
 
@@ -130,7 +157,9 @@ class Founding:
         total = ended.ru_utime + ended.ru_stime
         for host in self.hosts.values():
             asked = ["ip", "netns", "pids", host.name]
-            for pid in subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split():
+            for pid in subprocess.run(
+                asked, capture_output=True, text=True, check=True
+            ).stdout.split():
                 with suppress(psutil.NoSuchProcess):
                     times = psutil.Process(int(pid)).cpu_times()
                     total += times.user + times.system + times.children_user + times.children_system
@@ -143,7 +172,11 @@ class Founding:
 
     def trained(self, name: str) -> bool:
         """Whether this node has trained on an external group."""
-        return bool(re.search(r'"external_informative": [1-9]', (self.home(name) / "events.jsonl").read_text()))
+        return bool(
+            re.search(
+                r'"external_informative": [1-9]', (self.home(name) / "events.jsonl").read_text()
+            )
+        )
 
 
 def main() -> None:
@@ -153,18 +186,29 @@ def main() -> None:
 
         def reached(what: str, found: Callable[[], object]) -> None:
             until(found, READY_SECONDS, what)
-            sys.stdout.write(f"| {what} | {time.monotonic() - began:.0f} | {hour.cpu_seconds():.0f} |\n")
+            sys.stdout.write(
+                f"| {what} | {time.monotonic() - began:.0f} | {hour.cpu_seconds():.0f} |\n"
+            )
             sys.stdout.flush()
 
         try:
             hour.follow()
             reached(f"all {hour.commands} commands of the page are typed", lambda: True)
-            reached("each member has trained on groups of others", lambda: all(map(hour.trained, MEMBERS)))
+            reached(
+                "each member has trained on groups of others",
+                lambda: all(map(hour.trained, MEMBERS)),
+            )
             reached("each bootstrap node and each member has card 2", lambda: hour.has_card(2))
             reached("each Prometheus sees it", lambda: hour.sees("swarm_node_card_number", 2))
-            reached("and three other bootstrap nodes", lambda: hour.sees("sum(swarm_node_bootstrap_reachable)", 3))
+            reached(
+                "and three other bootstrap nodes",
+                lambda: hour.sees("sum(swarm_node_bootstrap_reachable)", 3),
+            )
             internet.cut(hour.hosts[SERVERS[-1]])
-            reached("one is cut off: the others have an alert that waits", lambda: hour.sees(PENDING, 1, servers=3))
+            reached(
+                "one is cut off: the others have an alert that waits",
+                lambda: hour.sees(PENDING, 1, servers=3),
+            )
             sys.stdout.write("".join(f"{each}\n" for each in sorted(hour.left_out)))
         finally:
             for name in SERVERS:

@@ -19,12 +19,25 @@ from typing import Any
 
 def main() -> None:
     report, name = json.loads(Path(sys.argv[1]).read_text()), sys.argv[2]
-    found = sorted((each for each in report["install"] if "archive_info" in each["download_info"]), key=name_of)
-    lines = [f"{name_of(each)}=={each['metadata']['version']} --hash=sha256:{digest(each)}" for each in found]
-    python, machine = report["environment"]["python_version"], report["environment"]["platform_machine"]
+    found = sorted(
+        (each for each in report["install"] if "archive_info" in each["download_info"]), key=name_of
+    )
+    lines = [
+        f"{name_of(each)}=={each['metadata']['version']} --hash=sha256:{digest(each)}"
+        for each in found
+    ]
+    python, machine = (
+        report["environment"]["python_version"],
+        report["environment"]["platform_machine"],
+    )
     head = f"# Python {python}, {machine}. Made by docker/lock.py, which says how."
     Path(f"{name}.txt").write_text("\n".join([head, *lines]) + "\n")
-    bill = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": [part(each) for each in found]}
+    bill = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "components": [part(each) for each in found],
+    }
     Path(f"{name}.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
 
 
@@ -39,7 +52,12 @@ def digest(each: dict[str, Any]) -> str:
 def part(each: dict[str, Any]) -> dict[str, Any]:
     """One component of the bill."""
     name, version = name_of(each), each["metadata"]["version"]
-    made = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
+    made = {
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": f"pkg:pypi/{name}@{version}",
+    }
     licence = each["metadata"].get("license_expression")
     if licence:
         made["licenses"] = [{"expression": licence}]

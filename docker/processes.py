@@ -21,9 +21,16 @@ import yaml
 
 def main(words: list[str]) -> None:
     said = subprocess.run(
-        [which("docker-compose") or "docker-compose", "config"], check=True, stdout=subprocess.PIPE, text=True
+        [which("docker-compose") or "docker-compose", "config"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout
-    services = {name: each for name, each in yaml.safe_load(said)["services"].items() if "profiles" not in each}
+    services = {
+        name: each
+        for name, each in yaml.safe_load(said)["services"].items()
+        if "profiles" not in each
+    }
     match words:
         case ["compose", "config", "--quiet"]:
             pass
@@ -45,7 +52,12 @@ def start(name: str, service: dict[str, Any]) -> None:
     line = line if "entrypoint" in service else [program, *line]
     with Path(f"{name}.log").open("ab") as log:
         subprocess.Popen(
-            line, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            line,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
 
@@ -59,7 +71,11 @@ def placed(service: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     inside = re.compile("|".join(map(re.escape, sorted(mounts, key=len, reverse=True))))
     words = [*service.get("entrypoint", ()), *service.get("command", ())]
     line = [inside.sub(lambda found: mounts[found[0]], word).replace("$$", "$") for word in words]
-    return line, {**os.environ, **service.get("environment", {}), "SWARM_NODE_HOME": mounts.get("/data", "")}
+    return line, {
+        **os.environ,
+        **service.get("environment", {}),
+        "SWARM_NODE_HOME": mounts.get("/data", ""),
+    }
 
 
 if __name__ == "__main__":

@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / ".site"
 HOME = ("README.md", "docs/README.md")
 SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
-    "Tutorials": [f"docs/tutorials/{name}.md" for name in ("first_run", "two_machines", "own_model", "own_task")],
+    "Tutorials": [
+        f"docs/tutorials/{name}.md"
+        for name in ("first_run", "two_machines", "own_model", "own_task")
+    ],
     "How-to": ["docs/how-to", "docker/README.md", "examples/plugin/README.md"],
     "Reference": ["docs/reference", "docs/platforms.md", "protocol/README.md"],
     "Explanation": ["docs/explanation", "ARCHITECTURE.md", "SECURITY.md"],
@@ -62,7 +65,9 @@ def pages(where: str) -> list[str]:
 def gather(to: Path) -> None:
     """Every page, and what pages show and link to, where it lies in the repository."""
     found = {*ROOT.glob("*.md"), ROOT / "LICENSE"}
-    found |= {file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in SHOWN}
+    found |= {
+        file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in SHOWN
+    }
     for page in [file for file in found if file.suffix == ".md"]:
         linked = LINK.findall(page.read_text(encoding="utf-8"))
         found |= {file for link in linked if (file := (page.parent / link).resolve()).is_file()}
@@ -78,9 +83,13 @@ def mark(results: Path) -> None:
     """
     command = [sys.executable, str(ROOT / "release" / "results.py")]
     told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout
-    for name, _, said in (line.partition(": ") for line in told.splitlines() if "MISSING" not in line):
+    for name, _, said in (
+        line.partition(": ") for line in told.splitlines() if "MISSING" not in line
+    ):
         title, _, rest = (results / name).read_text(encoding="utf-8").partition("\n")
-        (results / name).write_text(f"{title}\n\n> The code of its commands: {said}.\n{rest}", encoding="utf-8")
+        (results / name).write_text(
+            f"{title}\n\n> The code of its commands: {said}.\n{rest}", encoding="utf-8"
+        )
 
 
 def navigation() -> str:
@@ -95,7 +104,10 @@ def navigation() -> str:
 def asking(html: Path) -> Iterator[str]:
     """What the pages would fetch from other machines."""
     for page in sorted(html.rglob("*.html")):
-        yield from (f"{page.relative_to(html)}: {found}" for found in ASKS.findall(page.read_text(encoding="utf-8")))
+        yield from (
+            f"{page.relative_to(html)}: {found}"
+            for found in ASKS.findall(page.read_text(encoding="utf-8"))
+        )
 
 
 class Page(HTMLParser):
@@ -108,7 +120,9 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.links += [value for key, value in attrs if key in ("href", "src") and value and tag != "link"]
+        self.links += [
+            value for key, value in attrs if key in ("href", "src") and value and tag != "link"
+        ]
         self.names |= {value for key, value in attrs if key in ("id", "name") and value}
 
 
@@ -136,7 +150,15 @@ def main() -> int:
     gather(SITE / "pages")
     mark(SITE / "pages" / "docs" / "results")
     (SITE / "zensical.toml").write_text(CONFIG.format(nav=navigation()), encoding="utf-8")
-    command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(SITE / "zensical.toml")]
+    command = [
+        sys.executable,
+        "-m",
+        "zensical",
+        "build",
+        "--strict",
+        "--config-file",
+        str(SITE / "zensical.toml"),
+    ]
     if (code := subprocess.run(command, cwd=SITE, check=False).returncode) != 0:
         return code
     (SITE / "html" / "404.html").unlink()  # its links are right only at the root of a server
@@ -144,10 +166,14 @@ def main() -> int:
         sys.stderr.write("the site asks something of other machines:\n" + "\n".join(found) + "\n")
         return 1
     dead, external = followed(SITE / "html")
-    (SITE / "external.txt").write_text("".join(f"{link}\n" for link in sorted(external)), encoding="utf-8")
+    (SITE / "external.txt").write_text(
+        "".join(f"{link}\n" for link in sorted(external)), encoding="utf-8"
+    )
     sys.stdout.write("".join(f"dead: {link}\n" for link in dead))
     count = sum(1 for _ in (SITE / "html").rglob("*.html"))
-    sys.stdout.write(f"{count} pages, {len(dead)} dead links, {len(external)} to other sites in .site/external.txt\n")
+    sys.stdout.write(
+        f"{count} pages, {len(dead)} dead links, {len(external)} to other sites in .site/external.txt\n"
+    )
     return 1 if dead else 0
 
 

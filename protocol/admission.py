@@ -36,7 +36,9 @@ class AdmissionRules:
     def __post_init__(self) -> None:
         # A NUL in the name would make bytes signed for one swarm valid in another.
         if len(self.swarm) > limits.MAX_NAME_CHARS or not re.fullmatch(NAME_PATTERN, self.swarm):
-            raise ValueError(f"swarm name {self.swarm!r}: 1 to {limits.MAX_NAME_CHARS} of A-Z a-z 0-9 . _ + -")
+            raise ValueError(
+                f"swarm name {self.swarm!r}: 1 to {limits.MAX_NAME_CHARS} of A-Z a-z 0-9 . _ + -"
+            )
 
 
 def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
@@ -65,9 +67,15 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
     question, now = group.question, Round(group.round)
     checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
         (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
-        (Reason.WRONG_SEED, lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version)),
+        (
+            Reason.WRONG_SEED,
+            lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version),
+        ),
         (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
-        (Reason.EPISODE_TOO_LONG, lambda: any(each.chars > rules.max_episode_chars for each in group.episodes)),
+        (
+            Reason.EPISODE_TOO_LONG,
+            lambda: any(each.chars > rules.max_episode_chars for each in group.episodes),
+        ),
         (Reason.SEVERAL_TURNS, lambda: not _replayable(group, rules.turns(question))),
         (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
         (Reason.OTHER_ENVIRONMENT, lambda: rules.differs(question)),

@@ -125,7 +125,12 @@ def read(data: bytes) -> Signed | Refusal:
     private = card.members
     admit, revoked = (private.admit, private.revoked) if private else ((), ())
     names = [*map(_place, card.tasks)]
-    peers = {*card.signers, *admit, *revoked, *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap)}
+    peers = {
+        *card.signers,
+        *admit,
+        *revoked,
+        *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap),
+    }
     sizes = (
         (0, len(card.signers), MAX_SIGNERS),  # the next line asks for 1 or more
         (1, card.threshold, len(card.signers)),
@@ -145,7 +150,9 @@ def read(data: bytes) -> Signed | Refusal:
         all(map(public_key, peers))
     except ValueError:
         return Refusal.BAD_KEY
-    return signed if all(least <= size <= most for least, size, most in sizes) else Refusal.OVER_LIMITS
+    return (
+        signed if all(least <= size <= most for least, size, most in sizes) else Refusal.OVER_LIMITS
+    )
 
 
 def sign(signed: Signed, identity: Identity) -> Signed:
@@ -180,7 +187,9 @@ def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
     return last
 
 
-def follow(chain: Sequence[bytes], network: str, now: int | None, newest: Card | None = None) -> Card | Refusal:
+def follow(
+    chain: Sequence[bytes], network: str, now: int | None, newest: Card | None = None
+) -> Card | Refusal:
     """The last of the cards 1, 2, 3, ..., if all of them hold and it is in force. `newest`: the one
     taken before. An empty network means that of card 1. `now`: seconds since 1970; None if the card
     need not be in force.
@@ -211,10 +220,21 @@ def _successor(data: bytes, last: Card | None, number: int, network: str) -> Car
     own, old = set(card.signers), set(last.signers if last else ())
     checks: tuple[tuple[Refusal, Callable[[], bool]], ...] = (
         (Refusal.GAP, lambda: card.number != number),
-        (Refusal.OTHER_NETWORK, lambda: network not in ("", network_of(card)) or (number == 1) != (card.network == "")),
-        (Refusal.FORGED, lambda: not all(key in own | old and verify(key, *text, to_bytes(by[key])) for key in by)),
+        (
+            Refusal.OTHER_NETWORK,
+            lambda: network not in ("", network_of(card)) or (number == 1) != (card.network == ""),
+        ),
+        (
+            Refusal.FORGED,
+            lambda: (
+                not all(key in own | old and verify(key, *text, to_bytes(by[key])) for key in by)
+            ),
+        ),
         (Refusal.TOO_FEW, lambda: len(by.keys() & own) < card.threshold),
-        (Refusal.TOO_FEW_BEFORE, lambda: last is not None and len(by.keys() & old) < last.threshold),
+        (
+            Refusal.TOO_FEW_BEFORE,
+            lambda: last is not None and len(by.keys() & old) < last.threshold,
+        ),
     )
     return next((reason for reason, objects in checks if objects()), card)
 

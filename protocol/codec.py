@@ -56,7 +56,9 @@ def content_hash(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT) -> str:
+def environment_digest(
+    behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT
+) -> str:
     """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of
     `addressing.FINGERPRINT`: the prompt and the scores of the empty text and of "0", with six
     decimals. With several turns, score and trace after each turn of a probe replace both scores. A
@@ -65,7 +67,9 @@ def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "", versi
     return _fingerprint(version.text("environment", salt, _spelt(behaviour)))
 
 
-def trace(opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT) -> str:
+def trace(
+    opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT
+) -> str:
     """Tells episodes that went differently apart: a digest of the environment's opening, its
     replies after each turn, and whether it then ended the episode.
     """
@@ -81,7 +85,9 @@ def _fingerprint(text: bytes) -> str:
     return to_text(hashlib.sha256(text).digest()[: limits.HOLDING_BYTES])
 
 
-def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT) -> bytes:
+def seal(
+    message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT
+) -> bytes:
     """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too
     big to travel.
     """
@@ -109,7 +115,9 @@ def objection(
     """
     signature, payload = split(data)
     try:
-        genuine = verify(message.author, version.domain(version.kinds[type(message)], swarm), payload, signature)
+        genuine = verify(
+            message.author, version.domain(version.kinds[type(message)], swarm), payload, signature
+        )
     except ValueError:
         return Reason.BAD_AUTHOR
     return None if genuine else Reason.BAD_SIGNATURE

@@ -59,12 +59,16 @@ class Identity:
         # ValueError unless 32 bytes
         identity = cls.from_seed_bytes(data[len(KEY_HEADER) : -PUBLIC_KEY_BYTES])
         if identity.key_bytes() != data:
-            raise ValueError("not an Ed25519 private key in libp2p form, or its halves do not belong together")
+            raise ValueError(
+                "not an Ed25519 private key in libp2p form, or its halves do not belong together"
+            )
         return identity
 
     def key_bytes(self) -> bytes:
         """The secret, 68 bytes: header, seed, public key."""
-        return KEY_HEADER + self._key.private_bytes_raw() + self._key.public_key().public_bytes_raw()
+        return (
+            KEY_HEADER + self._key.private_bytes_raw() + self._key.public_key().public_bytes_raw()
+        )
 
     def sign(self, domain: bytes, message: bytes) -> bytes:
         """64 bytes over domain and message. The domain binds the signature to a kind of message and

@@ -41,7 +41,11 @@ def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: 
     since 1970.
     """
     signed = ends.to_bytes(4) + public_key(holder)
-    return (proof or public_key(issuer.peer_id)) + signed + issuer.sign(_DOMAIN % network.encode(), signed)
+    return (
+        (proof or public_key(issuer.peer_id))
+        + signed
+        + issuer.sign(_DOMAIN % network.encode(), signed)
+    )
 
 
 def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal:

@@ -117,7 +117,9 @@ class Episode(Message):
             raise ValueError("a trace is of several turns or of calls, which have one")
         # One text alone is bounded by its field
         if not single and self.chars > limits.MAX_EPISODE_CHARS:
-            raise ValueError(f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}")
+            raise ValueError(
+                f"{self.chars} characters in an episode, at most {limits.MAX_EPISODE_CHARS}"
+            )
 
     @classmethod
     def of(cls, text: str, ended: bool) -> Self:
@@ -137,7 +139,9 @@ class Episode(Message):
     @property
     def chars(self) -> int:
         """The number of characters of all texts and arguments."""
-        return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in self.turns)
+        return sum(
+            len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in self.turns
+        )
 
 
 class RolloutGroup(Message):

@@ -23,7 +23,13 @@ ENTER = CURRENT.stream("enter")  # request and reply are a proof: see member.py
 PUNCH = CURRENT.stream("punch")  # between transports; the exchange never sees it
 HELLO = "/swarm-node/hello"  # without a version, since it tells the versions
 
-NAMES: Mapping[str, str] = {EXCHANGE: "exchange", PULL: "pull", HELLO: "hello", CARD: "card", ENTER: "enter"}
+NAMES: Mapping[str, str] = {
+    EXCHANGE: "exchange",
+    PULL: "pull",
+    HELLO: "hello",
+    CARD: "card",
+    ENTER: "enter",
+}
 
 REQUEST_LIMITS: Mapping[str, int] = {  # of the exchange: protocol id -> largest request, bytes
     EXCHANGE: limits.MAX_EXCHANGE_REQUEST_BYTES,
@@ -108,7 +114,9 @@ def decode_items(data: bytes) -> list[Item] | Rejected:
     if not data or data[0] > limits.MAX_EXCHANGED:
         return Rejected(Reason.MALFORMED)
     parts = _parts(data, 1, data[0], _ITEM_HEADER, limits.MAX_ANNOUNCEMENT_BYTES)
-    return parts if isinstance(parts, Rejected) else [Item(age, sealed) for (age, _), sealed in parts]
+    return (
+        parts if isinstance(parts, Rejected) else [Item(age, sealed) for (age, _), sealed in parts]
+    )
 
 
 def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
@@ -122,7 +130,9 @@ def decode_pull(data: bytes) -> tuple[bytes, list[bytes]] | Rejected:
     count, odd = divmod(len(rest), limits.HASH_BYTES)
     if odd or not 1 <= count <= limits.MAX_PULLED:
         return Rejected(Reason.MALFORMED)
-    return tag, [rest[start : start + limits.HASH_BYTES] for start in range(0, len(rest), limits.HASH_BYTES)]
+    return tag, [
+        rest[start : start + limits.HASH_BYTES] for start in range(0, len(rest), limits.HASH_BYTES)
+    ]
 
 
 def encode_groups(envelopes: Sequence[bytes]) -> bytes:
@@ -162,12 +172,18 @@ def encode_hello(swarm: str, *versions: Version) -> bytes:
     """The bytes of a request, and of a reply. `versions`: those spoken, the current one if none is
     named.
     """
-    return codec.encode(Hello(swarm=swarm, versions=tuple(version.number for version in versions or (CURRENT,))))
+    return codec.encode(
+        Hello(swarm=swarm, versions=tuple(version.number for version in versions or (CURRENT,)))
+    )
 
 
 def decode_hello(data: bytes) -> Hello | Rejected:
     """The message, or why its bytes are refused."""
-    return codec.decode(data, Hello) if len(data) <= limits.MAX_HELLO_BYTES else Rejected(Reason.TOO_BIG)
+    return (
+        codec.decode(data, Hello)
+        if len(data) <= limits.MAX_HELLO_BYTES
+        else Rejected(Reason.TOO_BIG)
+    )
 
 
 def encode_card_request(network: str, number: int) -> bytes:
@@ -187,7 +203,9 @@ def encode_cards(cards: Sequence[bytes]) -> bytes:
     """The reply: as many of these cards as fit, the oldest first. Never empty: an empty reply is a
     refusal.
     """
-    parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]]
+    parts = [
+        _CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]
+    ]
     fitting = sum(end < limits.MAX_CARD_REPLY_BYTES for end in accumulate(map(len, parts)))
     return bytes([fitting]) + b"".join(parts[:fitting])
 
@@ -196,7 +214,11 @@ def decode_cards(data: bytes) -> list[bytes] | Rejected:
     """The cards of a reply. They are not checked yet."""
     if len(data) > limits.MAX_CARD_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
-    parts = _parts(data, 1, data[0], _CARD_LENGTH, limits.MAX_CARD_BYTES) if data else Rejected(Reason.MALFORMED)
+    parts = (
+        _parts(data, 1, data[0], _CARD_LENGTH, limits.MAX_CARD_BYTES)
+        if data
+        else Rejected(Reason.MALFORMED)
+    )
     return parts if isinstance(parts, Rejected) else [card for _, card in parts]
 
 
@@ -210,7 +232,9 @@ class Endpoint:
 
 def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
     """The bytes of a request, and of a reply. Never empty: an empty reply is a refusal."""
-    parts = [bytes([each.ip.version]) + each.ip.packed + _PORT.pack(each.port) for each in endpoints]
+    parts = [
+        bytes([each.ip.version]) + each.ip.packed + _PORT.pack(each.port) for each in endpoints
+    ]
     return bytes([len(endpoints)]) + b"".join(parts)
 
 

@@ -19,8 +19,12 @@ import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-PAGES = sorted(page for page in (ROOT / "docs" / "results").glob("*.md") if page.name != "README.md")
-COMMAND = re.compile(r"python -m [\w.]+|python3? tests/\S+|pytest tests/\S+|swarm-node \w+|make [a-z]+")
+PAGES = sorted(
+    page for page in (ROOT / "docs" / "results").glob("*.md") if page.name != "README.md"
+)
+COMMAND = re.compile(
+    r"python -m [\w.]+|python3? tests/\S+|pytest tests/\S+|swarm-node \w+|make [a-z]+"
+)
 MODULE = re.compile(r"python -m ((?:lab|swarm_node)\.[\w.]+)(?![^\n]*at\s+commit)")
 DATED = re.compile(r"\b([0-9a-f]{7,8}),\s(\d{4}-\d\d-\d\d)")
 
@@ -39,14 +43,20 @@ def code(module: str) -> set[str]:
     if module not in imports().modules:
         return set()
     files = {file_of(name) for name in (module, *imports().find_upstream_modules(module))}
-    if any("subprocess" in (ROOT / file).read_text(encoding="utf-8") for file in files if file.startswith("lab/")):
+    if any(
+        "subprocess" in (ROOT / file).read_text(encoding="utf-8")
+        for file in files
+        if file.startswith("lab/")
+    ):
         files |= {file_of(name) for name in imports().modules if not name.startswith("lab")}
     return files
 
 
 def file_of(module: str) -> str:
     place = ROOT.joinpath(*module.split("."))
-    return str((place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).relative_to(ROOT))
+    return str(
+        (place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).relative_to(ROOT)
+    )
 
 
 @cache
@@ -54,7 +64,10 @@ def changed(commit: str) -> dict[str, int]:
     """Lines that were added to each file, or taken away, since then. A file that moved is a new
     one.
     """
-    rows = [line.split("\t") for line in git("diff", "--numstat", "--no-renames", commit, "HEAD").splitlines()]
+    rows = [
+        line.split("\t")
+        for line in git("diff", "--numstat", "--no-renames", commit, "HEAD").splitlines()
+    ]
     return {name: int(more) + int(less) for more, less, name in rows if more != "-"}
 
 
@@ -87,7 +100,12 @@ def main() -> int:
     for page in PAGES:
         said, lacks = state(page)
         missing += len(lacks)
-        sys.stdout.write("".join(f"{page.name}: {words}\n" for words in [said, *(f"MISSING {lack}" for lack in lacks)]))
+        sys.stdout.write(
+            "".join(
+                f"{page.name}: {words}\n"
+                for words in [said, *(f"MISSING {lack}" for lack in lacks)]
+            )
+        )
     return 1 if missing else 0
 
 

@@ -77,11 +77,16 @@ class Swarm:
         """
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
-            raise UserError("publish takes questions of one round of this peer: those that `questions` gave")
+            raise UserError(
+                "publish takes questions of one round of this peer: those that `questions` gave"
+            )
         (now,) = rounds
         groups = []
         for question, said in completed.items():
-            made = tuple(each if isinstance(each, Episode) else Episode.of(text=each, ended=True) for each in said)
+            made = tuple(
+                each if isinstance(each, Episode) else Episode.of(text=each, ended=True)
+                for each in said
+            )
             group = RolloutGroup(author=self.peer_id, round=now, question=question, episodes=made)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
@@ -119,7 +124,9 @@ class Swarm:
         self.close()
 
     def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
-        (scored,) = score_groups(self._environment, [group], self._environment.prompts([group.question]))
+        (scored,) = score_groups(
+            self._environment, [group], self._environment.prompts([group.question])
+        )
         return scored if isinstance(scored, ScoredGroup) and scored.informative else None
 
 

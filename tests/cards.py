@@ -15,11 +15,26 @@ DOOR = f"/ip4/203.0.113.7/tcp/31330/p2p/{KEYS[0].peer_id}"
 TODAY = int(time.time())
 
 
-def signed(number: int, network: str, first: int, by: Sequence[Identity], **said: Any) -> tuple[bytes, Card]:
+def signed(
+    number: int, network: str, first: int, by: Sequence[Identity], **said: Any
+) -> tuple[bytes, Card]:
     """A card whose three signers begin with KEYS[first]."""
     signers = tuple(sorted(each.peer_id for each in KEYS[first : first + 3]))
-    fields = {"format": 1, "name": "friends", "network": network, "number": number, "signers": signers, "threshold": 2}
-    fields |= {"issued": TODAY, "expires": TODAY + 90 * DAY, "bootstrap": (DOOR,), "notes": "", "episodes": 64}
+    fields = {
+        "format": 1,
+        "name": "friends",
+        "network": network,
+        "number": number,
+        "signers": signers,
+        "threshold": 2,
+    }
+    fields |= {
+        "issued": TODAY,
+        "expires": TODAY + 90 * DAY,
+        "bootstrap": (DOOR,),
+        "notes": "",
+        "episodes": 64,
+    }
     fields |= {"characters": 16384, "tasks": (Task(**KIND, digest=DIGEST),)}
     card = Card(**fields | said)  # type: ignore[arg-type]
     return encode(reduce(sign, by, Signed(card=card, signatures={}))), card

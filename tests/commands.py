@@ -34,7 +34,9 @@ def ended(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[st
     line = command(*arguments)
     if "preexec_fn" not in options:
         line[:1] = preloaded.python()
-    return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options
+    )
 
 
 def ended_well(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -47,7 +49,9 @@ def ended_well(*arguments: object, **options: Any) -> "subprocess.CompletedProce
 def python(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Runs this interpreter to its end, with nothing loaded before."""
     line = [sys.executable, *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options)
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, **options
+    )
 
 
 def started(
@@ -77,7 +81,9 @@ def killed_in_the_end(process: "subprocess.Popen[str]") -> Iterator["subprocess.
 def page_of(process: "subprocess.Popen[str]") -> httpx.URL:
     """The address that a command with a page prints, with the token behind its #."""
     assert process.stdout is not None
-    return httpx.URL(next(line for line in process.stdout if line.startswith("page: ")).split(": ", 1)[1].strip())
+    return httpx.URL(
+        next(line for line in process.stdout if line.startswith("page: ")).split(": ", 1)[1].strip()
+    )
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:

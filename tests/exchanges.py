@@ -29,7 +29,9 @@ def address(number: int, network: int | None = None) -> str:
 
 
 def sealed_groups(author: Identity, round: int, count: int = 9, swarm: str = SWARM) -> list[bytes]:
-    return [codec.seal(group(author.peer_id, round, index), author, swarm) for index in range(count)]
+    return [
+        codec.seal(group(author.peer_id, round, index), author, swarm) for index in range(count)
+    ]
 
 
 def key_of(envelope: bytes) -> bytes:
@@ -37,7 +39,11 @@ def key_of(envelope: bytes) -> bytes:
 
 
 def announced(
-    author: Identity, seq: int, groups: Sequence[bytes] = (), held: Sequence[str] = (), round: int = 0
+    author: Identity,
+    seq: int,
+    groups: Sequence[bytes] = (),
+    held: Sequence[str] = (),
+    round: int = 0,
 ) -> bytes:
     """A sealed announcement of envelopes, and of hints to what else the author holds."""
     announcement = Announcement(
@@ -72,7 +78,9 @@ class Swarm:
         """Adds a node, which publishes rounds unless `want` and `groups` are 0."""
         number = len(self.exchanges)
         who, config = identity(number), NetworkConfig()
-        exchange = Exchange(who, swarm, config, Random(f"node/{number}"), self.world.now, rules=rules)
+        exchange = Exchange(
+            who, swarm, config, Random(f"node/{number}"), self.world.now, rules=rules
+        )
         member = self.world.join(who.peer_id, exchange, address(number, network))
         if self.members:
             first = self.members[0]
@@ -80,7 +88,10 @@ class Swarm:
         self.members.append(member)
         self.exchanges.append(exchange)
         if want or groups:
-            self.world.after(self._rng.uniform(0, self._every), partial(self._publish, number, 0, want, groups, swarm))
+            self.world.after(
+                self._rng.uniform(0, self._every),
+                partial(self._publish, number, 0, want, groups, swarm),
+            )
         return member
 
     def add_many(self, count: int, **options: Any) -> "Swarm":
@@ -110,6 +121,8 @@ class Swarm:
         member, exchange = self.members[number], self.exchanges[number]
         if member.alive:
             envelopes = sealed_groups(identity(number), round, groups, swarm)
-            self.world.perform(member, exchange.publish(envelopes, Round(round), want, self.world.now))
+            self.world.perform(
+                member, exchange.publish(envelopes, Round(round), want, self.world.now)
+            )
             next_round = partial(self._publish, number, round + 1, want, groups, swarm)
             self.world.after(self._every * self._rng.uniform(0.9, 1.1), next_round)

@@ -60,4 +60,6 @@ def assert_kept_in_fp8(layer) -> None:
 def assert_alike_in_any_batch(layer) -> None:
     x = torch.randn(20, layer.in_features)
     with torch.no_grad():  # scales of a whole tensor would differ by 1e-2 here
-        torch.testing.assert_close(layer(x), torch.cat([layer(row[None]) for row in x]), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(
+            layer(x), torch.cat([layer(row[None]) for row in x]), atol=1e-6, rtol=1e-5
+        )

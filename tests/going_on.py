@@ -13,7 +13,9 @@ KEY = "going_on/passed"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--go-on", action="store_true", help="leave out what passed at this commit under --go-on")
+    parser.addoption(
+        "--go-on", action="store_true", help="leave out what passed at this commit under --go-on"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,6 +50,8 @@ def _commit(root: Path) -> str:
     """The commit of a checkout without changes; otherwise nothing."""
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=root, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     return "" if git("status", "--porcelain") else git("rev-parse", "HEAD")

@@ -16,7 +16,10 @@ from swarm_node.policy.policy import Packing, Policy
 from tests.models import VOCABULARY
 
 TEMPERATURES = (1.0, 0.7, 1.2)
-PACKED = [new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]), new([5, 6, 21], [[22, 23, 24, 25], [22, 27]])]
+PACKED = [
+    new([5, 6, 7, 8], [[9, 10, 11], [12, 13], [14]]),
+    new([5, 6, 21], [[22, 23, 24, 25], [22, 27]]),
+]
 WAYS = {"padded": None, "blocks": Packing.BLOCKS, "native": Packing.NATIVE}
 
 
@@ -33,7 +36,9 @@ def use_chunks(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 3 * 4 * VOCABULARY if on else 2**27)
 
 
-def gradients(policy: Policy, way: Packing | None, temperature: float, thread: bool = False) -> list[Tensor]:
+def gradients(
+    policy: Policy, way: Packing | None, temperature: float, thread: bool = False
+) -> list[Tensor]:
     """Log-probs, entropy, and the gradient of every parameter."""
     policy.__dict__["packing"] = way
     batch = build_tree(PACKED, policy.device, 1) if way else build_rows(PACKED, policy.device)
@@ -45,7 +50,11 @@ def gradients(policy: Policy, way: Packing | None, temperature: float, thread: b
         worker.join()
     else:
         policy.backward(loss, batch)
-    return [log_probs.detach(), entropy, *(p.grad for p in policy.model.parameters() if p.requires_grad)]
+    return [
+        log_probs.detach(),
+        entropy,
+        *(p.grad for p in policy.model.parameters() if p.requires_grad),
+    ]
 
 
 def assert_alike(ours: list[Tensor], theirs: list[Tensor], tolerance: float = 1e-6) -> None:

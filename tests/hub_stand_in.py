@@ -31,13 +31,19 @@ class Hub(ThreadingHTTPServer):
     def create(self, asked: dict[str, Any]) -> dict[str, Any]:
         name = f"{asked.get('organization') or 'me'}/{asked['name']}"
         self.files.setdefault(name, {})
-        self.private.setdefault(name, bool(asked.get("private", asked.get("visibility") == "private")))
+        self.private.setdefault(
+            name, bool(asked.get("private", asked.get("visibility") == "private"))
+        )
         return {"url": f"{self.address}/{name}", "name": name, "id": name}
 
     def commit(self, name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
         for value in [line["value"] for line in lines if line["key"] == "file"]:
             self.files[name][value["path"]] = base64.b64decode(value["content"])
-        return {"commitUrl": f"{self.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT, "success": True}
+        return {
+            "commitUrl": f"{self.address}/{name}/commit/{COMMIT}",
+            "commitOid": COMMIT,
+            "success": True,
+        }
 
 
 class Handler(Quiet):
@@ -54,7 +60,13 @@ class Handler(Quiet):
             self.say(hub.create(json.loads(body)))
         elif re.match(r"/api/models/[^/]+/[^/]+/preupload/main", self.path):
             files = json.loads(body)["files"]
-            self.say({"files": [{**each, "uploadMode": "regular", "shouldIgnore": False} for each in files]})
+            self.say(
+                {
+                    "files": [
+                        {**each, "uploadMode": "regular", "shouldIgnore": False} for each in files
+                    ]
+                }
+            )
         elif match := re.match(r"/api/models/([^/]+/[^/]+)/commit/main", self.path):
             self.say(hub.commit(match[1], [json.loads(line) for line in body.splitlines()]))
         else:

@@ -13,8 +13,24 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-WAITS = {"_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select", "unique_dim", "_unique2"}
-NO_KERNEL = {"_unsafe_view", "_reshape_alias", "detach", "empty", "empty_like", "new_empty", "empty_strided"}
+WAITS = {
+    "_local_scalar_dense",
+    "nonzero",
+    "is_nonzero",
+    "equal",
+    "masked_select",
+    "unique_dim",
+    "_unique2",
+}
+NO_KERNEL = {
+    "_unsafe_view",
+    "_reshape_alias",
+    "detach",
+    "empty",
+    "empty_like",
+    "new_empty",
+    "empty_strided",
+}
 CASTS = {"to", "_to_copy"}
 # With a boolean mask the host waits to know how many numbers it picks
 MASKS = {"index", "index_put", "index_put_"}
@@ -34,7 +50,9 @@ class Launches(TorchDispatchMode):
         name = func.__name__.split(".")[0]
         made = func(*args, **(kwargs or {}))
         cast = name in CASTS and made.dtype != args[0].dtype
-        self.cast_weights_inside += cast and self._depth > 0 and isinstance(args[0], torch.nn.Parameter)
+        self.cast_weights_inside += (
+            cast and self._depth > 0 and isinstance(args[0], torch.nn.Parameter)
+        )
         if cast or (not func.is_view and name not in NO_KERNEL):
             self.inside += self._depth > 0
             self.outside += self._depth == 0

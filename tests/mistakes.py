@@ -96,7 +96,9 @@ def started(mistake: Mistake) -> Answer:
     return Answer(ended.returncode, ended.stdout, ended.stderr)
 
 
-def faults(mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder: Path) -> list[str]:
+def faults(
+    mistakes: list[Mistake], attempt: Callable[[Mistake], Answer], folder: Path
+) -> list[str]:
     """Tries each mistake in a new copy of the files. Returns those with a wrong answer, and the
     answer.
     """
@@ -142,6 +144,14 @@ def fault(mistake: Mistake, answer: Answer) -> str:
         return f"exit code {answer.code}, not {mistake.code}"
     if mistake.words not in answer.err + answer.out:
         return f"nothing of {mistake.words!r}"
-    if mistake.words and mistake.code in (2, 75) and not (len(lines) == 1 and lines[0].startswith("swarm-node: ")):
+    if (
+        mistake.words
+        and mistake.code in (2, 75)
+        and not (len(lines) == 1 and lines[0].startswith("swarm-node: "))
+    ):
         return f"{len(lines)} lines"
-    return f"a line of more than {CHARS} characters" if any(len(line) > CHARS for line in lines) else ""
+    return (
+        f"a line of more than {CHARS} characters"
+        if any(len(line) > CHARS for line in lines)
+        else ""
+    )

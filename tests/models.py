@@ -80,8 +80,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Bloom": ("BloomConfig", {"n_layer": 2, "n_head": 4}),
     "Mamba": ("MambaConfig", {"state_size": 4}),
     "Falcon-H1": ("FalconH1Config", {**SSM, "mamba_n_heads": 4, "mamba_d_ssm": 32}),
-    "Granite 4": ("GraniteMoeHybridConfig", {**SSM, **_EXPERTS, "layer_types": ["mamba", "attention"]}),
-    "Jamba": ("JambaConfig", {**_EXPERTS, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4}),
+    "Granite 4": (
+        "GraniteMoeHybridConfig",
+        {**SSM, **_EXPERTS, "layer_types": ["mamba", "attention"]},
+    ),
+    "Jamba": (
+        "JambaConfig",
+        {**_EXPERTS, "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4},
+    ),
     "LFM2": ("Lfm2Config", {"layer_types": ["conv", "full_attention"], "block_multiple_of": 8}),
     "Qwen3.5": ("Qwen3_5TextConfig", _DELTA),
     "Qwen3-Next": ("Qwen3NextConfig", {**_DELTA, **_EXPERTS, "moe_intermediate_size": 16}),
@@ -96,10 +102,16 @@ def characters(chat: bool = False) -> PreTrainedTokenizerFast:
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>", unk_token="<unk>"
+        tokenizer_object=core,
+        pad_token="<pad>",
+        bos_token="<bos>",
+        eos_token="<eos>",
+        unk_token="<unk>",
     )
     if chat:
-        tokenizer.chat_template = "{{ bos_token }}{% for m in messages %}{{ m['content'] + '\n' }}{% endfor %}"
+        tokenizer.chat_template = (
+            "{{ bos_token }}{% for m in messages %}{{ m['content'] + '\n' }}{% endfor %}"
+        )
     return tokenizer
 
 
@@ -133,8 +145,15 @@ def with_lora(policy: Policy) -> Policy:
     import peft
 
     torch.manual_seed(3)
-    adapters = peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
-    return Policy(peft.get_peft_model(policy.model, adapters), policy.tokenizer, policy.device, policy.autocast_dtype)
+    adapters = peft.LoraConfig(
+        r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False
+    )
+    return Policy(
+        peft.get_peft_model(policy.model, adapters),
+        policy.tokenizer,
+        policy.device,
+        policy.autocast_dtype,
+    )
 
 
 # Signs before the digits: about one token in eight ends a completion
@@ -158,7 +177,9 @@ def text_group(
     index: int = 0,
 ) -> ScoredGroup:
     """A group as received from a peer: text only."""
-    return ScoredGroup(groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards))
+    return ScoredGroup(
+        groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards)
+    )
 
 
 LESSON = text_group([1.0, 0.0, 0.0, 1.0], ["12", "abc", "4x", "7"])
@@ -177,11 +198,17 @@ def token_group(
     return ScoredGroup(received.group, prompt, received.rewards, tokens)
 
 
-def plain_log_probs(model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0) -> Any:
+def plain_log_probs(
+    model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0
+) -> Any:
     """Log-probs [tokens] by one forward pass of the library over one unpadded sequence: the
     reference for all else.
     """
-    logits = model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
+    logits = (
+        model(input_ids=torch.tensor([[*prompt, *completion]]))
+        .logits[0, len(prompt) - 1 : -1]
+        .float()
+    )
     chosen = torch.tensor(list(completion))[:, None]
     return torch.log_softmax(logits / temperature, -1).gather(1, chosen)[:, 0]
 
@@ -198,7 +225,9 @@ def gradients_of(trainer: GrpoTrainer) -> list[torch.Tensor]:
     """
     found: list[torch.Tensor] = []
     trainer.optimizer.register_step_pre_hook(
-        lambda *_: found.extend(p.grad.clone() for p in trainer.policy.model.parameters() if p.grad is not None)
+        lambda *_: found.extend(
+            p.grad.clone() for p in trainer.policy.model.parameters() if p.grad is not None
+        )
     )
     return found
 
@@ -229,7 +258,9 @@ class Digits:
             for asked in questions
         ]
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(
+        self, completions: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
         self.scored += [(asked, tuple(texts)) for asked, texts in completions]
         return [
             Skipped("scoring failed")
@@ -299,7 +330,9 @@ def make_node(
         seed=seed,
         environment=environment or Digits(),
         generator=BatchGenerator(policy, GENERATION),
-        trainer=GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 3e-3, **training}), GENERATION),
+        trainer=GrpoTrainer(
+            policy, TrainingConfig(**{"learning_rate": 3e-3, **training}), GENERATION
+        ),
         network=network or Alone(),
         pool=RolloutPool(peer_id, max_groups=most_waiting),
         sampler=UniformSampler(),
@@ -313,7 +346,9 @@ def make_node(
 def join(swarm: MemorySwarm, number: int, environment: Environment | None = None) -> Network:
     identity = IDENTITIES[number]
     environment = environment or Digits()
-    rules = AdmissionRules("test", identity.peer_id, environment.catalogue.knows, turns=environment.turns)
+    rules = AdmissionRules(
+        "test", identity.peer_id, environment.catalogue.knows, turns=environment.turns
+    )
     return swarm.join(identity, rules)
 
 
@@ -339,7 +374,21 @@ def select(
     pool = RolloutPool(me, max_per_peer=len(candidates) + 1)
     pool.add(candidates, Round(0))
     defence, scoring = build_defence(DefenceConfig(layers=())), ScoringInStep(score)
-    node = Node(me, seed, unused, unused, unused, Alone(), pool, sampler, defence, config, 2, float, external=scoring)
+    node = Node(
+        me,
+        seed,
+        unused,
+        unused,
+        unused,
+        Alone(),
+        pool,
+        sampler,
+        defence,
+        config,
+        2,
+        float,
+        external=scoring,
+    )
     found = node.select(Generated(Round(0), list(own), {}, {}))
     waiting = pool.candidates()
     return found.external, [each for each in candidates if each not in waiting]

@@ -22,4 +22,6 @@ def rows(page: str, heading: str) -> dict[str, str]:
     text = (REFERENCE / page).read_text(encoding="utf-8")
     _, found, behind = f"\n{text}".partition(f"\n## {heading}\n")
     assert found, f"{page} has no heading {heading!r}"
-    return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", behind.partition("\n## ")[0], re.MULTILINE))
+    return dict(
+        re.findall(r"^\| `([^`]+)` \| (.*) \|$", behind.partition("\n## ")[0], re.MULTILINE)
+    )

@@ -94,7 +94,9 @@ def serve(listener: socket.socket, shell: str) -> None:
 
     import swarm_node.node.build  # noqa: F401  with all libraries that a node loads
 
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("swarm_node", "protocol")]:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] in ("swarm_node", "protocol")
+    ]:
         del sys.modules[name]  # each start imports the node's own modules
     torch.set_num_threads(1)
     gc.freeze()  # a child need not look at all of this again, nor copy its pages

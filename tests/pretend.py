@@ -55,7 +55,11 @@ class Pretend(TorchDispatchMode):
 
     def _faked(self, x: Any) -> Any:
         """A tensor of the host as a fake, which has no numbers either."""
-        return self.fake.from_tensor(x) if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) else x
+        return (
+            self.fake.from_tensor(x)
+            if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor)
+            else x
+        )
 
     def _asked(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operator. An operator that reads numbers gets made-up ones, and counts
@@ -65,7 +69,9 @@ class Pretend(TorchDispatchMode):
         if name == "_local_scalar_dense":
             self.waits[name] += 1
             return {torch.bool: True}.get(args[0].dtype, 1.0 if args[0].is_floating_point() else 1)
-        if name == "index" and any(isinstance(i, torch.Tensor) and i.dtype == torch.bool for i in args[1]):
+        if name == "index" and any(
+            isinstance(i, torch.Tensor) and i.dtype == torch.bool for i in args[1]
+        ):
             self.waits[name] += 1
             return args[0].new_empty(3)
         return func(*args, **kwargs)
@@ -77,7 +83,9 @@ def on_pretend(model: Any, device: torch.device) -> Any:
     for module in model.modules():
         for name, old in list(module._parameters.items()):
             if old is not None:
-                new = torch.nn.Parameter(torch.empty(old.shape, dtype=old.dtype, device=device), old.requires_grad)
+                new = torch.nn.Parameter(
+                    torch.empty(old.shape, dtype=old.dtype, device=device), old.requires_grad
+                )
                 module._parameters[name] = made.setdefault(id(old), new)
         for name, old in list(module._buffers.items()):
             if old is not None:
@@ -140,7 +148,9 @@ def main() -> None:
             try:
                 found[name] = {"result": work(), "waits": dict(mode.waits)}
             except Exception as error:  # noqa: BLE001  the test says which
-                where = [f"{f.filename}:{f.lineno}" for f in _frames(error) if "swarm_node" in f.filename][-3:]
+                where = [
+                    f"{f.filename}:{f.lineno}" for f in _frames(error) if "swarm_node" in f.filename
+                ][-3:]
                 said = str(error).splitlines() or [""]
                 found[name] = {"failed": f"{type(error).__name__}: {said[0][:300]}", "where": where}
     sys.stdout.write(json.dumps(found) + "\n")

@@ -23,18 +23,24 @@ DECODERS = (LlamaDecoder, ModelDecoder, RecomputeDecoder)
 WAYS = {"tree attention": Packing.BLOCKS, "padded": None}
 
 
-def made(family: str, *, lora: bool = False, autocast: torch.dtype | None = None) -> tuple[Any, Any]:
+def made(
+    family: str, *, lora: bool = False, autocast: torch.dtype | None = None
+) -> tuple[Any, Any]:
     model = tiny_model(family, num_hidden_layers=1)
     model.generation_config.eos_token_id = list(MANY_EOS)
     if lora:
         import peft
 
-        model = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+        model = peft.get_peft_model(
+            model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+        )
     return model, autocast
 
 
 def groups() -> list[Any]:
-    local = token_group([1.0, 0.0, 0.5], [[9, 10, 2], [11, 12], [13]], [[-1.0] * 3, [-1.0] * 2, [-1.0]])
+    local = token_group(
+        [1.0, 0.0, 0.5], [[9, 10, 2], [11, 12], [13]], [[-1.0] * 3, [-1.0] * 2, [-1.0]]
+    )
     return [local, text_group([0.0, 1.0], ["12", "ab"])]
 
 
@@ -71,14 +77,23 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         saved = checkpoint.save(folder, 1, there, first, {}, keep=1)
         again = GrpoTrainer(policy(), TrainingConfig(), CONFIG)
         checkpoint.restore_trainer(saved, again)
-        places = {x.device.type for state in again.optimizer.state.values() for x in state.values() if x.dim()}
+        places = {
+            x.device.type
+            for state in again.optimizer.state.values()
+            for x in state.values()
+            if x.dim()
+        }
         assert places == {device.type}, places
         return again.update(groups()).optimizer_steps
 
-    found: dict[str, Callable[[], Any]] = {"mixed": lambda: torch.ones(2) + torch.ones(2, device=device)}
+    found: dict[str, Callable[[], Any]] = {
+        "mixed": lambda: torch.ones(2) + torch.ones(2, device=device)
+    }
     for decoder in DECODERS:
         found[f"generate {decoder.__name__}"] = lambda decoder=decoder: generate(decoder)
-    found["generate LlamaDecoder bfloat16"] = lambda: generate(LlamaDecoder, autocast=torch.bfloat16)
+    found["generate LlamaDecoder bfloat16"] = lambda: generate(
+        LlamaDecoder, autocast=torch.bfloat16
+    )
     found["generate LlamaDecoder LoRA"] = lambda: generate(LlamaDecoder, lora=True)
     found["generate ModelDecoder LoRA"] = lambda: generate(ModelDecoder, lora=True)
     for name, way in WAYS.items():

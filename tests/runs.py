@@ -32,16 +32,45 @@ def round_done(number: int, **fields: Any) -> dict[str, Any]:
 
 def sampled(task: str, number: int = 0) -> dict[str, Any]:
     """A line of rollouts.jsonl."""
-    completion = {"text": "6", "reward": 1.0, "advantage": 0.5, "ended": True, "turns": [{"own": True, "text": "6"}]}
-    about = {"time": 1.8e9, "round": number, "author": "12D3KooWPeer", "local": True, "trained": False, "why": ""}
-    return {**about, "task": task, "prompt": "12 and 18?", "left_out": 0, "completions": [completion]}
+    completion = {
+        "text": "6",
+        "reward": 1.0,
+        "advantage": 0.5,
+        "ended": True,
+        "turns": [{"own": True, "text": "6"}],
+    }
+    about = {
+        "time": 1.8e9,
+        "round": number,
+        "author": "12D3KooWPeer",
+        "local": True,
+        "trained": False,
+        "why": "",
+    }
+    return {
+        **about,
+        "task": task,
+        "prompt": "12 and 18?",
+        "left_out": 0,
+        "completions": [completion],
+    }
 
 
 def home_with(folder: Path, rounds: int) -> Path:
     """A home in which so many rounds were done."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "events.jsonl").open("w") as file:
-        file.write(line({"time": 1.8e9, "event": "RunStarted", "title": "node", "folder": "", "facts": {"model": "m"}}))
+        file.write(
+            line(
+                {
+                    "time": 1.8e9,
+                    "event": "RunStarted",
+                    "title": "node",
+                    "folder": "",
+                    "facts": {"model": "m"},
+                }
+            )
+        )
         for number in range(rounds):
             file.write(line(round_done(number)))
     return folder

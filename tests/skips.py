@@ -8,7 +8,9 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--no-skips-but", metavar="MARKER", help="fail if a test without this marker was skipped")
+    parser.addoption(
+        "--no-skips-but", metavar="MARKER", help="fail if a test without this marker was skipped"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,11 +40,15 @@ class Skips:
         for name, (_, reason) in sorted(self._seen.items()):
             terminalreporter.line(f"{name}: {reason}")
         if self._unwanted():
-            terminalreporter.line(f"{self._unwanted()} of these must run here: they are not marked {self._allowed!r}")
+            terminalreporter.line(
+                f"{self._unwanted()} of these must run here: they are not marked {self._allowed!r}"
+            )
 
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            reason = (
+                report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            )
             # A file that was skipped as a whole has none
             marked = self._allowed in getattr(report, "keywords", ())
             self._seen[report.nodeid] = (marked, reason.removeprefix("Skipped: "))

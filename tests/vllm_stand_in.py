@@ -36,7 +36,9 @@ class Engine:
         assert body["load_inplace"] is True
         with self.lock:
             base = AutoModelForCausalLM.from_pretrained(self.folder)
-            self.models[body["lora_name"]] = PeftModel.from_pretrained(base, body["lora_path"]).eval()
+            self.models[body["lora_name"]] = PeftModel.from_pretrained(
+                base, body["lora_path"]
+            ).eval()
         return "Success: LoRA adapter added successfully."  # in words, as vLLM does
 
     @torch.no_grad()
@@ -44,12 +46,19 @@ class Engine:
         model = self.models[body["model"]]
         # vLLM refuses others
         assert max(body["stop_token_ids"], default=0) < model.config.vocab_size
-        assert [body[name] for name in ("return_token_ids", "logprobs", "top_p", "top_k")] == [True, 0, 1.0, -1]
+        assert [body[name] for name in ("return_token_ids", "logprobs", "top_p", "top_k")] == [
+            True,
+            0,
+            1.0,
+            -1,
+        ]
         generator = torch.Generator().manual_seed(body["seed"])
         with self.lock:
             return {"choices": [self._choice(model, body, generator) for _ in range(body["n"])]}
 
-    def _choice(self, model: Any, body: dict[str, Any], generator: torch.Generator) -> dict[str, Any]:
+    def _choice(
+        self, model: Any, body: dict[str, Any], generator: torch.Generator
+    ) -> dict[str, Any]:
         ids, log_probs = list(body["prompt"]), []
         for _ in range(body["max_tokens"]):
             log_p = log_distribution(model(torch.tensor([ids])).logits[0, -1], body["temperature"])
@@ -59,7 +68,11 @@ class Engine:
             if token in body["stop_token_ids"] or self._stopped(body, ids[len(body["prompt"]) :]):
                 break
         said = ids[len(body["prompt"]) :]
-        return {"token_ids": said, "logprobs": {"token_logprobs": log_probs}, "finish_reason": "stop"}
+        return {
+            "token_ids": said,
+            "logprobs": {"token_logprobs": log_probs},
+            "finish_reason": "stop",
+        }
 
     def _stopped(self, body: dict[str, Any], said: list[int]) -> bool:
         """Whether a stop string has come. As with vLLM, its tokens are part of the completion."""

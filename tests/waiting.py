@@ -14,7 +14,9 @@ PAUSE = 0.02  # seconds
 PATIENCE = 120.0  # seconds
 
 
-def until(found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE) -> float:
+def until(
+    found: Callable[[], object], seconds: float = PATIENCE, what: str = "it", pause: float = PAUSE
+) -> float:
     """Looks again and again until something is found. Returns the seconds that took."""
     began = time.monotonic()
     while not found():

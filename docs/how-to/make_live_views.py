@@ -60,7 +60,9 @@ class Screens:
             if all(word in self.tmux("capture-pane", "-p", "-t", name) for word in words):
                 return self.tmux("capture-pane", "-p", "-e", "-t", name).rstrip("\n")
             time.sleep(0.5)
-        raise SystemExit(f"{name} never showed {words}:\n{self.tmux('capture-pane', '-p', '-t', name)}")
+        raise SystemExit(
+            f"{name} never showed {words}:\n{self.tmux('capture-pane', '-p', '-t', name)}"
+        )
 
     def picture(self, name: str, as_: str, *words: str) -> None:
         """docs/how-to/live_view_NAME.svg of what is there then."""
@@ -68,8 +70,12 @@ class Screens:
         width = int(self.tmux("display-message", "-p", "-t", name, "#{pane_width}"))
         console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
         console.print(Text.from_ansi(text), soft_wrap=True)
-        svg = console.export_svg(title=as_.replace("_", " "), theme=DIMMED_MONOKAI, code_format=FORM, unique_id="t")
-        (HERE / f"live_view_{as_}.svg").write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n")
+        svg = console.export_svg(
+            title=as_.replace("_", " "), theme=DIMMED_MONOKAI, code_format=FORM, unique_id="t"
+        )
+        (HERE / f"live_view_{as_}.svg").write_text(
+            "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+        )
 
     def address(self, name: str) -> str:
         """Of the node there."""
@@ -83,7 +89,9 @@ def make(screens: Screens, homes: Path) -> None:
     screens.start("first", SMALL, f"--home {homes}/first --swarm pictures")
     screens.picture("first", "first_minute", "mean of 3 rounds")
     screens.stop("first")
-    screens.start("offline", SMALL, f"{STARTER} {TASKS} --home {homes}/offline --network.no-enabled")
+    screens.start(
+        "offline", SMALL, f"{STARTER} {TASKS} --home {homes}/offline --network.no-enabled"
+    )
     screens.picture("offline", "offline", "after 20 rounds")
     subprocess.run([PROGRAM, "pause", "--home", homes / "offline"], check=True)
     screens.picture("offline", "resting", "resting     told")

@@ -22,10 +22,22 @@ from pydantic.fields import FieldInfo
 from swarm_node.extensions.page.settings import PageConfig
 from swarm_node.extensions.simulation import events as simulated
 from swarm_node.extensions.simulation.plot_command import PlotConfig
-from swarm_node.extensions.simulation.report import ArmCost, ArmSummary, AttackSummary, HeldOut, Report
+from swarm_node.extensions.simulation.report import (
+    ArmCost,
+    ArmSummary,
+    AttackSummary,
+    HeldOut,
+    Report,
+)
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
-from swarm_node.settings import BootstrapConfig, EvaluationConfig, NodeConfig, StatusConfig, with_sections
+from swarm_node.settings import (
+    BootstrapConfig,
+    EvaluationConfig,
+    NodeConfig,
+    StatusConfig,
+    with_sections,
+)
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
 from swarm_node.telemetry import events
@@ -40,7 +52,16 @@ COMMANDS: Mapping[str, type[BaseModel]] = {
     "page": PageConfig,
     "view plot": PlotConfig,
 }
-UNITS = ("Seconds", "Megabytes", "Kilobytes per second", "Tokens", "Rounds", "Updates", "Groups", "Completions")
+UNITS = (
+    "Seconds",
+    "Megabytes",
+    "Kilobytes per second",
+    "Tokens",
+    "Rounds",
+    "Updates",
+    "Groups",
+    "Completions",
+)
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 OPTIONS = """# Every option
@@ -154,7 +175,9 @@ def _default(defaults: Mapping[str, str]) -> str:
     for command, default in defaults.items():
         if default != first:
             others.setdefault(default, []).append(command)
-    return "; ".join([first, *(f"{', '.join(commands)}: {default}" for default, commands in others.items())])
+    return "; ".join(
+        [first, *(f"{', '.join(commands)}: {default}" for default, commands in others.items())]
+    )
 
 
 def _shown(value: Any, unit: str) -> str:
@@ -167,7 +190,9 @@ def _shown(value: Any, unit: str) -> str:
 
 def _value(about: FieldInfo) -> str:
     """What may be written there, in words."""
-    inner = [mark for each in get_args(about.annotation) for mark in getattr(each, "__metadata__", ())]
+    inner = [
+        mark for each in get_args(about.annotation) for mark in getattr(each, "__metadata__", ())
+    ]
     if any(isinstance(mark, PlugIn) for mark in [*about.metadata, *inner]):
         return "a name, or FILE:NAME" if about.annotation is str else "list of names, or FILE:NAME"
     if get_origin(about.annotation) is Literal:
@@ -184,7 +209,10 @@ def _value(about: FieldInfo) -> str:
 def events_page() -> str:
     parts = [described(kind, "##") for kind in (*_written(events), *_written(simulated))]
     nested = [described(kind, "###") for kind in (RoundReport, StepReport, Overlap)]
-    figures = [row(f"`{name}`", about.unit or "-", about.meaning, about.over) for name, about in METRICS.items()]
+    figures = [
+        row(f"`{name}`", about.unit or "-", about.meaning, about.over)
+        for name, about in METRICS.items()
+    ]
     explained = (
         "## Figures\n\nThese figures are in a RoundDone, and in the `metrics` of a CellRound and of report.json.\n"
         "The last column says how those of the nodes that have a figure become one.\n\n"
@@ -203,20 +231,36 @@ def events_page() -> str:
 
 def _written(module: ModuleType) -> list[type[events.Event]]:
     """The events of this module that events.jsonl has."""
-    kinds = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, events.Event)]
-    return [each for each in kinds if each.written and each.__module__ == module.__name__ and each is not events.Event]
+    kinds = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, events.Event)
+    ]
+    return [
+        each
+        for each in kinds
+        if each.written and each.__module__ == module.__name__ and each is not events.Event
+    ]
 
 
 def report_page() -> str:
     return "\n".join(
-        [REPORT, *(described(kind, "##") for kind in (Report, ArmSummary, HeldOut, AttackSummary, ArmCost))]
+        [
+            REPORT,
+            *(
+                described(kind, "##")
+                for kind in (Report, ArmSummary, HeldOut, AttackSummary, ArmCost)
+            ),
+        ]
     )
 
 
 def described(kind: type, level: str) -> str:
     """A heading, what the dataclass is, and a row for each of its fields."""
     hints, texts = get_type_hints(kind), comments(kind)
-    rows = [row(f"`{each.name}`", _words(hints[each.name]), texts[each.name]) for each in fields(kind)]
+    rows = [
+        row(f"`{each.name}`", _words(hints[each.name]), texts[each.name]) for each in fields(kind)
+    ]
     about = f"{inspect.cleandoc(kind.__doc__ or '')}\n\n"
     return f"{level} {kind.__name__}\n\n{about}{table('key', 'value', 'meaning')}{''.join(rows)}"
 
@@ -228,7 +272,11 @@ def comments(kind: type) -> dict[str, str]:
     source = inspect.cleandoc("\n" + inspect.getsource(kind))
     lines = source.splitlines()
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    behind = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    behind = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
     (tree,) = ast.parse(source).body
     assert isinstance(tree, ast.ClassDef)
     said = {
@@ -236,10 +284,15 @@ def comments(kind: type) -> dict[str, str]:
         for node in tree.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    texts = {name: re.sub(r"\bNone\b", "null", text[:1].upper() + text[1:]) for name, text in said.items()}
+    texts = {
+        name: re.sub(r"\bNone\b", "null", text[:1].upper() + text[1:])
+        for name, text in said.items()
+    }
     for name in texts.keys() & METRICS.keys() if kind in (RoundReport, StepReport) else ():
         about = METRICS[name]
-        texts[name] = about.meaning + (f" ({about.unit})" if about.unit and about.unit not in about.meaning else "")
+        texts[name] = about.meaning + (
+            f" ({about.unit})" if about.unit and about.unit not in about.meaning else ""
+        )
     return texts
 
 
@@ -256,13 +309,24 @@ def _words(hint: Any) -> str:
     """A type as it is in JSON."""
     if isinstance(hint, type) and issubclass(hint, Secret):
         hint = str
-    simple = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Path: "path"}
+    simple = {
+        int: "integer",
+        float: "number",
+        str: "text",
+        bool: "true or false",
+        NoneType: "null",
+        Path: "path",
+    }
     if hint in simple or is_dataclass(hint):
         return simple.get(hint) or hint.__name__
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple:
         one_kind = inner[-1] is Ellipsis
-        return f"list of {_words(inner[0])}" if one_kind else " and ".join(_words(each) for each in inner)
+        return (
+            f"list of {_words(inner[0])}"
+            if one_kind
+            else " and ".join(_words(each) for each in inner)
+        )
     if origin is Literal:
         return " or ".join(f"`{each}`" for each in inner)
     if origin is not None and issubclass(origin, Mapping):
@@ -282,7 +346,11 @@ def row(*cells: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page that is made, with its text."""
-    return {HERE / "options.md": options_page(), HERE / "events.md": events_page(), HERE / "report.md": report_page()}
+    return {
+        HERE / "options.md": options_page(),
+        HERE / "events.md": events_page(),
+        HERE / "report.md": report_page(),
+    }
 
 
 if __name__ == "__main__":

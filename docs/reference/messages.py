@@ -14,7 +14,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ERRORS = {"UserError", "TemporaryError", "UnknownTaskError", "ScoringUnavailable", "GeneratorFailed", "RoundLost"}
+ERRORS = {
+    "UserError",
+    "TemporaryError",
+    "UnknownTaskError",
+    "ScoringUnavailable",
+    "GeneratorFailed",
+    "RoundLost",
+}
 SAYING = {*ERRORS, "Warned", "warn", "_warn"}  # calls whose first argument is a message
 SECOND = {"say", "_say"}  # calls whose first argument is one if the second is True: a warning
 HELPERS = {"_reason", "_line", "stalled", "alone"}  # functions that return one
@@ -54,7 +61,9 @@ def said(tree: ast.AST) -> Iterator[str]:
         values: list[ast.expr | None] = []
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *rest]):
-                warning = name in SECOND and any(isinstance(each, ast.Constant) and each.value is True for each in rest)
+                warning = name in SECOND and any(
+                    isinstance(each, ast.Constant) and each.value is True for each in rest
+                )
                 values = [first] if name in SAYING or warning else []
             case ast.FunctionDef(name=name) if name in HELPERS:
                 values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
@@ -62,8 +71,12 @@ def said(tree: ast.AST) -> Iterator[str]:
                 values = [each.value for each in body if isinstance(each, ast.Assign)]
             case ast.FunctionDef(name=name) if name in LISTS:
                 calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
-                values = [call.args[0] for call in calls if getattr(call.func, "attr", "") == "append"]
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=several)) if name in CONSTANTS:
+                values = [
+                    call.args[0] for call in calls if getattr(call.func, "attr", "") == "append"
+                ]
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(values=several)) if (
+                name in CONSTANTS
+            ):
                 values = list(several)
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in VARIABLES:
                 values = [value]

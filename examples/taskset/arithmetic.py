@@ -12,7 +12,10 @@ import verifiers.v1 as vf
 __all__ = ["ArithmeticTaskset"]
 
 SAID = {
-    "*": (mul, "Solve the following multiplication: {}. Give only the result as your final answer."),
+    "*": (
+        mul,
+        "Solve the following multiplication: {}. Give only the result as your final answer.",
+    ),
     "+": (add, "State the final answer to the following arithmetic problem: {} ="),
     "-": (sub, "State the final answer to the following arithmetic problem: {} ="),
 }
@@ -49,4 +52,6 @@ class ArithmeticTaskset(vf.Taskset[ArithmeticTask, ArithmeticConfig]):
             for one in range(self.config.digits):
                 for other in range(self.config.digits):
                     prompt = said.format(f"{one} {operator} {other}")
-                    yield ArithmeticTask(ArithmeticData(prompt=prompt, answer=str(act(one, other))), self.config.task)
+                    yield ArithmeticTask(
+                        ArithmeticData(prompt=prompt, answer=str(act(one, other))), self.config.task
+                    )

@@ -33,7 +33,11 @@ class Steps(TrainerCallback):
         self._swarm, self._file = swarm, file
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        line = {"step": state.global_step, "reward": self._swarm.rewards[-1], "trained": self._swarm.trained_on}
+        line = {
+            "step": state.global_step,
+            "reward": self._swarm.rewards[-1],
+            "trained": self._swarm.trained_on,
+        }
         with self._file.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
@@ -78,7 +82,9 @@ def main(home: str, *peers: str) -> None:
             callbacks=[Steps(swarm, Path(home) / "steps.jsonl")],
         )
         trainer.train()
-        print(f"published {swarm.published} groups, trained on {swarm.trained_on.total()} external ones")
+        print(
+            f"published {swarm.published} groups, trained on {swarm.trained_on.total()} external ones"
+        )
 
 
 if __name__ == "__main__":

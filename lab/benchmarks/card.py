@@ -40,7 +40,9 @@ def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
     if shutil.which(line[0]) is None:
         return {"status": f"needs {line[0]}", "result": ""}
     try:
-        done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False, cwd=command.ROOT, timeout=seconds)
+        done = subprocess.run(
+            line, stdout=subprocess.PIPE, text=True, check=False, cwd=command.ROOT, timeout=seconds
+        )
     except subprocess.TimeoutExpired as late:
         said = (late.stdout or b"").decode(errors="replace").strip()
         print(said, flush=True)
@@ -48,7 +50,10 @@ def run(words: Sequence[str], python: str, seconds: float) -> dict[str, Any]:
     print(done.stdout, flush=True)
     last = (done.stdout.strip().splitlines() or [""])[-1]
     result = json.loads(last) if last.startswith("{") else last
-    return {"status": "done" if not done.returncode else f"failed ({done.returncode})", "result": result}
+    return {
+        "status": "done" if not done.returncode else f"failed ({done.returncode})",
+        "result": result,
+    }
 
 
 def headline(result: Any) -> str:
@@ -71,7 +76,11 @@ def main() -> None:
     for number, (name, written) in enumerate(PARTS.items()):
         began, words = time.monotonic(), written.split()
         if not card:
-            words = [*(w for w in words if w != "--gpu"), "--quick"] if words[1].startswith(WITHOUT) else []
+            words = (
+                [*(w for w in words if w != "--gpu"), "--quick"]
+                if words[1].startswith(WITHOUT)
+                else []
+            )
         python = arguments.vllm_python if name == VLLM else sys.executable
         if words and python:
             print(f"--- {name}: {' '.join(words)}", flush=True)
@@ -79,10 +88,15 @@ def main() -> None:
         else:
             made = {"status": "needs --vllm-python" if card else "needs a card", "result": ""}
         found[name] = made
-        lines.append([name, made["status"], headline(made["result"]), f"{time.monotonic() - began:.0f}"])
+        lines.append(
+            [name, made["status"], headline(made["result"]), f"{time.monotonic() - began:.0f}"]
+        )
     command.show(("part", "status", "figure", "seconds"), lines)
     device = torch.cuda.get_device_name() if card else "none"
-    command.finish(arguments, {"parts": found, "card": device, "settings": command.versions("torch", "transformers")})
+    command.finish(
+        arguments,
+        {"parts": found, "card": device, "settings": command.versions("torch", "transformers")},
+    )
 
 
 if __name__ == "__main__":

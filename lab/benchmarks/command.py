@@ -33,7 +33,11 @@ def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def add_quick(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--quick", action="store_true", help="a minute's trial on tiny sizes; its figures mean nothing")
+    made.add_argument(
+        "--quick",
+        action="store_true",
+        help="a minute's trial on tiny sizes; its figures mean nothing",
+    )
 
 
 def add_runs(made: argparse.ArgumentParser) -> None:
@@ -71,10 +75,17 @@ def finish(options: argparse.Namespace, result: Mapping[str, Any]) -> None:
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table with aligned columns, the first to the left, others to the right."""
-    widths = [max(3, *(len(line[column]) for line in [header, *lines])) for column in range(len(header))]
+    widths = [
+        max(3, *(len(line[column]) for line in [header, *lines])) for column in range(len(header))
+    ]
     rules = [f":{'-' * (widths[0] - 1)}", *("-" * (width - 1) + ":" for width in widths[1:])]
     rows = [
-        " | ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
+        " | ".join(
+            [
+                first.ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
+            ]
+        )
         for first, *rest in [header, rules, *lines]
     ]
     return "\n".join(f"| {row} |" for row in rows)
@@ -109,4 +120,7 @@ def installed(folder: Path) -> Path:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    return {"python": platform.python_version(), **{package: version(package) for package in packages}}
+    return {
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }

@@ -14,7 +14,12 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 from transformers.utils import logging
 
 from lab.benchmarks import command
@@ -56,7 +61,15 @@ REAL = {
 _SHAPES = {"tiny": (32, 2, 64, 2, 1), "1M": (128, 4, 512, 4, 2), "10M": (384, 6, 1024, 6, 2)}
 _SPECIALS = ["<pad>", "<bos>", "<unk>"]
 _CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
-_QUESTION = Question(environment="lab", version="1", dataset="text", config_id="any", digest="A" * 11, seed=0, index=0)
+_QUESTION = Question(
+    environment="lab",
+    version="1",
+    dataset="text",
+    config_id="any",
+    digest="A" * 11,
+    seed=0,
+    index=0,
+)
 _PLANE_1 = 0x10000  # tokens that prompts lack get characters from here on
 _VOCABULARY = {token: number for number, token in enumerate([*_SPECIALS, *_CHARACTERS])}
 
@@ -92,7 +105,9 @@ def model(size: str, layers: int = 0) -> Any:
         config.num_hidden_layers = layers or config.num_hidden_layers
         if layers and getattr(config, "layer_types", None):
             config.layer_types = config.layer_types[:layers]
-        return _endless(AutoModelForCausalLM.from_config(config, dtype=torch.float32), config.vocab_size)
+        return _endless(
+            AutoModelForCausalLM.from_config(config, dtype=torch.float32), config.vocab_size
+        )
     hidden, layers, feed_forward, heads, kv_heads = _SHAPES[size]
     torch.manual_seed(0)
     config = Qwen2Config(
@@ -138,11 +153,17 @@ def rewards(texts: Sequence[str]) -> list[float]:
 
 def scored(text: str, made: Any) -> ScoredGroup:
     assert isinstance(made, GeneratedGroup)
-    group = RolloutGroup(author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=made.completions)
-    return ScoredGroup(group, text, tuple(rewards([each.text for each in made.completions])), made.tokens)
+    group = RolloutGroup(
+        author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=made.completions
+    )
+    return ScoredGroup(
+        group, text, tuple(rewards([each.text for each in made.completions])), made.tokens
+    )
 
 
-def trl_trainer(made: Any, words: Any, load: Workload, folder: str, turns: Any, rows: int = 0, **more: Any) -> Any:
+def trl_trainer(
+    made: Any, words: Any, load: Workload, folder: str, turns: Any, rows: int = 0, **more: Any
+) -> Any:
     """TRL's GRPOTrainer for this model, tokenizer and work. It saves, logs and shows nothing.
     `rows`: completions of a micro-batch, 0 for all; `more`: further fields of its GRPOConfig.
     """
@@ -200,7 +221,11 @@ class Spread:
 
     def as_json(self, tokens: int) -> dict[str, Any]:
         return {
-            "cpu_seconds": {"median": self.median, "min": min(self.seconds), "max": max(self.seconds)},
+            "cpu_seconds": {
+                "median": self.median,
+                "min": min(self.seconds),
+                "max": max(self.seconds),
+            },
             "tokens_per_cpu_second": tokens / self.median,
             "repetitions": len(self.seconds),
         }
@@ -229,7 +254,9 @@ def in_turn(
     for repetition in range(repetitions):
         for name, work in sides.items():
             seconds[name].append(seconds_of(work))
-        progress(label, repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()})
+        progress(
+            label, repetition, repetitions, {name: taken[-1] for name, taken in seconds.items()}
+        )
     return {name: Spread(tuple(taken)) for name, taken in seconds.items()}
 
 
@@ -238,7 +265,9 @@ def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str,
     print(f"{label} {repetition + 1}/{repetitions}, CPU s: {taken}", flush=True)
 
 
-def compared(spreads: Mapping[str, Spread], reference: str, tokens: int) -> dict[str, dict[str, Any]]:
+def compared(
+    spreads: Mapping[str, Spread], reference: str, tokens: int
+) -> dict[str, dict[str, Any]]:
     """Each side with its speed relative to the reference: ratio of medians, and range over the
     repetitions.
     """
@@ -275,12 +304,17 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
     made = command.parser(module, doc)
     command.add_quick(made)
     made.add_argument("--repetitions", type=int, help="measured repetitions of each side")
-    made.add_argument("--prompt", type=int, help="tokens of every prompt, of which three quarters are shared")
+    made.add_argument(
+        "--prompt", type=int, help="tokens of every prompt, of which three quarters are shared"
+    )
     made.add_argument("--new", type=int, help="tokens of every completion")
     if sizes:
         choices = [*sizes, *REAL]
         made.add_argument(
-            "--sizes", nargs="+", choices=choices, help="model sizes, parameters, or shapes of real models"
+            "--sizes",
+            nargs="+",
+            choices=choices,
+            help="model sizes, parameters, or shapes of real models",
         )
     return made
 
@@ -289,10 +323,22 @@ def workload(arguments: argparse.Namespace) -> Workload:
     """The workload that the command line names."""
     sizes = tuple(arguments.sizes or ())
     real = bool(set(sizes) & REAL.keys())
-    base = ON_A_CARD if getattr(arguments, "gpu", False) else QUICK if arguments.quick else FEW if real else FULL
+    base = (
+        ON_A_CARD
+        if getattr(arguments, "gpu", False)
+        else QUICK
+        if arguments.quick
+        else FEW
+        if real
+        else FULL
+    )
     sizes = sizes or base.sizes or tuple(REAL)[:2]
-    lengths = (arguments.prompt,) * len(base.prompt_lengths) if arguments.prompt else base.prompt_lengths
-    return Workload(sizes, lengths, arguments.new or base.new_tokens, arguments.repetitions or base.repetitions)
+    lengths = (
+        (arguments.prompt,) * len(base.prompt_lengths) if arguments.prompt else base.prompt_lengths
+    )
+    return Workload(
+        sizes, lengths, arguments.new or base.new_tokens, arguments.repetitions or base.repetitions
+    )
 
 
 def products(size: str, load: Workload) -> float:
@@ -309,7 +355,9 @@ def limits(dtype: torch.dtype = torch.float32) -> dict[str, float]:
     written by a copy.
     """
     x, large = torch.randn(1024, 1024, dtype=dtype), torch.empty(2**26)
-    product, copied = (Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone))
+    product, copied = (
+        Spread(tuple(cpu_seconds(work) for _ in range(9))) for work in (lambda: x @ x, large.clone)
+    )
     return {"flops": 2 * 1024**3 / product.median, "bytes": 2 * 4 * 2**26 / copied.median}
 
 

@@ -54,7 +54,11 @@ class Plan:
 
 
 FULL = Plan(
-    {"0.5B": (896, 24, 4864, 14, 2), "1.5B": (1536, 28, 8960, 12, 2), "7B": (3584, 28, 18944, 28, 4)},
+    {
+        "0.5B": (896, 24, 4864, 14, 2),
+        "1.5B": (1536, 28, 8960, 12, 2),
+        "7B": (3584, 28, 18944, 28, 4),
+    },
     trained_tokens=8192,
     prompts=8,
     written_tokens=256,
@@ -96,7 +100,9 @@ def peak() -> float:
     return torch.cuda.max_memory_allocated() / GIBIBYTE if DEVICE.type == "cuda" else 0.0
 
 
-def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = torch.bfloat16) -> Policy:
+def policy(
+    shape: Shape, precision: str, longest: int, weights: torch.dtype = torch.bfloat16
+) -> Policy:
     """`longest`: tokens of a row, prompt included. Products that are not FP8 are bfloat16, for any
     type of weights.
     """
@@ -115,7 +121,9 @@ def policy(shape: Shape, precision: str, longest: int, weights: torch.dtype = to
     with DEVICE:
         model = Qwen2ForCausalLM(config).to(weights)
     model.generation_config.eos_token_id = config.vocab_size  # never generated
-    made = Policy(model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16)
+    made = Policy(
+        model, common.tokenizer(), DEVICE, None if weights == torch.bfloat16 else torch.bfloat16
+    )
     if precision != "bf16":
         made.precision = swap_linears(model, kernels.choose(DEVICE), precision == "fp8")
     return made
@@ -129,7 +137,11 @@ def products(plan: Plan, size: str) -> Figures:
     operand of `dw`.
     """
     hidden, _, feed_forward, _, _ = plan.sizes[size]
-    shapes = (plan.trained_tokens, hidden), (feed_forward, hidden), (plan.trained_tokens, feed_forward)
+    shapes = (
+        (plan.trained_tokens, hidden),
+        (feed_forward, hidden),
+        (plan.trained_tokens, feed_forward),
+    )
     x, weight, dy = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for shape in shapes)
     works: dict[str, Callable[[], object]] = {"bf16": lambda: x @ weight.t()}
     kernel = kernels.choose(DEVICE)
@@ -140,8 +152,14 @@ def products(plan: Plan, size: str) -> Figures:
         "_dx": (kernel.quantise(dy), backwards),
         "_dw": (kernel.quantise(dy.t()), kernel.quantise(x.t())),
     }
-    works |= {f"{name}{what}": partial(kernel.product, *pair, torch.bfloat16) for what, pair in pairs.items()}
-    works |= {how: partial(kernel.quantise, x), f"{how}_along_tokens": partial(kernel.quantise, x.t())}
+    works |= {
+        f"{name}{what}": partial(kernel.product, *pair, torch.bfloat16)
+        for what, pair in pairs.items()
+    }
+    works |= {
+        how: partial(kernel.quantise, x),
+        f"{how}_along_tokens": partial(kernel.quantise, x.t()),
+    }
     if DEVICE.type == "cuda":
         works["quantise_compiled"] = partial(torch.compile(quantise), x)
     return {f"{what}_ms": 1e3 * seconds(work, plan.repetitions) for what, work in works.items()}
@@ -185,7 +203,10 @@ def speeds(plan: Plan, size: str, precision: str) -> Figures:
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=plan.written_tokens))
     texts = common.prompts([100] * plan.prompts)
     generated = seconds(lambda: generator.generate(texts, common.GROUP_SIZE, "fp8"), 1)
-    print(f"  {generator.decoder_name}, {made.packing and made.packing.value}, {made.arithmetic}", flush=True)
+    print(
+        f"  {generator.decoder_name}, {made.packing and made.packing.value}, {made.arithmetic}",
+        flush=True,
+    )
     return {
         "written_per_second": plan.prompts * common.GROUP_SIZE * plan.written_tokens / generated,
         "trained_per_second": plan.trained_tokens / trained,
@@ -212,7 +233,9 @@ def mismatch(plan: Plan, precision: str) -> Figures:
         batch = build_tree([unrecorded(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
         trained = log_probs_of(made.logits(batch), batch.target_T, 1.0).cpu()
         known = torch.tensor(tokens.log_probs)
-        found = {length: sums.plus(known[:length], trained[:length]) for length, sums in found.items()}
+        found = {
+            length: sums.plus(known[:length], trained[:length]) for length, sums in found.items()
+        }
     return {
         f"{what}_{length}": value
         for length, sums in found.items()
@@ -227,11 +250,18 @@ def todo(plan: Plan) -> list[tuple[str, float, Callable[[], Figures]]]:
     return [
         *((f"products {size}", 15.0, partial(products, plan, size)) for size in sizes),
         *(
-            (f"speed {size} {precision}", plan.speed_seconds, partial(speeds, plan, size, precision))
+            (
+                f"speed {size} {precision}",
+                plan.speed_seconds,
+                partial(speeds, plan, size, precision),
+            )
             for size in sizes
             for precision in flows[:2]
         ),
-        *((f"mismatch {flow}", plan.mismatch_seconds, partial(mismatch, plan, flow)) for flow in flows),
+        *(
+            (f"mismatch {flow}", plan.mismatch_seconds, partial(mismatch, plan, flow))
+            for flow in flows
+        ),
     ]
 
 
@@ -252,7 +282,10 @@ def main() -> None:
             continue
         try:
             results[what] = work()
-            print(f"{what}: " + ", ".join(f"{k} {v:.4g}" for k, v in results[what].items()), flush=True)
+            print(
+                f"{what}: " + ", ".join(f"{k} {v:.4g}" for k, v in results[what].items()),
+                flush=True,
+            )
         except torch.OutOfMemoryError:
             print(f"{what}: does not fit into memory", flush=True)
         forget_peak()
@@ -275,7 +308,9 @@ def summary(plan: Plan, results: dict[str, Figures]) -> dict[str, Any]:
     longest = f"kl_{max(plan.lengths)}"
     if all(longest in found for found in mismatches):
         mixed, unified = (found[longest] for found in mismatches)
-        print(f"mixed over unified divergence at {max(plan.lengths)} tokens: {mixed / max(1e-12, unified):.1f}")
+        print(
+            f"mixed over unified divergence at {max(plan.lengths)} tokens: {mixed / max(1e-12, unified):.1f}"
+        )
     last = list(ratios.values())[-1]["end_to_end"] if ratios else None
     return {"ratio": last, "ratios": ratios, "results": results, **command.versions("torch")}
 

@@ -25,7 +25,12 @@ HEADLINE = "ours in float32"
 
 
 def hugging_face(
-    model: Any, tokenizer: Any, texts: list[str], load: common.Workload, cache: str, compiled: bool = False
+    model: Any,
+    tokenizer: Any,
+    texts: list[str],
+    load: common.Workload,
+    cache: str,
+    compiled: bool = False,
 ) -> Work:
     """`generate` on every prompt, repeated for its group and padded on the left. `compiled`: with
     CUDA graphs, too.
@@ -50,9 +55,15 @@ def hugging_face(
 
 
 def ours(
-    policy: Policy, texts: list[str], load: common.Workload, decoder: Literal["native", "model"], graphs: bool = True
+    policy: Policy,
+    texts: list[str],
+    load: common.Workload,
+    decoder: Literal["native", "model"],
+    graphs: bool = True,
 ) -> Work:
-    config = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    config = GenerationConfig(
+        num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens
+    )
     made = BatchGenerator(policy, config, decoder=decoder, graphs=graphs)
     return writing(made, texts, load)
 
@@ -78,7 +89,12 @@ def on_a_card(size: str, load: common.Workload) -> dict[str, Any]:
     policy = Policy(model, tokenizer, device, torch.bfloat16)
     theirs = common.model(size).eval().to(device, torch.bfloat16)
     adapted = peft.LoraConfig(r=16, target_modules="all-linear", task_type="CAUSAL_LM")
-    lora = Policy(peft.get_peft_model(common.model(size).to(device), adapted), tokenizer, device, torch.bfloat16)
+    lora = Policy(
+        peft.get_peft_model(common.model(size).to(device), adapted),
+        tokenizer,
+        device,
+        torch.bfloat16,
+    )
     sides = {
         "HF dynamic cache": hugging_face(theirs, tokenizer, texts, load, "dynamic"),
         "HF static cache": hugging_face(theirs, tokenizer, texts, load, "static", compiled=True),
@@ -113,14 +129,18 @@ def _result(spreads: dict[str, common.Spread], load: common.Workload) -> dict[st
 
 def main() -> None:
     parser = common.parser("lab.benchmarks.generation", __doc__, "tiny", "1M", "10M")
-    parser.add_argument("--gpu", action="store_true", help="real shapes on CUDA, 256 new tokens, in wall seconds")
+    parser.add_argument(
+        "--gpu", action="store_true", help="real shapes on CUDA, 256 new tokens, in wall seconds"
+    )
     arguments = parser.parse_args()
     if arguments.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device, and there is none")
     common.settle()
     load = common.workload(arguments)
     results = {size: (on_a_card if arguments.gpu else measure)(size, load) for size in load.sizes}
-    lines = [line for size in load.sizes for line in common.side_lines(size, results[size]["sides"])]
+    lines = [
+        line for size in load.sizes for line in common.side_lines(size, results[size]["sides"])
+    ]
     command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]
     name = "ours in bfloat16" if arguments.gpu else HEADLINE

@@ -48,7 +48,9 @@ EXPECTED = ROOT / "tests" / "house" / "path.txt"
 
 def main() -> None:
     parser = command.parser("lab.benchmarks.group_path", __doc__)
-    parser.add_argument("--write", action="store_true", help="write the list to tests/house/path.txt")
+    parser.add_argument(
+        "--write", action="store_true", help="write the list to tests/house/path.txt"
+    )
     options = parser.parse_args()
     path = path_of_a_group(ROOT)
     print("\n".join(sorted(path)), flush=True)
@@ -59,26 +61,48 @@ def main() -> None:
     command.finish(options, {"files": len(path), "path": sorted(path), "new": new, "gone": gone})
     if new or gone:
         words = [*(f"+ {file}" for file in new), *(f"- {file}" for file in gone)]
-        sys.exit("\n".join(["this differs from tests/house/path.txt (--write replaces it):", *words]))
+        sys.exit(
+            "\n".join(["this differs from tests/house/path.txt (--write replaces it):", *words])
+        )
 
 
 def path_of_a_group(code: Path) -> set[str]:
     """The files of the tree in `code` that an external group passes, relative to `code`."""
     seen: set[str] = set()
-    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener,
+    ):
         folder = Path(name)
         listener.bind(str(folder / "seen"))
         threading.Thread(target=_collect, args=(listener, seen), daemon=True).start()
         python, home = traced(code, folder), folder / "home"
         node = [str(python), "-m", "swarm_node.commands.cli", "run", "--home", str(home), *OPTIONS]
-        node += ["--environment.tasks", "products/tiny", "--swarm", "structure", "--round.external-groups", "2"]
+        node += [
+            "--environment.tasks",
+            "products/tiny",
+            "--swarm",
+            "structure",
+            "--round.external-groups",
+            "2",
+        ]
         node += ["--checkpoint.every", "100000"]
         # With rescue, few external completions are trained on
         node += ["--defence.layers", "length", "ngrams"]
         with (folder / "log").open("wb") as log, _running(node, log, folder) as node_lives:
             addresses = home / "addresses"
-            until(lambda: node_lives() and addresses.exists() and addresses.read_text(), SECONDS, "the node's network")
-            peer = [sys.executable, str(PEER), str(folder / "peer"), MARK, addresses.read_text().split()[0]]
+            until(
+                lambda: node_lives() and addresses.exists() and addresses.read_text(),
+                SECONDS,
+                "the node's network",
+            )
+            peer = [
+                sys.executable,
+                str(PEER),
+                str(folder / "peer"),
+                MARK,
+                addresses.read_text().split()[0],
+            ]
             with _running(peer, log, folder) as peer_lives:
                 until(
                     lambda: DONE in seen or not (node_lives() and peer_lives()),

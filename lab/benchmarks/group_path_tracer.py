@@ -40,7 +40,9 @@ def carries(value: Any, depth: int = _DEPTH) -> bool:
     if isinstance(value, Mapping):
         return any(carries(each, depth - 1) for each in list(value.values())[:64])
     names = [entry.name for entry in fields(value)] if is_dataclass(value) else ()
-    names = names or list(getattr(type(value), "model_fields", getattr(type(value), "__struct_fields__", ())))
+    names = names or list(
+        getattr(type(value), "model_fields", getattr(type(value), "__struct_fields__", ()))
+    )
     return any(carries(getattr(value, name, None), depth - 1) for name in names)
 
 
@@ -73,7 +75,9 @@ def _profile(frame: FrameType, event: str, value: Any) -> None:
     if event == "call":
         code = frame.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        marked = any(carries(frame.f_locals.get(name)) for name in names if name not in ("self", "cls"))
+        marked = any(
+            carries(frame.f_locals.get(name)) for name in names if name not in ("self", "cls")
+        )
         _updating = here if update and marked else _updating
     else:
         marked = carries(value)

@@ -54,7 +54,9 @@ def ways() -> dict[str, LearningConfig]:
     generation = GenerationConfig(max_completion_length=256)
     return {
         name: LearningConfig(
-            model=model, generation=generation, training=TrainingConfig.model_validate({"optimizer": optimizer})
+            model=model,
+            generation=generation,
+            training=TrainingConfig.model_validate({"optimizer": optimizer}),
         )
         for name, (model, optimizer) in made.items()
     }
@@ -88,7 +90,9 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._alive: dict[int, int] = {}
         self.now = self.peak = 0
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         made = function(*args, **(kwargs or {}))
         for tensor in tree_flatten(made)[0]:
             if isinstance(tensor, Tensor):
@@ -156,7 +160,13 @@ class Card(nullcontext["Card"]):
 
 
 def traced(
-    config: Any, *, lora: bool, again: bool, layers: int = 0, tokens: int = TOKENS, card: bool = False
+    config: Any,
+    *,
+    lora: bool,
+    again: bool,
+    layers: int = 0,
+    tokens: int = TOKENS,
+    card: bool = False,
 ) -> tuple[float, float]:
     """Bytes of weights, gradients and a micro-batch at its peak, traced or held on a card; then the
     same sum with the plan's bytes of the micro-batch.
@@ -167,7 +177,9 @@ def traced(
     batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)
     count: Any = Card() if card else Bytes()
     with nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True), count, device:
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16 if lora else torch.float32)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16 if lora else torch.float32
+        )
         model.set_attn_implementation(FUSED)
         total = sum(p.numel() for p in model.parameters())
         if lora:
@@ -223,12 +235,19 @@ def main() -> None:
     result: dict[str, Any] = {}
     if arguments.trace or arguments.gpu:
         pairs = traces(arguments.quick, arguments.gpu)
-        lines = [[n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"] for n, (t, p) in pairs.items()]
-        command.show(["weights, gradients, micro-batch", "found GiB", "planned GiB", "ratio"], lines)
+        lines = [
+            [n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"]
+            for n, (t, p) in pairs.items()
+        ]
+        command.show(
+            ["weights, gradients, micro-batch", "found GiB", "planned GiB", "ratio"], lines
+        )
         result["traces"] = {name: {"found": t, "planned": p} for name, (t, p) in pairs.items()}
     else:
         lines = table()
-        command.show(["tokens of a micro-batch (GiB in all)", *(f"{card} GB" for card in CARDS)], lines)
+        command.show(
+            ["tokens of a micro-batch (GiB in all)", *(f"{card} GB" for card in CARDS)], lines
+        )
         result["table"] = lines
     command.finish(arguments, result)
 

@@ -22,19 +22,38 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     """10 KB of incompressible text, in 8 completions."""
     text = os.urandom(GROUP_BYTES // COMPLETIONS // 2).hex()
     seed = question_seed(swarm, identity.peer_id, Round(number))
-    address = {"environment": "benchmark", "version": "1", "dataset": "noise", "config_id": "plain", "digest": "A" * 11}
+    address = {
+        "environment": "benchmark",
+        "version": "1",
+        "dataset": "noise",
+        "config_id": "plain",
+        "digest": "A" * 11,
+    }
     question = Question(**address, seed=seed, index=index)
     completions = tuple(Episode.of(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
-    return RolloutGroup(author=identity.peer_id, round=Round(number), question=question, episodes=completions)
+    return RolloutGroup(
+        author=identity.peer_id, round=Round(number), question=question, episodes=completions
+    )
 
 
 def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:
     """Cards of one network, by two of three signers. Each card replaces one signer: card 4 has none
     of the first.
     """
-    chain, signers = list[bytes](), [Identity.from_seed_bytes(bytes([1 + number]) * 32) for number in range(count + 2)]
-    task = Task(environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11)
-    said: dict[str, Any] = {"threshold": 2, "notes": "", "tasks": (task,), "episodes": 64, "characters": 16384}
+    chain, signers = (
+        list[bytes](),
+        [Identity.from_seed_bytes(bytes([1 + number]) * 32) for number in range(count + 2)],
+    )
+    task = Task(
+        environment="benchmark", version="1", dataset="noise", config_id="plain", digest="A" * 11
+    )
+    said: dict[str, Any] = {
+        "threshold": 2,
+        "notes": "",
+        "tasks": (task,),
+        "episodes": 64,
+        "characters": 16384,
+    }
     said |= {"name": "benchmark", "network": "", "issued": issued, "expires": issued + DAY}
     said["bootstrap"] = tuple(bootstrap) or (f"/ip4/8.8.4.4/tcp/1/p2p/{signers[0].peer_id}",)
     for number in range(1, count + 1):

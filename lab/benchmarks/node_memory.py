@@ -29,11 +29,17 @@ def looked(nodes: Sequence[int]) -> dict[str, float]:
     """MB of PSS of each process of these nodes, by a name for it."""
     seen = {}
     for number, pid in enumerate(nodes):
-        for process in [node := psutil.Process(pid), *node.children(recursive=True)] if psutil.pid_exists(pid) else []:
+        for process in (
+            [node := psutil.Process(pid), *node.children(recursive=True)]
+            if psutil.pid_exists(pid)
+            else []
+        ):
             with contextlib.suppress(psutil.Error):  # ended meanwhile
                 found = MODULE.search(" ".join(process.cmdline()[1:]))
                 size = process.memory_full_info().pss / 1e6
-                seen[f"{number} {found[0] if found and process != node else 'trainer'} {process.pid}"] = size
+                seen[
+                    f"{number} {found[0] if found and process != node else 'trainer'} {process.pid}"
+                ] = size
     return seen
 
 
@@ -43,21 +49,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12, help="of each (12)")
     arguments, options = parser.parse_known_args()
     peak: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="node-memory-") as folder, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="node-memory-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
         line = [str(command.installed(Path(folder))), "run", "--max-rounds", str(arguments.rounds)]
         line += ["--network.host", "127.0.0.1", "--network.no-mdns", *options, "--home"]
         started = [
-            subprocess.Popen([*line, f"{folder}/home-{n}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            subprocess.Popen(
+                [*line, f"{folder}/home-{n}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            )
             for n in range(arguments.nodes)
         ]
         for process in started:
             stack.callback(process.terminate)
         while any(process.poll() is None for process in started):
-            peak = max(peak, looked([process.pid for process in started]), key=lambda seen: sum(seen.values()))
+            peak = max(
+                peak,
+                looked([process.pid for process in started]),
+                key=lambda seen: sum(seen.values()),
+            )
             time.sleep(PAUSE)
         if any(process.returncode for process in started):
             raise SystemExit("a node failed")
-    command.show(["MB at the peak: node, process", "PSS"], [[name, f"{size:.0f}"] for name, size in peak.items()])
+    command.show(
+        ["MB at the peak: node, process", "PSS"],
+        [[name, f"{size:.0f}"] for name, size in peak.items()],
+    )
     print(f"together {sum(peak.values()):.0f} MB")
     command.finish(arguments, {"peak_mb": sum(peak.values()), "processes": peak})
 

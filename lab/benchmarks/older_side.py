@@ -25,7 +25,9 @@ def main() -> None:
     model, texts = common.model(size), json.loads(sys.stdin.readline())
     if rank:
         peft: Any = import_module("peft")
-        how = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+        how = peft.LoraConfig(
+            r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+        )
         model = peft.get_peft_model(model, how)
     autocast = None if dtype == "float32" else step.torch.bfloat16
     policy = step.Policy(model, common.tokenizer(size), step.torch.device("cpu"), autocast)

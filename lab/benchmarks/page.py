@@ -67,7 +67,9 @@ class Opened:
     def __init__(self, process: "subprocess.Popen[str]", lines: int) -> None:
         assert process.stdout is not None
         self.process = process
-        self.address = [process.stdout.readline().split(": ", 1)[1].strip() for _ in range(lines)][-1]
+        self.address = [process.stdout.readline().split(": ", 1)[1].strip() for _ in range(lines)][
+            -1
+        ]
         url = httpx.URL(self.address)
         self.base = f"http://{url.host}:{url.port}"
         self.headers = {"authorization": f"Bearer {url.fragment.removeprefix('token=')}"}
@@ -111,7 +113,9 @@ def viewer(opened: Opened) -> Iterator[None]:
     opened.get("/api/state")
 
     def read() -> None:
-        with httpx.stream("GET", f"{opened.base}/api/stream", headers=opened.headers, timeout=60) as reply:
+        with httpx.stream(
+            "GET", f"{opened.base}/api/stream", headers=opened.headers, timeout=60
+        ) as reply:
             for _ in reply.iter_bytes():
                 if leaving.is_set():
                     return
@@ -141,7 +145,9 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        found = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         try:
             yield found
         finally:
@@ -151,7 +157,11 @@ def chromium() -> Iterator[Any]:
 def reports(home: Path) -> list[dict[str, Any]]:
     """RoundDone events so far."""
     file = home / "events.jsonl"
-    return [each for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
+    return (
+        [each for each in read_jsonlines(file) if each["event"] == "RoundDone"]
+        if file.exists()
+        else []
+    )
 
 
 def seconds_of_rounds(home: Path, began: float, ended: float) -> float:
@@ -187,7 +197,12 @@ def measure_round(home: Path, size: Size, with_browser: bool) -> dict[str, Any]:
         print(f"pair {len(pairs)}: {math.exp(pairs[-1]):.3f}", flush=True)
     middle, half = statistics.fmean(pairs), ci95(pairs) or math.inf
     bounds = [math.exp(middle - half), math.exp(middle + half)]
-    return {"ratio": math.exp(middle), "interval": bounds, "pairs": len(pairs), "window_seconds": size.window}
+    return {
+        "ratio": math.exp(middle),
+        "interval": bounds,
+        "pairs": len(pairs),
+        "window_seconds": size.window,
+    }
 
 
 def long_home(folder: Path, like: Sequence[dict[str, Any]], rounds: int) -> Path:
@@ -239,13 +254,22 @@ def measure_viewers(home: Path, size: Size) -> dict[str, Any]:
         def look(delay: float) -> None:
             with httpx.Client(base_url=opened.base) as client:
                 leaving.wait(delay)
-                for path in ("/", *(f"/static/{name}" for name in ("app.css", "public.js", "charts.js", "tools.js"))):
+                for path in (
+                    "/",
+                    *(
+                        f"/static/{name}"
+                        for name in ("app.css", "public.js", "charts.js", "tools.js")
+                    ),
+                ):
                     client.get(path)
                 while not leaving.is_set():
                     client.get("/api/public").raise_for_status()
                     leaving.wait(10.0)
 
-        threads = [threading.Thread(target=look, args=(10.0 * k / size.viewers,)) for k in range(size.viewers)]
+        threads = [
+            threading.Thread(target=look, args=(10.0 * k / size.viewers,))
+            for k in range(size.viewers)
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -271,7 +295,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     with started("run", "--home", home, *NODE) as node:
         # An unread pipe would block it
         threading.Thread(target=lambda: list(node.stdout or ()), daemon=True).start()
-        found = {"round": measure_round(home, size, options.browser), "viewers": measure_viewers(home, size)}
+        found = {
+            "round": measure_round(home, size, options.browser),
+            "viewers": measure_viewers(home, size),
+        }
     found["history"] = measure_history(long_home(folder / "long", reports(home), size.rounds))
     return found
 
@@ -279,19 +306,33 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = command.parser("lab.benchmarks.page", __doc__)
     command.add_quick(parser)
-    parser.add_argument("--browser", action="store_true", help="the viewer is a Chromium on this machine")
+    parser.add_argument(
+        "--browser", action="store_true", help="the viewer is a Chromium on this machine"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options, Path(folder))
     beside, history, viewers = found["round"], found["history"], found["viewers"]
     low, high = beside["interval"]
-    rows = [["a round beside an open page", f"{beside['ratio']:.3f} ({low:.3f} to {high:.3f})", "below 1.03"]]
+    rows = [
+        [
+            "a round beside an open page",
+            f"{beside['ratio']:.3f} ({low:.3f} to {high:.3f})",
+            "below 1.03",
+        ]
+    ]
     rows.append(["reading its rounds", f"{history['read_seconds']:.1f} s", ""])
     if "when_read" in history:
         rows.append(["first paint", f"{history['when_read']['paint_seconds']:.2f} s", "below 1 s"])
         rows.append(["first curve", f"{history['when_read']['curve_seconds']:.2f} s", ""])
     rows.append(["memory of the page's process", f"{history['memory_mb']:.0f} MB", "below 80 MB"])
-    rows.append([f"{viewers['viewers']} viewers of a public page", f"{viewers['share']:.1%} of a core", "below 5 %"])
+    rows.append(
+        [
+            f"{viewers['viewers']} viewers of a public page",
+            f"{viewers['share']:.1%} of a core",
+            "below 5 %",
+        ]
+    )
     rows.append(["the same page without viewers", f"{viewers['share_without']:.1%} of a core", ""])
     command.show(["what", "measured", "goal"], rows)
     command.finish(options, {"ratio": beside["ratio"], **found, "goals": GOALS})

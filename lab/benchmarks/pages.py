@@ -34,7 +34,9 @@ FIRST, SECOND = "first computer", "second computer"
 READY_SECONDS = 300.0  # the machine may be busy
 COMMAND_SECONDS = 1800.0
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
-RUNS_ON = re.compile(r"^(?:\w+=\S+ )*swarm-node(?: run\b| join\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)")
+RUNS_ON = re.compile(
+    r"^(?:\w+=\S+ )*swarm-node(?: run\b| join\b| bootstrap\b| --(?!version)|$)(?!.*--max-rounds)"
+)
 # Exit codes; 1: the node trains alone, as without a network
 ENDS_WITH = {"swarm-node doctor": (0, 1)}
 
@@ -145,9 +147,15 @@ class Reader:
             line[-1] = f"exec {command}" if not re.match(r"\w+=", command) else command
             log = home / "output.txt"
             with log.open("wb") as output:
-                process = subprocess.Popen(line, cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT)
+                process = subprocess.Popen(
+                    line, cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT
+                )
             self._running.append((command, process))
-            until(lambda: process.poll() is not None or ready(log.read_text()), READY_SECONDS, f"{command}: a round")
+            until(
+                lambda: process.poll() is not None or ready(log.read_text()),
+                READY_SECONDS,
+                f"{command}: a round",
+            )
             assert process.poll() is None, f"{command}: {log.read_text()}"
             return
         done = subprocess.run(
@@ -160,7 +168,9 @@ class Reader:
             timeout=COMMAND_SECONDS,
             check=False,
         )
-        good = next((codes for start, codes in ENDS_WITH.items() if command.startswith(start)), (0,))
+        good = next(
+            (codes for start, codes in ENDS_WITH.items() if command.startswith(start)), (0,)
+        )
         assert done.returncode in good, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
 
     def stop(self) -> None:
@@ -177,16 +187,25 @@ class Reader:
         """The address of the node that runs on the first computer; if none runs, an address at
         which nobody listens.
         """
-        for file in sorted(self.home(FIRST).glob("*/addresses")) + sorted(self.home(FIRST).glob(".*/addresses")):
+        for file in sorted(self.home(FIRST).glob("*/addresses")) + sorted(
+            self.home(FIRST).glob(".*/addresses")
+        ):
             if self._running and (found := file.read_text().split()):
                 return found[0]
         return f"/ip4/127.0.0.1/tcp/9/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
 
     def code(self) -> str:
         """The invite code with which others join the node that runs on the first computer."""
-        environment = {**os.environ, **self.environment, "HOME": str(self.home(FIRST)), "PATH": self.path}
+        environment = {
+            **os.environ,
+            **self.environment,
+            "HOME": str(self.home(FIRST)),
+            "PATH": self.path,
+        }
         line = ["bash", "-c", "swarm-node invite"]
-        return subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            line, env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     def newest(self, folder: str) -> str:
         """The last checkpoint in this folder of the first home."""
@@ -225,15 +244,39 @@ def at_most(limit: int) -> Callable[[Reader, "re.Match[str]"], str]:
 Replacement = tuple[str, Callable[[Reader, "re.Match[str]"], str], str]
 
 SUBSTITUTIONS: Sequence[Replacement] = (
-    (r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.", lambda reader, _: reader.address(), "addresses of others: a node here"),
+    (
+        r"/ip4/[\d.]+/tcp/\d+/p2p/12D3KooW\.\.\.",
+        lambda reader, _: reader.address(),
+        "addresses of others: a node here",
+    ),
     (r"swarm:\w+\.\.\.", lambda reader, _: reader.code(), "codes of others: a node here"),
     (r"(port )31330\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
-    (r"(0\.0\.0\.0:)8080\b", lambda _, found: f"{found[1]}{free_port()}", "a port that is free here"),
+    (
+        r"(0\.0\.0\.0:)8080\b",
+        lambda _, found: f"{found[1]}{free_port()}",
+        "a port that is free here",
+    ),
     (r"(?<= )configs/", lambda _, __: f"{ROOT}/configs/", "files of the checkout, from its folder"),
-    (r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model", lambda reader, _: str(reader.model), "models of the Hub: a folder"),
-    (r"\.venv/share/swarm-node", lambda *_: str(ROOT), "where an install keeps its files: the checkout has them too"),
-    (r"(network\.host )10\.8\.0\.2", lambda _, found: f"{found[1]}127.0.0.1", "the address of a VPN: this machine"),
-    (r"(pip install .*) \.(?=\s|$)", lambda reader, found: f"{found[1]} {reader.wheel}", "the checkout: its wheel"),
+    (
+        r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model",
+        lambda reader, _: str(reader.model),
+        "models of the Hub: a folder",
+    ),
+    (
+        r"\.venv/share/swarm-node",
+        lambda *_: str(ROOT),
+        "where an install keeps its files: the checkout has them too",
+    ),
+    (
+        r"(network\.host )10\.8\.0\.2",
+        lambda _, found: f"{found[1]}127.0.0.1",
+        "the address of a VPN: this machine",
+    ),
+    (
+        r"(pip install .*) \.(?=\s|$)",
+        lambda reader, found: f"{found[1]} {reader.wheel}",
+        "the checkout: its wheel",
+    ),
 )
 SHORTER: Sequence[Replacement] = (
     (r"(--(?:max-)?rounds |max_rounds=)(\d+)", at_most(4), "rounds"),
@@ -247,18 +290,41 @@ SHORTER: Sequence[Replacement] = (
     ),
     (r"(--questions )(\d+)", at_most(4), "questions"),
     (r"(--validation.every )(\d+)", at_most(2), "rounds between validations"),
-    (r"~/(\S+/)\d{8}\b", lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}", "the last checkpoint"),
-    (r"((?:die|join) \d)@\d+", lambda _, found: f"{found[1]}@3", "rounds in which nodes die and join"),
+    (
+        r"~/(\S+/)\d{8}\b",
+        lambda reader, found: f"~/{found[1]}{reader.newest(found[1])}",
+        "the last checkpoint",
+    ),
+    (
+        r"((?:die|join) \d)@\d+",
+        lambda _, found: f"{found[1]}@3",
+        "rounds in which nodes die and join",
+    ),
 )
 NOT_RUN: Sequence[tuple[str, str]] = (
-    (r"(GRAFANA_PASSWORD=\S+ )?docker |nvidia-ctk |export SWARM_NODE_", "Docker: the checks in docker/ do"),
-    (r"swarm-node check configs/", "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each"),
+    (
+        r"(GRAFANA_PASSWORD=\S+ )?docker |nvidia-ctk |export SWARM_NODE_",
+        "Docker: the checks in docker/ do",
+    ),
+    (
+        r"swarm-node check configs/",
+        "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each",
+    ),
     (r"swarm-node contribute", "needs a model server: tests/swarm/test_how_to.py has one"),
-    (r"swarm-node \w+ .*examples/(?:questions|taskset)", "needs files of the checkout: tests/swarm/test_how_to.py"),
+    (
+        r"swarm-node \w+ .*examples/(?:questions|taskset)",
+        "needs files of the checkout: tests/swarm/test_how_to.py",
+    ),
     (r"swarm-node model push", "needs a hub: tests/swarm/test_how_to.py has one"),
-    (r"swarm-node (?:run|model export) .*--home runs/out\b", "tests/swarm/test_how_to.py runs it and goes on to a hub"),
+    (
+        r"swarm-node (?:run|model export) .*--home runs/out\b",
+        "tests/swarm/test_how_to.py runs it and goes on to a hub",
+    ),
     (r"python examples/trl", "needs TRL, and minutes: tests/extensions/trl/test_trl.py"),
-    (r"swarm-node page", "serves until it is stopped: tests/extensions/page and tests/extensions/browser"),
+    (
+        r"swarm-node page",
+        "serves until it is stopped: tests/extensions/page and tests/extensions/browser",
+    ),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),
     (
         r"systemctl |/opt/|(?:cp|mkdir) .*/etc/|cat /var/lib/",

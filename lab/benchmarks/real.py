@@ -86,7 +86,11 @@ class Meter:
             peak, now = torch.cuda.max_memory_allocated() / MEBIBYTE, time.perf_counter()
         else:
             peak, now = resident("VmHWM"), time.process_time()
-        self.result = {"seconds": now - self._began, "added_mebibytes": peak - self._rest, "peak_mebibytes": peak}
+        self.result = {
+            "seconds": now - self._began,
+            "added_mebibytes": peak - self._rest,
+            "peak_mebibytes": peak,
+        }
 
 
 def ours(load: Load) -> dict[str, dict[str, float]]:
@@ -94,7 +98,9 @@ def ours(load: Load) -> dict[str, dict[str, float]]:
     autocast = torch.bfloat16 if load.device == "cuda" else None
     made = common.model(load.model, load.layers).to(load.device)
     policy = Policy(made, common.tokenizer(), torch.device(load.device), autocast)
-    generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    generation = GenerationConfig(
+        num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens
+    )
     generator = BatchGenerator(policy, generation)
     training = TrainingConfig(learning_rate=common.RATE)
     trainer = GrpoTrainer(policy, training, generation, recompute=True)
@@ -155,7 +161,13 @@ def main() -> None:
         parser.error("--gpu needs a CUDA device, and there is none")
     quick, gpu = arguments.quick, arguments.gpu
     names = arguments.models or (MODELS[-1:] if quick else MODELS)
-    how = (0, 8, 256, "cuda") if gpu else (1, 1, 4, "cpu") if quick else (arguments.layers, 2, 64, "cpu")
+    how = (
+        (0, 8, 256, "cuda")
+        if gpu
+        else (1, 1, 4, "cpu")
+        if quick
+        else (arguments.layers, 2, 64, "cpu")
+    )
     results: dict[str, Any] = {}
     lines: list[list[str]] = []
     for name in names:
@@ -166,13 +178,23 @@ def main() -> None:
                 found[side] = pool.submit(measured, side, load).result()
             for part, figures in found[side].items():
                 cells = [f"{figures['added_mebibytes']:.0f}", f"{figures['peak_mebibytes']:.0f}"]
-                lines.append([f"{name.rpartition('/')[2]}, {side}, {part}", *cells, f"{figures['seconds']:.1f}"])
+                lines.append(
+                    [
+                        f"{name.rpartition('/')[2]}, {side}, {part}",
+                        *cells,
+                        f"{figures['seconds']:.1f}",
+                    ]
+                )
                 print(" | ".join(lines[-1]), flush=True)
         results[name] = found
     command.show(["", "added MiB", "peak MiB", "seconds" if gpu else "CPU s"], lines)
     last = results[names[-1]]
     ratio = last["TRL"]["round"]["added_mebibytes"] / last["ours"]["round"]["added_mebibytes"]
-    settings = {"layers": arguments.layers, "gpu": gpu, **command.versions("torch", "transformers", "trl")}
+    settings = {
+        "layers": arguments.layers,
+        "gpu": gpu,
+        **command.versions("torch", "transformers", "trl"),
+    }
     command.finish(arguments, {"ratio": ratio, "models": results, "settings": settings})
 
 

@@ -43,8 +43,17 @@ def costs(task: str, groups: int) -> dict[str, float]:
     """CPU milliseconds of an episode, median and 99th percentile over groups; and episodes a CPU
     second.
     """
-    line = [sys.executable, "-m", "lab.benchmarks.replayed", f"{kinds.__package__}.{SOURCES[task]}", task, str(groups)]
-    done = subprocess.run(line, capture_output=True, check=True, env={**os.environ, **SET_VARIABLES})
+    line = [
+        sys.executable,
+        "-m",
+        "lab.benchmarks.replayed",
+        f"{kinds.__package__}.{SOURCES[task]}",
+        task,
+        str(groups),
+    ]
+    done = subprocess.run(
+        line, capture_output=True, check=True, env={**os.environ, **SET_VARIABLES}
+    )
     found = [1000 * seconds / GROUP for seconds in json.loads(done.stdout)]
     cuts = quantiles(found, n=100)
     return {"p50_ms": cuts[49], "p99_ms": cuts[98], "a_second": 1000 / fmean(found)}
@@ -65,11 +74,17 @@ def wire_bytes() -> int:
     a call included.
     """
     author, arguments = Identity.from_seed_bytes(bytes(32)), '{"expression":"12 * 34"}'
-    turn = Turn(text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),))
+    turn = Turn(
+        text="x" * (CHARS - len(arguments)), calls=(Call(name="calculate", arguments=arguments),)
+    )
     made = Episode(ended=True, trace="A" * 11, turns=(turn,) * TURNS)
-    with closing(build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))) as environment:
+    with closing(
+        build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))
+    ) as environment:
         (question,) = environment.sample(author.peer_id, Round(1000), 1)
-    group = RolloutGroup(author=author.peer_id, round=1000, question=question, episodes=(made,) * GROUP)
+    group = RolloutGroup(
+        author=author.peer_id, round=1000, question=question, episodes=(made,) * GROUP
+    )
     return len(codec.seal(group, author, "public"))
 
 
@@ -82,25 +97,38 @@ def diverged(task: str, episodes: int, pythons: list[str]) -> tuple[int, int]:
     with ExitStack() as stack:
         here = stack.enter_context(closing(build_environment(config, prepare=True)))
         for seed, python in enumerate(pythons, 1):
-            with mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)), mock.patch.object(sys, "executable", python):
+            with (
+                mock.patch.dict(SET_VARIABLES, PYTHONHASHSEED=str(seed)),
+                mock.patch.object(sys, "executable", python),
+            ):
                 there.append(stack.enter_context(closing(build_environment(config, prepare=True))))
         count, wrong, now = 0, 0, 0
         while count < episodes:
             now += 1
             questions = here.sample(PeerId("author"), Round(now), 8)
-            asked = [(question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions]
+            asked = [
+                (question, [turns_of(task, rng) for _ in range(GROUP)]) for question in questions
+            ]
             for one, *others in zip(*(each.play(asked) for each in (here, *there)), strict=True):
                 ours = one if isinstance(one, tuple) else ()
                 count += sum(isinstance(each, Played) for each in ours)
-                theirs = [other if isinstance(other, tuple) else (other,) * len(ours) for other in others]
-                wrong += sum(each != again for each, *rest in zip(ours, *theirs, strict=True) for again in rest)
+                theirs = [
+                    other if isinstance(other, tuple) else (other,) * len(ours) for other in others
+                ]
+                wrong += sum(
+                    each != again
+                    for each, *rest in zip(ours, *theirs, strict=True)
+                    for again in rest
+                )
     return count, wrong
 
 
 def main() -> None:
     parser = command.parser("lab.benchmarks.replay", __doc__)
     command.add_quick(parser)
-    parser.add_argument("--pythons", nargs="*", default=[], help="others that play honest episodes again")
+    parser.add_argument(
+        "--pythons", nargs="*", default=[], help="others that play honest episodes again"
+    )
     options = parser.parse_args()
     groups, episodes = (40, 200) if options.quick else (2000, 20_000)
     pythons = [sys.executable, *options.pythons]
@@ -113,7 +141,13 @@ def main() -> None:
     rows = [[task, *(f"{value:.2f}" for value in each.values())] for task, each in replay.items()]
     command.show(["CPU of an episode", "p50, ms", "p99, ms", "a second and core"], rows)
     print(f"a hanging one ends after {ends:.2f} s; {size} bytes of a group")
-    result = {"cpu": replay, "hanging_seconds": ends, "wire_bytes": size, "honest": played, "diverged": wrong}
+    result = {
+        "cpu": replay,
+        "hanging_seconds": ends,
+        "wire_bytes": size,
+        "honest": played,
+        "diverged": wrong,
+    }
     command.finish(options, {**result, **command.versions("reasoning-gym")})
 
 

@@ -53,12 +53,19 @@ def turns_of(task: str, rng: Random) -> tuple[Turn, ...]:
     their episode.
     """
     if task.startswith("calculator"):
-        call = Call(name="calculate", arguments=f'{{"expression": "{rng.randint(1, 999)} * {rng.randint(1, 99)} / 7"}}')
-        return (*[Turn(text="", calls=(call,))] * rng.randint(1, 3), Turn(text=str(rng.randint(1, 99)), calls=()))
+        call = Call(
+            name="calculate",
+            arguments=f'{{"expression": "{rng.randint(1, 999)} * {rng.randint(1, 99)} / 7"}}',
+        )
+        return (
+            *[Turn(text="", calls=(call,))] * rng.randint(1, 3),
+            Turn(text=str(rng.randint(1, 99)), calls=()),
+        )
     if task.startswith("wordle"):
         return tuple(Turn(text=word, calls=()) for word in rng.sample(WORDS, rng.randint(2, 6)))
     return tuple(
-        Turn(text=str(rng.randint(1, 215)), calls=()) for _ in range(2 if "try" in task else rng.randint(2, 4))
+        Turn(text=str(rng.randint(1, 215)), calls=())
+        for _ in range(2 if "try" in task else rng.randint(2, 4))
     )
 
 

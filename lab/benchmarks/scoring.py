@@ -44,7 +44,10 @@ class Workload:
         questions = self._gym.sample(PeerId(f"author {self._authors}"), Round(0), QUESTIONS)
         begin = self._authors % QUESTIONS  # all tasks in turn
         chosen = (questions[begin:] + questions[:begin])[:count]
-        return [(question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)]) for question in chosen]
+        return [
+            (question, [f"{self._authors % 97 + k}" for k in range(GROUP_SIZE)])
+            for question in chosen
+        ]
 
     def local(self) -> list[Batch]:
         return [self.groups(QUESTIONS)]
@@ -67,7 +70,11 @@ def measure(gym: ReasoningGym, make: Callable[[], list[Batch]], calls: int) -> d
         _score(gym, batches)
     wall, cpu = time.perf_counter() - began, cpu_seconds(gym) - cpu
     scores = GROUP_SIZE * sum(len(batch) for batches in prepared for batch in batches)
-    return {"per_cpu_second": scores / cpu, "per_second": scores / wall, "cpu_ms": 1000 * cpu / calls}
+    return {
+        "per_cpu_second": scores / cpu,
+        "per_second": scores / wall,
+        "cpu_ms": 1000 * cpu / calls,
+    }
 
 
 def _score(gym: ReasoningGym, batches: list[Batch]) -> None:
@@ -118,8 +125,15 @@ def share_of_round(scoring_ms: float, rounds: int) -> dict[str, float]:
 def main() -> None:
     parser = command.parser("lab.benchmarks.scoring", __doc__)
     command.add_quick(parser)
-    parser.add_argument("--calls", type=int, default=300, help="rounds, or groups, of each measurement")
-    parser.add_argument("--rounds", type=int, default=10, help="rounds of the simulation that gives the other phases")
+    parser.add_argument(
+        "--calls", type=int, default=300, help="rounds, or groups, of each measurement"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=10,
+        help="rounds of the simulation that gives the other phases",
+    )
     options = parser.parse_args()
     calls, rounds = (5, 1) if options.quick else (options.calls, options.rounds)
     gym = ReasoningGym(STARTER_TASKS, "exact")
@@ -136,7 +150,10 @@ def main() -> None:
     result["share"] = share_of_round(result["round"]["cpu_ms"], rounds)
     result["ratio"] = result["round"]["per_cpu_second"] / 5000
     names = ("round", "local groups, one child", "one group of another, one child")
-    lines = [[name, f"{result[name]['per_cpu_second']:.0f}", f"{result[name]['cpu_ms']:.2f}"] for name in names]
+    lines = [
+        [name, f"{result[name]['per_cpu_second']:.0f}", f"{result[name]['cpu_ms']:.2f}"]
+        for name in names
+    ]
     command.show(["", "scores per CPU second", "ms CPU"], lines)
     print(", ".join(f"{name} {value:.3f}" for name, value in result["share"].items()))
     command.finish(options, result)

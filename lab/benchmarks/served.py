@@ -34,7 +34,9 @@ class Quiet(BaseHTTPRequestHandler):
         pass
 
     def say(self, value: Any, status: int = 200, **headers: str) -> None:
-        self.raw(json.dumps(value).encode(), status, **{"Content-Type": "application/json", **headers})
+        self.raw(
+            json.dumps(value).encode(), status, **{"Content-Type": "application/json", **headers}
+        )
 
     def raw(self, content: bytes, status: int = 200, **headers: str) -> None:
         self.send_response(status)
@@ -57,7 +59,10 @@ class Handler(Quiet):
 
 
 def choices(*texts: str) -> dict[str, Any]:
-    said = [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"} for text in texts]
+    said = [
+        {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        for text in texts
+    ]
     return {"choices": said, "usage": {"total_tokens": 40}}
 
 
@@ -94,11 +99,15 @@ def main() -> None:
     policy, lock, count = load_policy(ModelConfig(name=sys.argv[1])), threading.Lock(), [0]
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
-        config = GenerationConfig(temperature=body["temperature"], max_completion_length=min(body["max_tokens"], 16))
+        config = GenerationConfig(
+            temperature=body["temperature"], max_completion_length=min(body["max_tokens"], 16)
+        )
         with lock:
             count[0] += 1
             generator = BatchGenerator(policy, config)
-            (made,) = generator.generate([body["messages"][0]["content"]], body["n"], f"served/{count[0]}")
+            (made,) = generator.generate(
+                [body["messages"][0]["content"]], body["n"], f"served/{count[0]}"
+            )
         assert isinstance(made, GeneratedGroup), made
         handler.say(choices(*(each.text for each in made.completions)))
 

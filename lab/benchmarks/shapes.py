@@ -14,9 +14,21 @@ SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {
     "Qwen/Qwen2.5-1.5B-Instruct": (Qwen2Config, (151_936, 1536, 8960, 28, 12, 2, 32_768), {}),
     "Qwen/Qwen2.5-3B-Instruct": (Qwen2Config, (151_936, 2048, 11_008, 36, 16, 2, 32_768), {}),
     "Qwen/Qwen3-0.6B": (Qwen3Config, (151_936, 1024, 3072, 28, 16, 8, 40_960), {"head_dim": 128}),
-    "meta-llama/Llama-3.2-1B-Instruct": (LlamaConfig, (128_256, 2048, 8192, 16, 32, 8, 8192), {"head_dim": 64}),
-    "google/gemma-3-270m-it": (Gemma3TextConfig, (262_144, 640, 2048, 18, 4, 1, 32_768), {"head_dim": 256}),
-    "HuggingFaceTB/SmolLM2-135M-Instruct": (LlamaConfig, (49_152, 576, 1536, 30, 9, 3, 8192), {"head_dim": 64}),
+    "meta-llama/Llama-3.2-1B-Instruct": (
+        LlamaConfig,
+        (128_256, 2048, 8192, 16, 32, 8, 8192),
+        {"head_dim": 64},
+    ),
+    "google/gemma-3-270m-it": (
+        Gemma3TextConfig,
+        (262_144, 640, 2048, 18, 4, 1, 32_768),
+        {"head_dim": 256},
+    ),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": (
+        LlamaConfig,
+        (49_152, 576, 1536, 30, 9, 3, 8192),
+        {"head_dim": 64},
+    ),
 }
 
 

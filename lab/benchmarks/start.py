@@ -37,7 +37,8 @@ def main() -> None:
         start = Start(Path(folder))
         found = {name: start.measured(name, options.runs) for name in COMMANDS}
         command.show(
-            ["command", "cold s", "warm s"], [[name, *map(_figures, one.values())] for name, one in found.items()]
+            ["command", "cold s", "warm s"],
+            [[name, *map(_figures, one.values())] for name, one in found.items()],
         )
     command.finish(options, {"seconds": found, "goal": GOAL})
 
@@ -48,7 +49,9 @@ class Start:
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
         self._program = command.installed(folder)
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        kept = {
+            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+        }
         self._environment = {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
 
     def measured(self, name: str, runs: int) -> Mapping[str, Sequence[float]]:
@@ -73,7 +76,9 @@ class Start:
         ours, theirs = pty.openpty()
         began = time.monotonic()
         line = [str(self._program), *words]
-        process = subprocess.Popen(line, env=self._environment, stdin=theirs, stdout=theirs, stderr=theirs)
+        process = subprocess.Popen(
+            line, env=self._environment, stdin=theirs, stdout=theirs, stderr=theirs
+        )
         os.close(theirs)
         said = ""
         try:
@@ -88,9 +93,15 @@ class Start:
             os.close(ours)
 
     def _forget(self) -> None:
-        places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+        places = {
+            sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        }
         places |= {path for path in sys.path if path.endswith("site-packages")}
-        places |= {str(command.ROOT / "swarm_node"), str(command.ROOT / "protocol"), str(self._folder)}
+        places |= {
+            str(command.ROOT / "swarm_node"),
+            str(command.ROOT / "protocol"),
+            str(self._folder),
+        }
         for place in places:
             for path in Path(place).rglob("*"):
                 if path.suffix in {".py", ".pyc", ".so", ""} or ".so." in path.name:

@@ -45,20 +45,32 @@ HEADLINE = "packed float32"
 REFERENCE = "TRL float32"
 
 
-def our_step(size: str, load: common.Workload, autocast: torch.dtype | None, padded: bool = False) -> Work:
+def our_step(
+    size: str, load: common.Workload, autocast: torch.dtype | None, padded: bool = False
+) -> Work:
     """A step of this node's generator and trainer on a model of its own."""
     policy = Policy(common.model(size), common.tokenizer(size), torch.device("cpu"), autocast)
-    generation = GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens)
+    generation = GenerationConfig(
+        num_generations=common.GROUP_SIZE, max_completion_length=load.new_tokens
+    )
     generator = BatchGenerator(policy, generation)
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=common.RATE), generation, padded=padded)
+    trainer = GrpoTrainer(
+        policy, TrainingConfig(learning_rate=common.RATE), generation, padded=padded
+    )
     texts, streams = common.prompts(load.prompt_lengths), count()
 
     def step() -> None:
         with record_function("generation"):
             generated = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
         with record_function("update"):
-            report = trainer.update([common.scored(*each) for each in zip(texts, generated, strict=True)])
-        assert (report.optimizer_steps, report.trained_tokens, not trainer.packing) == (1, load.tokens, padded), report
+            report = trainer.update(
+                [common.scored(*each) for each in zip(texts, generated, strict=True)]
+            )
+        assert (report.optimizer_steps, report.trained_tokens, not trainer.packing) == (
+            1,
+            load.tokens,
+            padded,
+        ), report
 
     return step
 
@@ -88,7 +100,12 @@ class Turns(TrainerCallback):
 
 
 def measure_with_trl(
-    size: str, load: common.Workload, name: str, others: Mapping[str, Work], low: bool, how: Mapping[str, Any] = AS_OURS
+    size: str,
+    load: common.Workload,
+    name: str,
+    others: Mapping[str, Work],
+    low: bool,
+    how: Mapping[str, Any] = AS_OURS,
 ) -> dict[str, common.Spread]:
     """Measures TRL's step, with settings `how` in bfloat16 (`low`) or float32, in turn with
     `others`.
@@ -102,7 +119,11 @@ def measure_with_trl(
         trainer.remove_callback(PrinterCallback)
         turns.started = time.process_time()
         trainer.train()
-    lengths = {entry[f"completions/{m}_length"] for entry in trainer.state.log_history[-1:] for m in ("min", "max")}
+    lengths = {
+        entry[f"completions/{m}_length"]
+        for entry in trainer.state.log_history[-1:]
+        for m in ("min", "max")
+    }
     assert lengths == {load.new_tokens}, lengths
     return turns.spreads()
 
@@ -111,8 +132,12 @@ def measure(size: str, load: common.Workload) -> dict[str, Any]:
     """All sides for one model size, relative to TRL in float32; TRL in bfloat16 takes turns with
     our bfloat16.
     """
-    works = {name: our_step(size, load, autocast, padded) for name, (padded, autocast) in SIDES.items()}
-    sides = common.compared(measure_with_trl(size, load, REFERENCE, works, low=False), REFERENCE, load.tokens)
+    works = {
+        name: our_step(size, load, autocast, padded) for name, (padded, autocast) in SIDES.items()
+    }
+    sides = common.compared(
+        measure_with_trl(size, load, REFERENCE, works, low=False), REFERENCE, load.tokens
+    )
     packed = {"packed bfloat16": works["packed bfloat16"]}
     found = measure_with_trl(size, load, "TRL bfloat16", packed, low=True)
     in_bfloat16 = common.compared(found, "TRL bfloat16", load.tokens)
@@ -132,13 +157,25 @@ def traced(load: common.Workload, file: Path) -> dict[str, Any]:
     total = sum(row.self_cpu_time_total for row in rows)
     share = {row.key: row.self_cpu_time_total / total for row in rows[:20]}
     command.show(["operator", "share"], [[name, f"{part:.1%}"] for name, part in share.items()])
-    figure, events = Figure((9, 4.5), layout="constrained"), json.loads(file.read_text())["traceEvents"]
-    axes, shown = figure.add_subplot(), ["generation", "update", *[name for name in share if "::" in name][:10]]
+    figure, events = (
+        Figure((9, 4.5), layout="constrained"),
+        json.loads(file.read_text())["traceEvents"],
+    )
+    axes, shown = (
+        figure.add_subplot(),
+        ["generation", "update", *[name for name in share if "::" in name][:10]],
+    )
     start = min(each["ts"] for each in events if each.get("name") in shown)
     for number, name in enumerate(shown):
-        spans = [((each["ts"] - start) / 1e6, each["dur"] / 1e6) for each in events if each.get("name") == name]
+        spans = [
+            ((each["ts"] - start) / 1e6, each["dur"] / 1e6)
+            for each in events
+            if each.get("name") == name
+        ]
         axes.broken_barh(spans, (number - 0.4, 0.8), color="C0" if "::" in name else "C1")
-    labels = [f"{name.split('::')[1][:32]}  {share[name]:.0%}" if "::" in name else name for name in shown]
+    labels = [
+        f"{name.split('::')[1][:32]}  {share[name]:.0%}" if "::" in name else name for name in shown
+    ]
     axes.set(xlabel="seconds", yticks=range(len(shown)), yticklabels=labels, ylim=(len(shown), -1))
     figure.savefig(file.with_suffix(".png"), dpi=120)
     return {"trace": str(file), "share": share}
@@ -146,7 +183,9 @@ def traced(load: common.Workload, file: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = common.parser("lab.benchmarks.step", __doc__, "tiny", "1M", "10M")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="only one step of ours: a trace for Perfetto")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="only one step of ours: a trace for Perfetto"
+    )
     arguments = parser.parse_args()
     common.settle()
     load = common.workload(arguments)
@@ -156,7 +195,9 @@ def main() -> None:
     lines = []
     for size, result in results.items():
         lines += common.side_lines(size, result["sides"])
-        lines += common.side_lines(f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"])
+        lines += common.side_lines(
+            f"{size} (ratio to TRL bfloat16)", result["against_trl_bfloat16"]
+        )
     command.show(common.SIDE_HEADER, lines)
     last = results[load.sizes[-1]]["sides"]
     result = {

@@ -34,13 +34,19 @@ def cpu_seconds() -> float:
     """
     me = psutil.Process()
     mine, theirs = me.cpu_times(), [process.cpu_times() for process in me.children(recursive=True)]
-    return float(mine.user + mine.system + sum(t.user + t.system + t.children_user + t.children_system for t in theirs))
+    return float(
+        mine.user
+        + mine.system
+        + sum(t.user + t.system + t.children_user + t.children_system for t in theirs)
+    )
 
 
 def configured(model: str, nodes: int, rounds: int) -> SimulationConfig:
     config = SimulationConfig(
         model=ModelConfig(name=model),
-        generation=GenerationConfig(num_generations=common.GROUP_SIZE, max_completion_length=NEW_TOKENS),
+        generation=GenerationConfig(
+            num_generations=common.GROUP_SIZE, max_completion_length=NEW_TOKENS
+        ),
         round=RoundConfig(questions=QUESTIONS),
         training=TrainingConfig(learning_rate=RATE),
         nodes=nodes,
@@ -110,8 +116,15 @@ def main() -> None:
     nodes = arguments.nodes or (2 if arguments.quick else 8)
     rounds = arguments.repetitions or (1 if arguments.quick else 5)
     ours = summed_up(our_rounds(arguments.model, nodes, rounds))
-    numbers = [ours["seconds_per_round"]["median"], *ours["phases"].values(), ours["cpu_seconds_per_round"]]
-    counts = [f"{ours['generated_tokens_per_round']:.0f}", f"{ours['external_groups_per_node']:.1f}"]
+    numbers = [
+        ours["seconds_per_round"]["median"],
+        *ours["phases"].values(),
+        ours["cpu_seconds_per_round"],
+    ]
+    counts = [
+        f"{ours['generated_tokens_per_round']:.0f}",
+        f"{ours['external_groups_per_node']:.1f}",
+    ]
     header = ["seconds a round", *PHASES, "CPU s", "tokens", "received"]
     command.show(header, [[*(f"{number:.2f}" for number in numbers), *counts]])
     settings = {"nodes": nodes, "model": Path(arguments.model).name, "cores": os.cpu_count()}

@@ -38,7 +38,17 @@ def build_wheel(folder: Path) -> Path:
         ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
     )
     shutil.copytree(pages.ROOT, copy, ignore=left_out)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(folder),
+        str(copy),
+    ]
     subprocess.run(command, check=True)
     (wheel,) = folder.glob("textswarm-*.whl")
     return wheel
@@ -46,8 +56,12 @@ def build_wheel(folder: Path) -> Path:
 
 def main(argv: list[str] | None = None) -> None:
     made = parser("lab.benchmarks.tutorials", __doc__)
-    made.add_argument("--python", default=sys.executable, help="makes the virtual environment (this one)")
-    made.add_argument("--only", nargs="+", choices=ORDER, help="these tutorials, behind the first, which installs")
+    made.add_argument(
+        "--python", default=sys.executable, help="makes the virtual environment (this one)"
+    )
+    made.add_argument(
+        "--only", nargs="+", choices=ORDER, help="these tutorials, behind the first, which installs"
+    )
     made.add_argument("--uvx", type=Path, help="the uvx that gets everything, in place of pip")
     options = made.parse_args(argv)
     # Lab/__init__.py has set them, a newcomer has not
@@ -55,25 +69,39 @@ def main(argv: list[str] | None = None) -> None:
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(prefix="tutorials-") as name:
         wanted = options.only or ORDER
-        result = by_uvx(Path(name), options, wanted) if options.uvx else follow(Path(name), options.python, wanted)
+        result = (
+            by_uvx(Path(name), options, wanted)
+            if options.uvx
+            else follow(Path(name), options.python, wanted)
+        )
     show(
         ("tutorial", "commands", "seconds", "CPU s", "slowest command", "its CPU s"),
         [row(*each) for each in result.items()],
     )
-    seconds = {page: {"wall": total(done, "seconds"), "cpu": total(done, "cpu")} for page, done in result.items()}
+    seconds = {
+        page: {"wall": total(done, "seconds"), "cpu": total(done, "cpu")}
+        for page, done in result.items()
+    }
     load = os.getloadavg()[2]
     print(f"load of the last quarter of an hour: {load:.1f} on {os.cpu_count()} cores")
-    finish(options, {"seconds": seconds, "load": load, "versions": versions("torch"), "cores": os.cpu_count()})
+    finish(
+        options,
+        {"seconds": seconds, "load": load, "versions": versions("torch"), "cores": os.cpu_count()},
+    )
 
 
-def follow(folder: Path, python: str, wanted: "list[str] | tuple[str, ...]") -> dict[str, list[pages.Done]]:
+def follow(
+    folder: Path, python: str, wanted: "list[str] | tuple[str, ...]"
+) -> dict[str, list[pages.Done]]:
     """The commands that were run, by tutorial. Those of the first tutorial that install are listed
     as `installing`.
     """
     environment = folder / "first" / ".venv"
     path = f"{environment / 'bin'}:{Path(python).parent}:{os.environ['PATH']}"
     model = folder / "model"
-    reader = pages.Reader(folder, path, model, installs=True, wheel=build_wheel(folder), environment=QUIET)
+    reader = pages.Reader(
+        folder, path, model, installs=True, wheel=build_wheel(folder), environment=QUIET
+    )
     first = reader.follow(pages.TUTORIALS / "first_run.md")
     installed = [pages.left_out(each.command, False) == "installs" for each in first]
     print(f"{disk(environment) / 1e6:.0f} MB in the virtual environment", flush=True)
@@ -91,20 +119,32 @@ def by_uvx(folder: Path, options: Namespace, wanted: Sequence[str]) -> dict[str,
     wheel.
     """
     (folder / "bin").mkdir()
-    (program := folder / "bin" / "swarm-node").write_text(f'#!/bin/sh\nexec {options.uvx.absolute()} textswarm "$@"\n')
+    (program := folder / "bin" / "swarm-node").write_text(
+        f'#!/bin/sh\nexec {options.uvx.absolute()} textswarm "$@"\n'
+    )
     program.chmod(0o755)
     links = [str(build_wheel(folder).parent), *os.environ.get("PIP_FIND_LINKS", "").split()]
-    places = {"UV_PYTHON": options.python, "UV_FIND_LINKS": ",".join(links), "UV_CACHE_DIR": str(folder / "cache")}
+    places = {
+        "UV_PYTHON": options.python,
+        "UV_FIND_LINKS": ",".join(links),
+        "UV_CACHE_DIR": str(folder / "cache"),
+    }
     path, result = f"{program.parent}:/usr/bin:/bin", {}
     for name in wanted:
-        reader = pages.Reader(folder / name, path, folder / "model", environment={**QUIET, **places})
+        reader = pages.Reader(
+            folder / name, path, folder / "model", environment={**QUIET, **places}
+        )
         result[name] = reader.follow(pages.TUTORIALS / f"{name}.md")
         print(f"{name}: {total(result[name], 'seconds'):.0f} s", flush=True)
     return result
 
 
 def disk(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return sum(
+        file.stat().st_size
+        for file in folder.rglob("*")
+        if file.is_file() and not file.is_symlink()
+    )
 
 
 def total(done: list[pages.Done], what: Literal["seconds", "cpu"]) -> float:
@@ -112,7 +152,10 @@ def total(done: list[pages.Done], what: Literal["seconds", "cpu"]) -> float:
 
 
 def row(name: str, done: list[pages.Done]) -> tuple[str, ...]:
-    slowest, commands = max(done, key=lambda each: each.cpu), sum(each.command != pages.CTRL_C for each in done)
+    slowest, commands = (
+        max(done, key=lambda each: each.cpu),
+        sum(each.command != pages.CTRL_C for each in done),
+    )
     sums = f"{total(done, 'seconds'):.0f}", f"{total(done, 'cpu'):.0f}"
     return name, str(commands), *sums, slowest.command[:60], f"{slowest.cpu:.0f}"
 

@@ -35,7 +35,16 @@ FILES = {
     "checkpoints/00000040/model.safetensors": b"m" * 1500,
     "best/00000020/state.json": b'{"rounds": 20}',
 }
-NAMES = ("", "/etc/passwd", "../x", "identity.key", "identity.key/x", "checkpoints/1/x", "checkpoints//1/x", "best/1/a")
+NAMES = (
+    "",
+    "/etc/passwd",
+    "../x",
+    "identity.key",
+    "identity.key/x",
+    "checkpoints/1/x",
+    "checkpoints//1/x",
+    "best/1/a",
+)
 ENTRIES: tuple[Any, ...] = (
     None,
     [],
@@ -67,8 +76,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     tally = fuzz(Random(options.seed), options.inputs)
-    command.show(["outcome", "inputs"], [[name, str(count)] for name, count in tally.outcomes.most_common()])
-    print(f"{tally.inputs} inputs, {len(tally.failures)} failures, slowest {1000 * tally.slowest:.0f} ms of CPU")
+    command.show(
+        ["outcome", "inputs"], [[name, str(count)] for name, count in tally.outcomes.most_common()]
+    )
+    print(
+        f"{tally.inputs} inputs, {len(tally.failures)} failures, slowest {1000 * tally.slowest:.0f} ms of CPU"
+    )
     for failure in tally.failures:
         print(failure)
     result = {"inputs": tally.inputs, "outcomes": tally.outcomes, "failures": tally.failures}
@@ -107,10 +120,20 @@ def _try(folder: Path, data: bytes, tally: Tally) -> None:
     try:
         names = restore(file, home)
         outcome = "restored"
-        wrong = "" if all((home / name).is_file() for name in names) and _inside(home, len(data)) else "not whole"
+        wrong = (
+            ""
+            if all((home / name).is_file() for name in names) and _inside(home, len(data))
+            else "not whole"
+        )
     except UserError as error:
         outcome = NAME.sub("NAME", str(error).partition("backup (")[2])[:40]
-        wrong = "wrote something" if home.exists() else "" if "\n" not in str(error) else "several lines"
+        wrong = (
+            "wrote something"
+            if home.exists()
+            else ""
+            if "\n" not in str(error)
+            else "several lines"
+        )
     except Exception as error:  # noqa: BLE001
         outcome, wrong = "raised", f"{type(error).__name__}: {error}"
     tally.slowest = max(tally.slowest, time.process_time() - began)
@@ -123,7 +146,10 @@ def _try(folder: Path, data: bytes, tally: Tally) -> None:
 def _inside(home: Path, size: int) -> bool:
     """Whether the home holds regular files alone, and no more bytes than the backup."""
     found = [path for path in home.rglob("*") if not path.is_dir()]
-    return not any(path.is_symlink() for path in found) and sum(path.stat().st_size for path in found) <= size
+    return (
+        not any(path.is_symlink() for path in found)
+        and sum(path.stat().st_size for path in found) <= size
+    )
 
 
 def _first(folder: Path) -> bytes:
@@ -167,7 +193,11 @@ def _with_hashes(data: bytes) -> bytes:
     place = 0
     for number, (name, entry) in enumerate(listed.items(), 1):
         size = entry[0] if isinstance(entry, list) and entry and isinstance(entry[0], int) else 0
-        size = min(max(0, size), len(contents) - place) if number < len(listed) else len(contents) - place
+        size = (
+            min(max(0, size), len(contents) - place)
+            if number < len(listed)
+            else len(contents) - place
+        )
         listed[name] = [size, hashlib.sha256(contents[place : place + size]).hexdigest()]
         place += size
     return _whole(listed, contents)

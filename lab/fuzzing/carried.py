@@ -43,13 +43,21 @@ class Tally:
     seconds: float = 0.0
 
 
-def sweep(name: str, texts: dict[str, str], seed: int = SEED, questions: int = 1, configs: int | None = None) -> Tally:
+def sweep(
+    name: str,
+    texts: dict[str, str],
+    seed: int = SEED,
+    questions: int = 1,
+    configs: int | None = None,
+) -> Tally:
     """Every carrier at every place of right answers to so many questions of the first `configs`
     configurations.
     """
     tally, rng, began = Tally(), random.Random(f"{seed} {name}"), time.monotonic()
     for config in list(CATALOGUE[name].values())[:configs]:
-        for item, answer in islice(answered(name, config, seed, MAX_QUESTIONS_PER_ROUND), questions):
+        for item, answer in islice(
+            answered(name, config, seed, MAX_QUESTIONS_PER_ROUND), questions
+        ):
             nothing = item.score("")
             for label, carrier in texts.items():
                 for place, said in laden(answer, carrier, rng):
@@ -58,7 +66,9 @@ def sweep(name: str, texts: dict[str, str], seed: int = SEED, questions: int = 1
     return tally
 
 
-def _count(tally: Tally, item: LibraryItem, answer: str, said: str, nothing: float, label: str) -> None:
+def _count(
+    tally: Tally, item: LibraryItem, answer: str, said: str, nothing: float, label: str
+) -> None:
     tally.cases += 1
     if said == answer or (reward := item.score(said)) <= nothing:
         return
@@ -115,9 +125,7 @@ def run(names: Sequence[str], options: argparse.Namespace) -> dict[str, Tally]:
     results = {}
     for k, name in enumerate(names, 1):
         results[name] = tally = kept(options.runs, name, options)
-        line = (
-            f"{k}/{len(names)} {name}: {tally.cases} cases, {tally.spelling} spellings, {sum(tally.paid.values())} paid"
-        )
+        line = f"{k}/{len(names)} {name}: {tally.cases} cases, {tally.spelling} spellings, {sum(tally.paid.values())} paid"
         print(line, *tally.examples, sep="\n    ", flush=True)
     return results
 

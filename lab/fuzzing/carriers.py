@@ -20,11 +20,15 @@ LONGEST = 1.5  # times the length of the right answer: a longer completion is no
 GAPS = 4  # places of a kind (such as between tokens) that are tried for each carrier
 WHITE = " \t\r\n"
 
-CARRIERS: Mapping[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+CARRIERS: Mapping[str, list[str]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _QUOTED = re.compile(r"(?<=\")[^\"]*(?=\")|(?<=')[^']*(?=')")
-_SAID = re.compile(r"0x[\da-f]+|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d{1,3})?|\.\d+|[^\W\d_]+|[^\w\s]", re.IGNORECASE)
+_SAID = re.compile(
+    r"0x[\da-f]+|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d{1,3})?|\.\d+|[^\W\d_]+|[^\w\s]", re.IGNORECASE
+)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _FRAME = frozenset("\"'`*$()[],._")  # characters around and between values, not part of them
 
@@ -53,7 +57,11 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
         yield "between tokens", f"{answer[:at]} {carrier} {answer[at:]}"
     if gaps:
         yield "between all", carrier.join(token.group() for token in tokens)
-    inner = [token.start() + (token.end() - token.start()) // 2 for token in tokens if token.end() - token.start() > 1]
+    inner = [
+        token.start() + (token.end() - token.start()) // 2
+        for token in tokens
+        if token.end() - token.start() > 1
+    ]
     for at in _some(inner, rng):
         yield "inside a token", f"{answer[:at]}{carrier}{answer[at:]}"
     for begin, end in _some([each.span() for each in _QUOTED.finditer(answer)], rng):

@@ -36,7 +36,18 @@ import httpx
 from starlette.types import ASGIApp
 
 from lab.benchmarks import command
-from lab.fuzzing.stranger import MARK, TOKEN, Where, backups, documents, payloads, places, replaced, requests, write
+from lab.fuzzing.stranger import (
+    MARK,
+    TOKEN,
+    Where,
+    backups,
+    documents,
+    payloads,
+    places,
+    replaced,
+    requests,
+    write,
+)
 from swarm_node.commands import bundle
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
@@ -94,7 +105,11 @@ class Watch:
         """Watches a reader. Its exceptions are dropped, since other fuzzers count them."""
         self.on = True
         try:
-            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), suppress(Exception, SystemExit):
+            with (
+                redirect_stdout(io.StringIO()),
+                redirect_stderr(io.StringIO()),
+                suppress(Exception, SystemExit),
+            ):
                 yield
         finally:
             self.on = False
@@ -110,18 +125,32 @@ class Ran(BaseException):
 
 
 def _file(arguments: tuple[Any, ...]) -> str:
-    path = os.path.normpath(os.fsdecode(arguments[0])) if isinstance(arguments[0], str | bytes | os.PathLike) else ""
+    path = (
+        os.path.normpath(os.fsdecode(arguments[0]))
+        if isinstance(arguments[0], str | bytes | os.PathLike)
+        else ""
+    )
     # A checkpoint's file in there may have any plain name
     return "" if "/restored/" in path else path
 
 
-PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
+PROCESSES = (
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.fork",
+    "pty.spawn",
+)
 CODE = ("import", "compile", "ctypes.dlopen", "pickle.find_class", "marshal.loads")
 OUTSIDE = ("socket.connect", "socket.getaddrinfo", "webbrowser.open")
 AUDITED: Mapping[str, Callable[[tuple[Any, ...]], str]] = {
     **dict.fromkeys((*PROCESSES, *CODE, *OUTSIDE), repr),
     **dict.fromkeys(("open", "os.mkdir", "os.rename", "os.symlink"), _file),
-    "exec": lambda arguments: f"{arguments[0].co_filename} {arguments[0].co_consts} {arguments[0].co_names}",
+    "exec": lambda arguments: (
+        f"{arguments[0].co_filename} {arguments[0].co_consts} {arguments[0].co_names}"
+    ),
 }
 # No reader of a folder does any of these
 ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}
@@ -140,7 +169,9 @@ def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
     yield lambda: ask(folder)
     yield lambda: load_memory(folder, "public")
-    yield lambda: bundle.write_bundle(folder / "bundle.zip", NodeConfig(home=folder), None, ["line"])
+    yield lambda: bundle.write_bundle(
+        folder / "bundle.zip", NodeConfig(home=folder), None, ["line"]
+    )
     yield lambda: card.card(card.story(folder, 2, _model_of(folder)))
     yield lambda: plot.report_of(folder)
 
@@ -173,7 +204,12 @@ async def sent(app: ASGIApp, asked: Mapping[str, Any]) -> int:
 
 def app_of(folder: Path) -> ASGIApp:
     """The page, behind its guard."""
-    return Guard(page_app.routes(Page(folder, lambda _: {}, monotonic), None, folder), TOKEN, "c", writes=(ACT,))
+    return Guard(
+        page_app.routes(Page(folder, lambda _: {}, monotonic), None, folder),
+        TOKEN,
+        "c",
+        writes=(ACT,),
+    )
 
 
 # The corpus
@@ -249,7 +285,9 @@ def _of_document(home: Path, name: str, content: Any, texts: Sequence[str]) -> I
     write(home, name, content)
 
 
-def _reads(home: Path, name: str, content: Any, path: Where, payload: str, key: bool) -> Iterator[Callable[[], Any]]:
+def _reads(
+    home: Path, name: str, content: Any, path: Where, payload: str, key: bool
+) -> Iterator[Callable[[], Any]]:
     write(home, name, replaced(content, path, payload, key))
     (home / "bundle.zip").unlink(missing_ok=True)
     yield from read_folder(home)
@@ -302,7 +340,9 @@ def hole(kind: str) -> Iterator[None]:
 def main() -> None:
     parser = command.parser("lab.fuzzing.folders", __doc__)
     parser.add_argument("--some", type=int, default=1, help="every Nth case only")
-    parser.add_argument("--holes", action="store_true", help="put each hole in, in turn, which has to be found")
+    parser.add_argument(
+        "--holes", action="store_true", help="put each hole in, in turn, which has to be found"
+    )
     options = parser.parse_args()
     if options.holes:
         found = {kind: _with_hole(kind, options.some) for kind in HOLES}
@@ -312,7 +352,9 @@ def main() -> None:
     done = corpus(options.some)
     print(*done.ran[:20], sep="\n")
     print(f"{done.cases} cases in {done.fields} fields, {len(done.ran)} executions")
-    command.finish(options, {"cases": done.cases, "fields": done.fields, "executions": len(done.ran)})
+    command.finish(
+        options, {"cases": done.cases, "fields": done.fields, "executions": len(done.ran)}
+    )
     sys.exit(bool(done.ran))
 
 

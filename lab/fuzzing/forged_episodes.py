@@ -43,7 +43,9 @@ Turns = tuple[Turn, ...]
 Forge = Callable[[Random, RolloutGroup], RolloutGroup]
 
 
-def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
+def oracle(
+    question: Question, turns: Turns
+) -> tuple[tuple[tuple[str, ...], ...], float, str] | None:
     """Observations, score and trace of an episode, without a child or a parser; None if turns
     follow the end.
     """
@@ -59,7 +61,10 @@ def oracle(question: Question, turns: Turns) -> tuple[tuple[tuple[str, ...], ...
 
 def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGroup:
     """A group of episodes of three turns or more, as an honest node makes it."""
-    seed, index = question_seed(SWARM, author, Round(now)), rng.randrange(limits.MAX_QUESTIONS_PER_ROUND)
+    seed, index = (
+        question_seed(SWARM, author, Round(now)),
+        rng.randrange(limits.MAX_QUESTIONS_PER_ROUND),
+    )
     question, episodes = asked.model_copy(update={"seed": seed, "index": index}), list[Episode]()
     while len(episodes) < EPISODES:
         turns = turns_of(question.dataset, rng)
@@ -73,7 +78,9 @@ def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
     """A forger that puts other turns under the old traces."""
 
     def forge(rng: Random, group: RolloutGroup) -> RolloutGroup:
-        episodes = (each.model_copy(update={"turns": change(rng, each.turns)}) for each in group.episodes)
+        episodes = (
+            each.model_copy(update={"turns": change(rng, each.turns)}) for each in group.episodes
+        )
         return group.model_copy(update={"episodes": tuple(episodes)})
 
     return forge
@@ -92,7 +99,11 @@ def _at(change: Callable[[Random, Turn], Sequence[Turn]]) -> Forge:
 def _asked(**update: Callable[[Question], object]) -> Forge:
     """A forger that puts the same episodes under another question."""
     return lambda rng, group: group.model_copy(
-        update={"question": group.question.model_copy(update={k: new(group.question) for k, new in update.items()})}
+        update={
+            "question": group.question.model_copy(
+                update={k: new(group.question) for k, new in update.items()}
+            )
+        }
     )
 
 
@@ -101,15 +112,22 @@ def _traced(forge: Forge, move: int | None = None) -> Forge:
 
     def run(rng: Random, group: RolloutGroup) -> RolloutGroup:
         forged = forge(rng, group)
-        traces = [(oracle(forged.question, each.turns) or ("", 0, each.trace))[2] for each in forged.episodes]
+        traces = [
+            (oracle(forged.question, each.turns) or ("", 0, each.trace))[2]
+            for each in forged.episodes
+        ]
         traces = traces[move:] + traces[:move] if move else traces
         pairs = zip(forged.episodes, traces, strict=True)
-        return forged.model_copy(update={"episodes": tuple(e.model_copy(update={"trace": t}) for e, t in pairs)})
+        return forged.model_copy(
+            update={"episodes": tuple(e.model_copy(update={"trace": t}) for e, t in pairs)}
+        )
 
     return run
 
 
-def _said(text: str = "", name: str = "calculate", arguments: str = '{"expression":"6*7"}', calls: int = 1) -> Turn:
+def _said(
+    text: str = "", name: str = "calculate", arguments: str = '{"expression":"6*7"}', calls: int = 1
+) -> Turn:
     call = Call.model_construct(name=name, arguments=arguments)
     return Turn.model_construct(text=text, calls=(call,) * calls)
 
@@ -119,14 +137,22 @@ def _text(form: str) -> Forge:
 
 
 LONG = "1" * (limits.MAX_ARGUMENT_CHARS + 1)
-MANY = [(_said(),) * 7, (_said(),) * 33, (_said(calls=5),) * 2, (_said(arguments=LONG),) * 2, (_said(LONG),) * 9]
+MANY = [
+    (_said(),) * 7,
+    (_said(),) * 33,
+    (_said(calls=5),) * 2,
+    (_said(arguments=LONG),) * 2,
+    (_said(LONG),) * 9,
+]
 KINDS: dict[str, Forge] = {
     "turn dropped": _at(lambda rng, turn: []),
     "turns swapped": _each(lambda rng, turns: turns[::-1]),
     "turn inserted": _at(lambda rng, turn: [turn, _said("7", calls=0)]),
     "argument changed": _at(lambda rng, turn: [_said(f"9{turn.text}", calls=len(turn.calls))]),
     "other seed": _asked(seed=lambda question: question.seed + 1),
-    "other index": _asked(index=lambda question: (question.index + 1) % limits.MAX_QUESTIONS_PER_ROUND),
+    "other index": _asked(
+        index=lambda question: (question.index + 1) % limits.MAX_QUESTIONS_PER_ROUND
+    ),
     "other author": _asked(seed=lambda question: question_seed(SWARM, US, Round(0))),
     "other swarm": _each(lambda rng, turns: turns),
     "other version": _asked(version=lambda question: "0"),
@@ -136,8 +162,12 @@ KINDS: dict[str, Forge] = {
     "fake result": _text("{}<result>higher</result>"),
     "trace of another": _traced(_each(lambda rng, turns: turns), move=1),
     "observation in text": _text("{0}\nhigher\n{0}"),
-    "over a limit": lambda rng, group: _each(lambda _, turns: MANY[group.round % len(MANY)])(rng, group),
-    "bad JSON": _traced(_at(lambda rng, turn: [_said(arguments=rng.choice(["{", "[]", '{"x":1}', "NaN", "é"]))])),
+    "over a limit": lambda rng, group: _each(lambda _, turns: MANY[group.round % len(MANY)])(
+        rng, group
+    ),
+    "bad JSON": _traced(
+        _at(lambda rng, turn: [_said(arguments=rng.choice(["{", "[]", '{"x":1}', "NaN", "é"]))])
+    ),
     "duplicates": _each(lambda rng, turns: turns),
     "honest": _each(lambda rng, turns: turns),
 }
@@ -150,14 +180,23 @@ def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
     settings = EnvironmentConfig(tasks=TASKS, scoring="graded", time_limit=5.0)
     peers = [Identity.from_seed_bytes(Random(f"honest {k}").randbytes(32)) for k in range(PEERS)]
     rng, raised, made = Random(seed), list[str](), -(-trajectories // EPISODES)
-    with closing(build_environment(LearningConfig(environment=settings, swarm=SWARM))) as environment:
+    with closing(
+        build_environment(LearningConfig(environment=settings, swarm=SWARM))
+    ) as environment:
         asked, node = environment.sample(peers[0].peer_id, Round(0), len(TASKS)), Node(environment)
         for now in range(made):
-            kind, forger = list(KINDS)[now % (len(KINDS) - 1)], Identity.from_seed_bytes(rng.randbytes(32))
+            kind, forger = (
+                list(KINDS)[now % (len(KINDS) - 1)],
+                Identity.from_seed_bytes(rng.randbytes(32)),
+            )
             peer = peers[now // HONEST % PEERS]
-            parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (now % HONEST == 0)
+            parcels = [(kind, forger)] * (2 if kind == "duplicates" else 1) + [("honest", peer)] * (
+                now % HONEST == 0
+            )
             for what, author in parcels:
-                group = honest(Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)])
+                group = honest(
+                    Random(f"{seed}/{now}"), author.peer_id, now, asked[now % len(asked)]
+                )
                 # Encodes even what is too large to be sent
                 payload = codec._canonical(KINDS[what](Random(now), group))
                 swarm = "elsewhere" if what == "other swarm" else SWARM
@@ -168,7 +207,9 @@ def run(trajectories: int, seed: int = 0) -> dict[str, Any]:
                     raised.append(f"{what}: {error!r}")
     return {
         "trajectories": EPISODES * made,
-        "quarantined": sum(not node.reputation.is_trusted(peer.peer_id, node.now) for peer in peers),
+        "quarantined": sum(
+            not node.reputation.is_trusted(peer.peer_id, node.now) for peer in peers
+        ),
         "wrong": node.wrong,
         "failures": raised,
         "outcomes": {k: dict(v) for k, v in node.outcomes.items()},
@@ -181,7 +222,9 @@ class Node:
     def __init__(self, environment: Mixture) -> None:
         self.reputation, self.wrong, self.now = Reputation(), list[str](), 0.0
         self.outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-        self._rules = AdmissionRules(SWARM, US, knows=environment.catalogue.knows, turns=environment.turns)
+        self._rules = AdmissionRules(
+            SWARM, US, knows=environment.catalogue.knows, turns=environment.turns
+        )
         self._pool, self._score = RolloutPool(US), partial(score_external, environment)
         self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()
 
@@ -194,7 +237,9 @@ class Node:
             self.outcomes[kind][outcome] += EPISODES
             self.reputation.charge(author, charge, self.now, outcome)
             return
-        self._pool.add([ExternalGroup(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0))
+        self._pool.add(
+            [ExternalGroup(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0)
+        )
         waiting = self._pool.candidates()
         self._pool.remove(waiting)
         for external, result in zip(waiting, self._score(waiting, self._divergence), strict=True):
@@ -213,8 +258,12 @@ def _right(scored: ScoredGroup) -> bool:
     """
     episodes = scored.group.episodes
     told = [oracle(scored.question, each.turns) for each in episodes]
-    found = zip(told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True)
-    return all(a and a[:2] == (said, reward) and claim in ("", a[2]) for a, said, reward, claim in found)
+    found = zip(
+        told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True
+    )
+    return all(
+        a and a[:2] == (said, reward) and claim in ("", a[2]) for a, said, reward, claim in found
+    )
 
 
 def main() -> None:
@@ -222,8 +271,16 @@ def main() -> None:
     parser.add_argument("--trajectories", type=int, default=100_000)
     options = parser.parse_args()
     found = run(options.trajectories)
-    command.show(["kind", "became"], [[kind, str(outcomes)] for kind, outcomes in found["outcomes"].items()])
-    print(*(f"{name}: {found[name]}" for name in ("trajectories", "quarantined", "wrong", "failures")), sep="; ")
+    command.show(
+        ["kind", "became"], [[kind, str(outcomes)] for kind, outcomes in found["outcomes"].items()]
+    )
+    print(
+        *(
+            f"{name}: {found[name]}"
+            for name in ("trajectories", "quarantined", "wrong", "failures")
+        ),
+        sep="; ",
+    )
     command.finish(options, found)
 
 

@@ -52,7 +52,9 @@ def fuzz(name: str, target: Target, inputs: int, seed: int) -> Tally:
     for data in kept:
         _try(target, data, tally)
     while tally.inputs < inputs:
-        data = target.dress(rng, mutate(rng, rng.choice(kept), kept) if rng.random() < 0.9 else rng.choice(kept))
+        data = target.dress(
+            rng, mutate(rng, rng.choice(kept), kept) if rng.random() < 0.9 else rng.choice(kept)
+        )
         known = len(tally.outcomes)
         _try(target, data, tally)
         if len(tally.outcomes) > known and len(kept) < KEPT:
@@ -89,7 +91,9 @@ def run(inputs: int, seed: int, only: Sequence[str] = ()) -> dict[str, Any]:
     try:
         for number in range(passes):
             for name, target in chosen.items():
-                part = fuzz(name, target, ceil(inputs / len(chosen) / passes), seed * passes + number)
+                part = fuzz(
+                    name, target, ceil(inputs / len(chosen) / passes), seed * passes + number
+                )
                 _add(tallies[name], part)
             memory.append(rss_mb())
     finally:
@@ -105,7 +109,9 @@ def run(inputs: int, seed: int, only: Sequence[str] = ()) -> dict[str, Any]:
             name: {
                 "inputs": tally.inputs,
                 "outcomes": len(tally.outcomes),
-                "accepted": sum(n for label, n in tally.outcomes.items() if label in ("ok", "read", "scores")),
+                "accepted": sum(
+                    n for label, n in tally.outcomes.items() if label in ("ok", "read", "scores")
+                ),
                 "slowest_ms": round(1000 * tally.slowest, 1),
             }
             for name, tally in tallies.items()
@@ -134,7 +140,9 @@ def main() -> None:
     parser.add_argument("--targets", nargs="*", default=[])
     options = parser.parse_args()
     result = run(options.inputs, options.seed, options.targets)
-    lines = [[name, *(str(value) for value in row.values())] for name, row in result["targets"].items()]
+    lines = [
+        [name, *(str(value) for value in row.values())] for name, row in result["targets"].items()
+    ]
     command.show(["target", "inputs", "outcomes", "accepted", "slowest, ms"], lines)
     print(f"{result['inputs']} inputs, {result['raised']} raised, {result['admitted']} admitted")
     print(f"memory after each tenth {result['rss_mb']}, at most {result['rss_peak_mb']:.1f} MB")

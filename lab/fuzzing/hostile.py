@@ -86,7 +86,10 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
         tally.broken.append(str(error))
         return tally
     if mode == "behind":
-        texts = {f"{label} behind": f"{key}{BETWEEN[n % 2]}{text}" for n, (label, text) in enumerate(texts.items())}
+        texts = {
+            f"{label} behind": f"{key}{BETWEEN[n % 2]}{text}"
+            for n, (label, text) in enumerate(texts.items())
+        }
     question = (name, mode, SEED, index)
     honest = _honest(scoring, question, key)
     for label, text in texts.items():
@@ -96,7 +99,9 @@ def attack(scoring: ScoringClient, name: str, mode: str, texts: dict[str, str]) 
         tally.answers += 1
         if not isinstance(reply, tuple):
             tally.skipped[reply.reason if isinstance(reply, Skipped) else "nonsense"] += 1
-        elif (reply[0] if mode == "library" else rewarded(reply[0])) >= REWARDED and not same(text, key):
+        elif (reply[0] if mode == "library" else rewarded(reply[0])) >= REWARDED and not same(
+            text, key
+        ):
             tally.forged.append(label)
     if _honest(scoring, question, key) != honest:
         tally.broken.append("an honest answer is scored otherwise than before")
@@ -116,11 +121,16 @@ def same(text: str, key: str) -> bool:
         return False
 
 
-def run(names: Sequence[str], only: int | None = None, library: bool = True) -> dict[str, dict[str, Tally]]:
+def run(
+    names: Sequence[str], only: int | None = None, library: bool = True
+) -> dict[str, dict[str, Tally]]:
     """The tallies by data set and mode. `only`: so many answers of each kind. `library`: its own
     scorers, too.
     """
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
         listener.setblocking(False)
         texts = some(answers(folder, listener.getsockname()[1]), only)
         results: dict[str, dict[str, Tally]] = {}
@@ -129,7 +139,9 @@ def run(names: Sequence[str], only: int | None = None, library: bool = True) -> 
             assert scoring.pid is not None
             session = scoring.pid  # the scoring process leads one
             for name in names:
-                results[name] = {mode: attack(scoring, name, mode, texts) for mode in modes(name, library)}
+                results[name] = {
+                    mode: attack(scoring, name, mode, texts) for mode in modes(name, library)
+                }
                 last = next(reversed(results[name].values()))
                 if any(Path(folder).iterdir()):
                     last.broken.append("a file was written")
@@ -149,7 +161,9 @@ def run(names: Sequence[str], only: int | None = None, library: bool = True) -> 
 
 
 def some(texts: dict[str, str], each: int | None) -> dict[str, str]:
-    return {name: text for name, text in texts.items() if each is None or int(name.split()[1]) < each}
+    return {
+        name: text for name, text in texts.items() if each is None or int(name.split()[1]) < each
+    }
 
 
 def stays_above(count: int, session: int) -> list[int]:
@@ -169,7 +183,10 @@ def in_session(session: int) -> list[int]:
     found = []
     for process in psutil.process_iter(["status"]):
         try:
-            if process.info["status"] != psutil.STATUS_ZOMBIE and _session_of(process.pid) == session:
+            if (
+                process.info["status"] != psutil.STATUS_ZOMBIE
+                and _session_of(process.pid) == session
+            ):
                 found.append(process.pid)
         except (psutil.Error, OSError):
             continue
@@ -204,28 +221,54 @@ def show(results: dict[str, dict[str, Tally]]) -> None:
     lines = []
     for name, by_mode in results.items():
         library = by_mode.get("library", Tally())
-        items, slowest = sum(t.answers for t in by_mode.values()), max(t.slowest for t in by_mode.values())
-        forged = [str(len(by_mode[mode].forged)) if mode in by_mode else "left out" for mode in ("ours", "behind")]
-        lines.append([name, str(items), *forged, str(len(library.forged)), str(library.skipped.total())])
+        items, slowest = (
+            sum(t.answers for t in by_mode.values()),
+            max(t.slowest for t in by_mode.values()),
+        )
+        forged = [
+            str(len(by_mode[mode].forged)) if mode in by_mode else "left out"
+            for mode in ("ours", "behind")
+        ]
+        lines.append(
+            [name, str(items), *forged, str(len(library.forged)), str(library.skipped.total())]
+        )
         lines[-1].append(f"{slowest:.2f}")
-    header = ["data set", "items", "forged, here", "forged, behind the right answer", "forged, library's scorer"]
+    header = [
+        "data set",
+        "items",
+        "forged, here",
+        "forged, behind the right answer",
+        "forged, library's scorer",
+    ]
     command.show([*header, "stopped by the sandbox", "slowest, s"], lines)
 
 
 def summary(results: dict[str, dict[str, Tally]]) -> dict[str, Any]:
-    tallies = {(name, mode): tally for name, by_mode in results.items() for mode, tally in by_mode.items()}
-    skipped: dict[str, Counter[str]] = {"ours": Counter(), "behind": Counter(), "library": Counter()}
+    tallies = {
+        (name, mode): tally for name, by_mode in results.items() for mode, tally in by_mode.items()
+    }
+    skipped: dict[str, Counter[str]] = {
+        "ours": Counter(),
+        "behind": Counter(),
+        "library": Counter(),
+    }
     for (_, mode), tally in tallies.items():
         skipped[mode].update(tally.skipped)
     return {
         "data_sets": len(results),
         "items": sum(tally.answers for tally in tallies.values()),
         "answers_per_data_set": max(tally.answers for tally in tallies.values()),
-        "forged": {f"{n}/{m}": t.forged for (n, m), t in tallies.items() if t.forged and m != "library"},
-        "forged_library": {n: len(t.forged) for (n, m), t in tallies.items() if t.forged and m == "library"},
+        "forged": {
+            f"{n}/{m}": t.forged for (n, m), t in tallies.items() if t.forged and m != "library"
+        },
+        "forged_library": {
+            n: len(t.forged) for (n, m), t in tallies.items() if t.forged and m == "library"
+        },
         "skipped": skipped,
         "slowest": max(tally.slowest for tally in tallies.values()),
-        "slowest_here": max((t.slowest for (_, m), t in tallies.items() if m != "library"), default=0.0),
+        "slowest_here": max(
+            (t.slowest for (_, m), t in tallies.items() if m != "library"), default=0.0
+        ),
         "broken": {f"{n}/{m}": t.broken for (n, m), t in tallies.items() if t.broken},
     }
 

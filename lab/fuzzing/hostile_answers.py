@@ -17,13 +17,19 @@ KINDS: Mapping[str, list[str | list[str | tuple[str, int]]]] = json.loads(
 
 
 def of_kind(kind: str) -> list[str]:
-    return ["".join(part if isinstance(part, str) else part[0] * part[1] for part in text) for text in KINDS[kind]]
+    return [
+        "".join(part if isinstance(part, str) else part[0] * part[1] for part in text)
+        for text in KINDS[kind]
+    ]
 
 
 def answers(folder: str, port: int) -> dict[str, str]:
     """Name -> text. `folder` must stay empty and `port` silent."""
     found = {f"{kind} {k}": text for kind in KINDS for k, text in enumerate(of_kind(kind))}
-    return {name: text.replace("FOLDER", folder).replace("PORT", str(port)) for name, text in found.items()}
+    return {
+        name: text.replace("FOLDER", folder).replace("PORT", str(port))
+        for name, text in found.items()
+    }
 
 
 def counts() -> Mapping[str, int]:

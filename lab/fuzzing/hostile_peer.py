@@ -71,7 +71,9 @@ class HostilePeer:
     async def live(self, seconds: float) -> None:
         """Attacks for so long."""
         options = self._options
-        host = make_backend(NetworkConfig(host=options.host, mdns=False, relay=False), self._identity)
+        host = make_backend(
+            NetworkConfig(host=options.host, mdns=False, relay=False), self._identity
+        )
         handlers = {wire.EXCHANGE: self._exchange, wire.PULL: self._pull, wire.HELLO: self._hello}
         await host.start(handlers, dict.fromkeys(handlers, limits.MAX_EXCHANGE_REQUEST_BYTES))
         try:
@@ -148,7 +150,9 @@ class HostilePeer:
         task, question = self._question(author.peer_id, number, index)
         texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
-        return RolloutGroup(author=author.peer_id, round=Round(number), question=question, episodes=completions)
+        return RolloutGroup(
+            author=author.peer_id, round=Round(number), question=question, episodes=completions
+        )
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """The right answer to a question of the starters, and the question."""
@@ -228,17 +232,26 @@ class HostilePeer:
                 items = wire.decode_items(reply) if reply else []
                 for item in [] if isinstance(items, Rejected) else items:
                     announcement = codec.peek(item.sealed, Announcement)
-                    if not isinstance(announcement, Rejected) and announcement.author != self._identity.peer_id:
+                    if (
+                        not isinstance(announcement, Rejected)
+                        and announcement.author != self._identity.peer_id
+                    ):
                         # Not the victim's address: all that arrives there shall be from honest
                         # nodes.
                         found = full(announcement.addresses, announcement.author)
-                        left = tuple(each for each in found if f"/{self._options.victim}/" not in each)
+                        left = tuple(
+                            each for each in found if f"/{self._options.victim}/" not in each
+                        )
                         self._known[announcement.author] = left
             await asyncio.sleep(ROUND_SECONDS / 2)
 
-    async def _call(self, host: Backend, peer: PeerId, request: bytes, protocol: str = wire.EXCHANGE) -> bytes:
+    async def _call(
+        self, host: Backend, peer: PeerId, request: bytes, protocol: str = wire.EXCHANGE
+    ) -> bytes:
         try:
-            reply = await host.call(peer, protocol, request, limits.MAX_EXCHANGE_REPLY_BYTES, CALL_SECONDS)
+            reply = await host.call(
+                peer, protocol, request, limits.MAX_EXCHANGE_REPLY_BYTES, CALL_SECONDS
+            )
         except CallFailed as error:
             self._counts[f"calls: {error.failure}"] += 1
             return b""
@@ -249,7 +262,9 @@ class HostilePeer:
         """Opens streams to random peers it met, `--rate` a second."""
         await asyncio.sleep(MEETING_SECONDS)
         space, calls = asyncio.Semaphore(FLIGHT), set[asyncio.Task[None]]()
-        request = wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(self._options.swarm), 8, {}, b""))
+        request = wire.encode_exchange(
+            wire.ExchangeRequest(wire.swarm_tag(self._options.swarm), 8, {}, b"")
+        )
 
         async def call(peer: PeerId) -> None:
             async with space:
@@ -269,7 +284,9 @@ class HostilePeer:
             for address in [each for each in self._met.values() if "/tcp/" in each]:
                 _, _, host, _, port, *_ = address.split("/")
                 with suppress(OSError, TimeoutError):
-                    held.append((await asyncio.wait_for(asyncio.open_connection(host, int(port)), 1.0))[1])
+                    held.append(
+                        (await asyncio.wait_for(asyncio.open_connection(host, int(port)), 1.0))[1]
+                    )
                     self._counts["silent connections"] += 1
             for writer in held[:-SILENT]:
                 writer.close()
@@ -282,7 +299,9 @@ class HostilePeer:
         while True:
             for peer in list(self._met):
                 protocol = self._rng.choice([wire.EXCHANGE, wire.PULL, wire.HELLO])
-                await self._call(host, peer, self._rng.randbytes(self._rng.randrange(1, 2048)), protocol)
+                await self._call(
+                    host, peer, self._rng.randbytes(self._rng.randrange(1, 2048)), protocol
+                )
             await asyncio.sleep(0.5)
 
 
@@ -311,8 +330,13 @@ async def attack(options: argparse.Namespace) -> None:
 def _digest(dataset: str, config_id: str) -> str:
     from swarm_node.environments.reasoning_gym import source
 
-    items = [source.build(dataset, config_id, fixed_seed(FINGERPRINT, Round(0)), index) for index in range(4)]
-    return codec.environment_digest([[it.prompt, *(f"{it.score(text):.6f}" for text in ("", "0"))] for it in items])
+    items = [
+        source.build(dataset, config_id, fixed_seed(FINGERPRINT, Round(0)), index)
+        for index in range(4)
+    ]
+    return codec.environment_digest(
+        [[it.prompt, *(f"{it.score(text):.6f}" for text in ("", "0"))] for it in items]
+    )
 
 
 def main() -> None:
@@ -321,11 +345,15 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", required=True, help="full multiaddrs")
     parser.add_argument("--swarm", required=True)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--victim", default="127.200.0.1", help="where announced peers are said to be")
+    parser.add_argument(
+        "--victim", default="127.200.0.1", help="where announced peers are said to be"
+    )
     parser.add_argument("--rate", type=int, default=1000, help="streams a second of a flood")
     parser.add_argument("--life", type=float, default=60.0, help="seconds of an identity")
     parser.add_argument("--ready", type=Path, help="file that is made when it has met somebody")
-    parser.add_argument("--noise", action="store_true", help="groups of the environment of lab.benchmarks.network")
+    parser.add_argument(
+        "--noise", action="store_true", help="groups of the environment of lab.benchmarks.network"
+    )
     options = parser.parse_args()
     asyncio.run(attack(options))
 

@@ -18,7 +18,13 @@ SMALL: dict[str, dict[str, Any]] = {  # data sets whose defaults take longer tha
     "composite": {"datasets": [DatasetSpec("gcd", 1, {})]},
     "futoshiki": {"max_board_size": 4, "max_difficulty": 0},
     "group_anagrams": {"max_anagram_groups": 2},
-    "knight_swap": {"min_nodes": 6, "max_nodes": 6, "min_steps": 2, "max_steps": 6, "impossible_ratio": 0.0},
+    "knight_swap": {
+        "min_nodes": 6,
+        "max_nodes": 6,
+        "min_steps": 2,
+        "max_steps": 6,
+        "impossible_ratio": 0.0,
+    },
     "puzzle24": {"max_value": 6},
     "quantum_lock": {"difficulty": 1},
     "sudoku": {"min_empty": 5, "max_empty": 8},
@@ -47,9 +53,13 @@ class Key:
         return 0.0
 
 
-def build(dataset: str, config_id: str, seed: int, index: int) -> source.LibraryItem | LibraryScored | Key:
+def build(
+    dataset: str, config_id: str, seed: int, index: int
+) -> source.LibraryItem | LibraryScored | Key:
     mode, _, key = config_id.partition("/")
-    config = SMALL.get(dataset, {}) if mode == "library" else next(iter(CATALOGUE[dataset].values()))
+    config = (
+        SMALL.get(dataset, {}) if mode == "library" else next(iter(CATALOGUE[dataset].values()))
+    )
     item = source.LibraryItem(dataset, config, seed, index)
     if key:
         return Key(item)

@@ -49,7 +49,9 @@ def main() -> None:
     parser = command.parser("lab.fuzzing.interrupts", __doc__)
     parser.add_argument("--every", type=int, default=50, help="milliseconds between moments")
     options = parser.parse_args()
-    moments = [milliseconds / 1000 for milliseconds in range(0, int(SECONDS * 1000) + 1, options.every)]
+    moments = [
+        milliseconds / 1000 for milliseconds in range(0, int(SECONDS * 1000) + 1, options.every)
+    ]
     found = list(interrupted({name: moments for name in COMMANDS}))
     wrong = [case for case in found if case.wrong]
     for name in COMMANDS:
@@ -75,7 +77,12 @@ def _interrupt(program: Path, folder: Path, name: str, moment: float) -> Case:
     place = folder / f"{name}-{moment}"
     line = [str(program), *COMMANDS[name], str(place)]
     process = subprocess.Popen(
-        line, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
+        line,
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        process_group=0,
     )
     time.sleep(moment)
     began = time.monotonic()

@@ -40,7 +40,10 @@ def mutate_json(rng: Random, data: bytes) -> bytes:
         changed = _exchange(rng, value)
         form: dict[str, Any] = {"ensure_ascii": False, "sort_keys": True, "separators": (",", ":")}
         if rng.random() < 0.1:
-            changed, form = value, form | rng.choice(({"ensure_ascii": True}, {"separators": None}, {"indent": 0}))
+            changed, form = (
+                value,
+                form | rng.choice(({"ensure_ascii": True}, {"separators": None}, {"indent": 0})),
+            )
         text = json.dumps(changed, **form)
         return text.encode("utf-8", "surrogatepass")[:MAX_BYTES]
     except (ValueError, TypeError, RecursionError):
@@ -59,7 +62,11 @@ def _exchange(rng: Random, value: Any) -> Any:
         return rest | {key + "x" if kind < 0.2 else key: _exchange(rng, value[key])}
     place = rng.randrange(len(value))
     if rng.random() < 0.2:
-        return value[:place] + value[place : place + 1] * rng.choice((0, 2, 3, 70)) + value[place + 1 :]
+        return (
+            value[:place]
+            + value[place : place + 1] * rng.choice((0, 2, 3, 70))
+            + value[place + 1 :]
+        )
     return [*value[:place], _exchange(rng, value[place]), *value[place + 1 :]]
 
 
@@ -68,7 +75,11 @@ def _other(rng: Random, value: Any) -> Any:
         return value + rng.choice((-1, 1, 2**31))
     if isinstance(value, str) and value and rng.random() < 0.5:
         place = rng.randrange(len(value))
-        return value[:place] + chr(rng.choice((0, 32, 48, 65, 127, 233, 0x202E, 0xFFFF, 0x1F41D))) + value[place + 1 :]
+        return (
+            value[:place]
+            + chr(rng.choice((0, 32, 48, 65, 127, 233, 0x202E, 0xFFFF, 0x1F41D)))
+            + value[place + 1 :]
+        )
     return rng.choice(VALUES)
 
 
@@ -107,11 +118,17 @@ def _splice(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 def _number(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     width = rng.choice((1, 2, 4))
     place = rng.randrange(max(1, len(data) - width + 1))
-    return data[:place] + (rng.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "big") + data[place + width :]
+    return (
+        data[:place]
+        + (rng.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width, "big")
+        + data[place + width :]
+    )
 
 
 def _grow(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
-    return data + rng.choice((b"\x00", b"9", b"[", b"\xff", data[:64] or b"x")) * rng.choice((10, 1000, 60000))
+    return data + rng.choice((b"\x00", b"9", b"[", b"\xff", data[:64] or b"x")) * rng.choice(
+        (10, 1000, 60000)
+    )
 
 
 _CHANGES = (_flip, _flip, _random_bytes, _token, _cut, _repeat, _splice, _number, _number, _grow)

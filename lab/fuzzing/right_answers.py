@@ -34,7 +34,10 @@ def right_answer(name: str, dataset: Any, entry: Entry) -> str | None:
         case "graph_color":
             return json.dumps(facts["possible_answer"])
         case "propositional_logic":
-            tried = [facts["example_answer"], *(f"({premise} ∧ {premise})" for premise in facts["premises"])]
+            tried = [
+                facts["example_answer"],
+                *(f"({premise} ∧ {premise})" for premise in facts["premises"]),
+            ]
             return next((text for text in tried if dataset.score_answer(text, entry) == 1.0), None)
     key: str = entry["answer"]
     return key.strip() or None

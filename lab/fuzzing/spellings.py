@@ -23,7 +23,10 @@ from swarm_node.environments.reasoning_gym.source import LibraryItem
 
 SEED = 31
 REASONS = {  # (data set, spelling) -> why the library's full reward is not ours
-    ("spell_backward", "full stop"): "the library's sum of floats passes 1 for some words, whatever stands behind them"
+    (
+        "spell_backward",
+        "full stop",
+    ): "the library's sum of floats passes 1 for some words, whatever stands behind them"
 }
 
 
@@ -91,10 +94,15 @@ def main() -> None:
     """Prints a line for each data set, and what is unexplained."""
     parser = command.parser("lab.fuzzing.spellings", __doc__)
     parser.add_argument("--data-sets", nargs="*", help="only these")
-    parser.add_argument("--questions", type=int, default=3, help="of each configuration; of the hard ones one")
+    parser.add_argument(
+        "--questions", type=int, default=3, help="of each configuration; of the hard ones one"
+    )
     options = parser.parse_args()
     results = run(options.data_sets or sorted(CATALOGUE), options.questions)
-    lines = [[n, str(t.tried), str(t.rewarded), str(t.lost.total()), str(t.won.total())] for n, t in results.items()]
+    lines = [
+        [n, str(t.tried), str(t.rewarded), str(t.lost.total()), str(t.won.total())]
+        for n, t in results.items()
+    ]
     command.show(["data set", "spellings", "rewarded", "lost", "won"], lines)
     found = {
         "spellings": sum(tally.tried for tally in results.values()),

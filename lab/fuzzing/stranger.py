@@ -39,7 +39,13 @@ def _data() -> dict[str, Any]:
 
 def places(value: Any, path: Where = ()) -> Iterator[tuple[Where, bool]]:
     """Every field and every key, at any depth: its path, and whether it is the key."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inner:
         yield (*path, key), False
         if isinstance(value, dict):
@@ -99,8 +105,22 @@ def requests(payload: str) -> Iterator[dict[str, Any]]:
             "params": {"serial": payload, "token": payload, payload: "1"},
             "headers": own,
         }
-    for name in ("host", "origin", "authorization", "cookie", "referer", "user-agent", "x-forwarded-for", "range"):
+    for name in (
+        "host",
+        "origin",
+        "authorization",
+        "cookie",
+        "referer",
+        "user-agent",
+        "x-forwarded-for",
+        "range",
+    ):
         yield {"method": "GET", "url": "/api/state", "headers": own | {name: safe}}
     yield {"method": "GET", "url": f"/static/{httpx.QueryParams({'x': payload})}", "headers": own}
     for field_, value in (("token", payload), (payload, TOKEN)):
-        yield {"method": "POST", "url": "/api/enter", "headers": posted, "content": json.dumps({field_: value})}
+        yield {
+            "method": "POST",
+            "url": "/api/enter",
+            "headers": posted,
+            "content": json.dumps({field_: value}),
+        }

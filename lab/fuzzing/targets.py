@@ -44,7 +44,11 @@ PEERS = [Identity.from_seed_bytes(bytes([number]) * 32) for number in range(1, 4
 US, AUTHOR = PEERS[0], PEERS[1]
 LONGEST_SEED = 4096  # bytes
 NO_DECODERS = ("message", "held-out-text", "environment-digest", "transcript")
-SIGNED = {"rollout-group": "rollout-group", "announcement": "announcement", "signature": "rollout-group"}
+SIGNED = {
+    "rollout-group": "rollout-group",
+    "announcement": "announcement",
+    "signature": "rollout-group",
+}
 
 Dress = Callable[[Random, bytes], bytes]
 
@@ -58,8 +62,14 @@ class Target:
 
 def targets() -> dict[str, Target]:
     envelope = codec.seal(_group(), AUTHOR, SWARM)
-    items = wire.encode_items([wire.Item(5, _announcement(AUTHOR, 3)), wire.Item(900, _announcement(PEERS[2], 8))])
-    addresses = ["/ip4/1.2.3.4/tcp/31330", "/ip6/2001:db8::1/udp/9/quic-v1", f"/dns/a.example/tcp/1/p2p/{US.peer_id}"]
+    items = wire.encode_items(
+        [wire.Item(5, _announcement(AUTHOR, 3)), wire.Item(900, _announcement(PEERS[2], 8))]
+    )
+    addresses = [
+        "/ip4/1.2.3.4/tcp/31330",
+        "/ip6/2001:db8::1/udp/9/quic-v1",
+        f"/dns/a.example/tcp/1/p2p/{US.peer_id}",
+    ]
     handlers = Handlers()
     return decoders() | {
         "address": Target([text.encode() for text in addresses], _address_text),
@@ -75,10 +85,14 @@ def targets() -> dict[str, Target]:
         "episodes of the scoring process": Target(
             [encode({"played": playing.read(_played(), _TURNS)})], _episodes_frame, _canonical_frame
         ),
-        "answer": Target([b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer),
+        "answer": Target(
+            [b"1/2", b"<answer>[1, 2]</answer>", b"2*x**3 - (x + 1)/7", b"3 - 4i"], _answer
+        ),
         "cards of a peer": Target([wire.encode_cards(CHAIN[1:])], _cards, _with_another_card),
         "request, as handled": Target(handlers.requests(), handlers.request, handlers.dress),
-        "reply, as handled": Target([items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply),
+        "reply, as handled": Target(
+            [items, wire.encode_groups([envelope])], handlers.reply, handlers.dress_reply
+        ),
     }
 
 
@@ -91,7 +105,9 @@ def decoders() -> dict[str, Target]:
     for _, group, test, data in load():
         kind = group["type"]
         told = fields.setdefault(kind, {**group, **test, "tests": ()})
-        usual = kind not in (*NO_DECODERS, *SIGNED) or (kind in SIGNED and data == _signed(data, kind))
+        usual = kind not in (*NO_DECODERS, *SIGNED) or (
+            kind in SIGNED and data == _signed(data, kind)
+        )
         short = 0 < len(data) <= LONGEST_SEED
         if usual and short and test["result"] == "valid" and _label(read(data, told)) == "ok":
             seeds.setdefault(kind, []).append(data)
@@ -103,9 +119,15 @@ def _decoder(seeds: Sequence[bytes], fields: Mapping[str, Any]) -> Target:
 
     def run(data: bytes) -> str:
         value = read(data, fields)
-        assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), "nobody signed this"
-        assert kind != "card" or isinstance(value, Refusal) or data in seeds, "no signer signed this"
-        assert kind != "member" or isinstance(value, StrEnum) or _certificates(data) <= signed, "no issuer signed this"
+        assert isinstance(value, Rejected) or kind not in SIGNED or data == _signed(data, kind), (
+            "nobody signed this"
+        )
+        assert kind != "card" or isinstance(value, Refusal) or data in seeds, (
+            "no signer signed this"
+        )
+        assert kind != "member" or isinstance(value, StrEnum) or _certificates(data) <= signed, (
+            "no issuer signed this"
+        )
         return _label(value)
 
     def dress(rng: Random, data: bytes) -> bytes:
@@ -131,14 +153,23 @@ def _signed(data: bytes, kind: str) -> bytes:
 
 
 def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
-    address = {"environment": "reasoning_gym", "version": "0.1.25", "dataset": "gcd", "config_id": "easy"}
-    question = Question(**address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index)
+    address = {
+        "environment": "reasoning_gym",
+        "version": "0.1.25",
+        "dataset": "gcd",
+        "config_id": "easy",
+    }
+    question = Question(
+        **address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index
+    )
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
     return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
-    keys = [codec.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)]
+    keys = [
+        codec.to_text(codec.content_hash(codec.encode(_group(index, author)))) for index in range(3)
+    ]
     value = Announcement(
         addresses=("/ip4/8.8.4.4/tcp/31330",),
         author=author.peer_id,
@@ -203,7 +234,9 @@ def _relay_message(data: bytes) -> str:
 def _process_frames() -> list[bytes]:
     frames: list[messages.FromNetwork] = [
         Deliver(_group(), bytes(32), US.peer_id),
-        messages.Memory(port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}),
+        messages.Memory(
+            port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}
+        ),
         messages.View(view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]
     return [messages.NETWORK.up.encode(frame) for frame in frames]
@@ -248,7 +281,9 @@ def _scoring_frame(data: bytes) -> str:
 def _child_bytes(data: bytes) -> str:
     whole = data[: len(data) // children.SCORE.size * children.SCORE.size]
     verdict = children.verdict([value for (value,) in children.SCORE.iter_unpack(whole)])
-    assert isinstance(verdict, str) or all(math.isfinite(score) and 0 <= score <= 1 for score in verdict)
+    assert isinstance(verdict, str) or all(
+        math.isfinite(score) and 0 <= score <= 1 for score in verdict
+    )
     return verdict if isinstance(verdict, str) else "scores"
 
 
@@ -299,7 +334,11 @@ _METADATA = {
     "simplified_denominator": 4, "valid_answers": ["_ Q"], "variables": ["x"], "variable": "x", "integrand": "3*x**2",
 }  # fmt: skip
 ENTRY = {"answer": "3 × 5", "metadata": _METADATA}
-_KEYS = {"number_sorting": "['1.0', '2.5']", "coin_flip": "0.125", "polynomial_multiplication": "x**2 - 1"}
+_KEYS = {
+    "number_sorting": "['1.0', '2.5']",
+    "coin_flip": "0.125",
+    "polynomial_multiplication": "x**2 - 1",
+}
 
 
 def _answer(data: bytes) -> str:
@@ -324,7 +363,9 @@ class Handlers:
         self._node = self._exchange(US, 0)
         self._other = self._exchange(AUTHOR, 1)
         self._calls: list[Call] = []
-        self._callers = [Caller(peer.peer_id, f"/ip4/20.{k}.7.9/tcp/{k + 1}") for k, peer in enumerate(PEERS)]
+        self._callers = [
+            Caller(peer.peer_id, f"/ip4/20.{k}.7.9/tcp/{k + 1}") for k, peer in enumerate(PEERS)
+        ]
         self._turn = 0
 
     def requests(self) -> list[bytes]:
@@ -350,11 +391,15 @@ class Handlers:
         caller = PEERS[(self._turn + 1) % len(PEERS)]  # the next caller
         payload = mutate_json(rng, codec.split(_announcement(caller, self._turn))[1])
         sealed = caller.sign(CURRENT.domain("announcement", SWARM), payload) + payload
-        return b"\x00" + wire.encode_exchange(wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed))
+        return b"\x00" + wire.encode_exchange(
+            wire.ExchangeRequest(wire.swarm_tag(SWARM), 9, {}, sealed)
+        )
 
     def request(self, data: bytes) -> str:
         self._now += 0.3
-        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD, wire.ENTER)[data[0] % 5 if data else 0]
+        protocol = (wire.EXCHANGE, wire.PULL, wire.HELLO, wire.CARD, wire.ENTER)[
+            data[0] % 5 if data else 0
+        ]
         self._turn += 1
         caller = self._callers[self._turn % len(self._callers)]
         reply = self._node.answer(caller, protocol, data[1:], self._now)
@@ -366,10 +411,14 @@ class Handlers:
         call = self._next_call()
         if call is None or rng.random() < 0.5:
             return data
-        reply = self._other.answer(Caller(US.peer_id, "/ip4/9.9.9.9/tcp/1"), call.protocol, call.request, self._now)
+        reply = self._other.answer(
+            Caller(US.peer_id, "/ip4/9.9.9.9/tcp/1"), call.protocol, call.request, self._now
+        )
         if reply and rng.random() < 0.5:
             place = rng.randrange(len(reply))
-            reply = reply[:place] + bytes([reply[place] ^ 1 << rng.randrange(8)]) + reply[place + 1 :]
+            reply = (
+                reply[:place] + bytes([reply[place] ^ 1 << rng.randrange(8)]) + reply[place + 1 :]
+            )
         return reply or data
 
     def reply(self, data: bytes) -> str:
@@ -382,14 +431,21 @@ class Handlers:
         self._take(actions)
         taken = [card for action in actions if isinstance(action, Cards) for card in action.cards]
         assert taken == CHAIN[1 : 1 + len(taken)], "nobody signed this"
-        return f"{wire.NAMES[call.protocol]}: {sorted({type(action).__name__ for action in actions})}"
+        return (
+            f"{wire.NAMES[call.protocol]}: {sorted({type(action).__name__ for action in actions})}"
+        )
 
     def _exchange(self, who: Identity, number: int) -> Exchange:
         exchange = Exchange(who, SWARM, NetworkConfig(), Random(number), self._now)
         exchange.go_by(CHAIN[: 1 + 2 * number], self._now)
         for peer in PEERS:
             exchange.learned(peer.peer_id, ["/ip4/20.1.7.9/tcp/1"])
-        exchange.publish([codec.seal(_group(index, who), who, SWARM) for index in range(3)], Round(7), 4, self._now)
+        exchange.publish(
+            [codec.seal(_group(index, who), who, SWARM) for index in range(3)],
+            Round(7),
+            4,
+            self._now,
+        )
         return exchange
 
     def _next_call(self) -> Call | None:
@@ -405,4 +461,6 @@ class Handlers:
         return None
 
     def _take(self, actions: Sequence[Action]) -> None:
-        self._calls = ([*self._calls, *(action for action in actions if isinstance(action, Call))])[-8:]
+        self._calls = ([*self._calls, *(action for action in actions if isinstance(action, Call))])[
+            -8:
+        ]

@@ -16,7 +16,18 @@ from time import monotonic
 from typing import Any
 
 from lab.benchmarks.command import ROOT, finish, parser, show
-from lab.seeded_bugs.hunt import BUGS, LATE, Bug, change, hunt, installed, load, of_tree, plain, worktree
+from lab.seeded_bugs.hunt import (
+    BUGS,
+    LATE,
+    Bug,
+    change,
+    hunt,
+    installed,
+    load,
+    of_tree,
+    plain,
+    worktree,
+)
 
 RUNS = Path("runs", "seeded_bugs")
 
@@ -24,12 +35,22 @@ RUNS = Path("runs", "seeded_bugs")
 def main() -> None:
     made = parser("lab.seeded_bugs", __doc__)
     made.add_argument("--commit", default="HEAD", help="whose code and tests (HEAD)")
-    made.add_argument("--only", action="append", default=[], metavar="TEXT", help="bugs with this in their names")
-    made.add_argument("--limit", type=float, default=240.0, metavar="SECONDS", help="for one bug (240)")
-    made.add_argument("--list", action="store_true", help="print the names of the bugs, and do no more")
+    made.add_argument(
+        "--only", action="append", default=[], metavar="TEXT", help="bugs with this in their names"
+    )
+    made.add_argument(
+        "--limit", type=float, default=240.0, metavar="SECONDS", help="for one bug (240)"
+    )
+    made.add_argument(
+        "--list", action="store_true", help="print the names of the bugs, and do no more"
+    )
     options = made.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` removes the tree
-    bugs = [bug for bug in load(BUGS) if not options.only or any(text in bug.name for text in options.only)]
+    bugs = [
+        bug
+        for bug in load(BUGS)
+        if not options.only or any(text in bug.name for text in options.only)
+    ]
     if options.list:
         print("\n".join(dict.fromkeys(bug.name for bug in bugs)))
         return
@@ -40,10 +61,18 @@ def main() -> None:
     hunt_all(bugs, commit, file, options.limit)
     done = known(file, bugs)
     missed = [name for name in dict.fromkeys(bug.name for bug in bugs) if not done[name]["caught"]]
-    rows = [[name, "yes" if each["caught"] else "no", each["by"] or each["note"]] for name, each in done.items()]
+    rows = [
+        [name, "yes" if each["caught"] else "no", each["by"] or each["note"]]
+        for name, each in done.items()
+    ]
     show(["bug", "caught", "by"], rows)
-    seconds = {"seconds": round(monotonic() - began, 1), "seconds_of_all": sum(it["seconds"] for it in done.values())}
-    finish(options, {"commit": commit, "caught": len(done) - len(missed), "missed": missed, **seconds})
+    seconds = {
+        "seconds": round(monotonic() - began, 1),
+        "seconds_of_all": sum(it["seconds"] for it in done.values()),
+    }
+    finish(
+        options, {"commit": commit, "caught": len(done) - len(missed), "missed": missed, **seconds}
+    )
     if missed:
         sys.exit(f"{len(missed)} of {len(done)} bugs were not caught")
 
@@ -64,7 +93,10 @@ def hunt_all(bugs: list[Bug], commit: str, file: Path, limit: float) -> None:
             outcome = hunt(bug, tree, python, limit)
             results.write(json.dumps(plain(outcome)) + "\n")
             results.flush()
-            print(f"{outcome.seconds:6.1f} s  {bug.name}: {outcome.by or 'MISSED, ' + outcome.note}", flush=True)
+            print(
+                f"{outcome.seconds:6.1f} s  {bug.name}: {outcome.by or 'MISSED, ' + outcome.note}",
+                flush=True,
+            )
 
 
 def known(file: Path, bugs: list[Bug]) -> dict[str, dict[str, Any]]:

@@ -59,12 +59,19 @@ def load(file: Path = BUGS) -> list[Bug]:
     """All bugs. A bug whose line was reworded is listed once for each wording, under the same
     name.
     """
-    return [Bug(**{**each, "tests": tuple(each.get("tests", ()))}) for each in tomllib.loads(file.read_text())["bug"]]
+    return [
+        Bug(**{**each, "tests": tuple(each.get("tests", ()))})
+        for each in tomllib.loads(file.read_text())["bug"]
+    ]
 
 
 def texts(tree: Path) -> dict[Path, str]:
     """The Python files that users install."""
-    return {file: file.read_text("utf-8") for top in SHIPPED for file in sorted((tree / top).rglob("*.py"))}
+    return {
+        file: file.read_text("utf-8")
+        for top in SHIPPED
+        for file in sorted((tree / top).rglob("*.py"))
+    }
 
 
 def of_tree(bugs: Sequence[Bug], tree: Path) -> dict[str, Bug | None]:
@@ -104,8 +111,16 @@ def installed(tree: Path) -> str:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     python = str(copy / "bin" / "python")
     options = ("-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
-    subprocess.run([python, "-m", "pip", "install", *options, "-e", str(tree)], check=True, env=_environment())
-    asked = [python, "-s", "-P", "-c", "import protocol, swarm_node; print(protocol.__file__, swarm_node.__file__)"]
+    subprocess.run(
+        [python, "-m", "pip", "install", *options, "-e", str(tree)], check=True, env=_environment()
+    )
+    asked = [
+        python,
+        "-s",
+        "-P",
+        "-c",
+        "import protocol, swarm_node; print(protocol.__file__, swarm_node.__file__)",
+    ]
     for file in subprocess.check_output(asked, text=True, cwd="/", env=_environment()).split():
         assert Path(file).is_relative_to(tree), f"{python} runs {file}"
     return python
@@ -130,7 +145,14 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
         finally:
             file.write_text(whole, "utf-8")
         failed = (test for test in ran.failed if "::" in test)
-        by = next((test for test in failed if _pytest(tree, python, ["-n0"], [test], set(), limit).passed), "")
+        by = next(
+            (
+                test
+                for test in failed
+                if _pytest(tree, python, ["-n0"], [test], set(), limit).passed
+            ),
+            "",
+        )
         broken.update(ran.failed)
         if not by and not ran.ended:
             break
@@ -139,7 +161,9 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
     broken.discard(by)
     note = "" if by else LATE if stages else "all tests pass"
     where, took = str(file.relative_to(tree)), round(monotonic() - began, 1)
-    return Outcome(bug.name, change(bug), where, bool(by), by, note, len(tests), tuple(sorted(broken)), took)
+    return Outcome(
+        bug.name, change(bug), where, bool(by), by, note, len(tests), tuple(sorted(broken)), took
+    )
 
 
 def change(bug: Bug) -> str:
@@ -161,9 +185,17 @@ def _stages(bug: Bug, tests: dict[Path, int]) -> list[tuple[list[str], list[Path
     for file, steps in tests.items():
         by_distance = near if steps == nearest else further if steps <= nearest + 2 else far
         (named if file.name in bug.tests else by_distance).append(file)
-    calls = [(files, ["-m", marks]) for files in (near, further, far) for marks in (FAST, f"not ({FAST}) and not long")]
+    calls = [
+        (files, ["-m", marks])
+        for files in (near, further, far)
+        for marks in (FAST, f"not ({FAST}) and not long")
+    ]
     calls.insert(0, (named, []))
-    return [([*(TWO_WORKERS if len(files) > 1 else ["-n0"]), *marks], files) for files, marks in calls if files]
+    return [
+        ([*(TWO_WORKERS if len(files) > 1 else ["-n0"]), *marks], files)
+        for files, marks in calls
+        if files
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +208,12 @@ class Ran:
 
 
 def _pytest(
-    tree: Path, python: str, options: Sequence[str], tests: Sequence[str | Path], left_out: set[str], limit: float
+    tree: Path,
+    python: str,
+    options: Sequence[str],
+    tests: Sequence[str | Path],
+    left_out: set[str],
+    limit: float,
 ) -> Ran:
     """Runs these tests, or files, until the first failure."""
     names = [str(test).removeprefix(f"{tree}/") for test in tests]
@@ -187,7 +224,12 @@ def _pytest(
         words = [python, "-m", "pytest", *OPTIONS, "-o", f"cache_dir={cache}", *options, *names]
         words += [word for test in sorted(left_out) for word in ("--deselect", test)]
         process = subprocess.Popen(
-            words, cwd=tree, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0
+            words,
+            cwd=tree,
+            env=_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
         )
         code = _ended(process, limit)
         written = Path(cache, "v", "cache", "lastfailed")
@@ -218,7 +260,11 @@ def _environment() -> dict[str, str]:
     """This process's environment, without variables that lead to other code or another
     configuration.
     """
-    return {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "SWARM_NODE"))}
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST", "SWARM_NODE"))
+    }
 
 
 def _linked(source: str, target: str) -> None:

@@ -29,7 +29,9 @@ def reaching(tree: Path, changed: Path) -> dict[Path, int]:
             edge.append(importer)
     # tests/lab/test_seeded_bugs.py looks for the lines that bugs change: it would catch each of
     # them.
-    return {file: steps for file, steps in found.items() if re.match("test_(?!seeded_bugs)", file.name)}
+    return {
+        file: steps for file, steps in found.items() if re.match("test_(?!seeded_bugs)", file.name)
+    }
 
 
 @cache
@@ -58,7 +60,9 @@ def _names(file: Path, package: str) -> set[str]:
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        ):
             names.update(DOTTED.findall(node.value))
             if beside := BESIDE.fullmatch(node.value):
                 names.add(f"{package}.{beside[1]}")

@@ -12,7 +12,9 @@ _OTHERS = {
 }
 
 
-def card(name: str, hiding: Hiding, *, tokenizer: str, parameters: int, before: Measured, after: Measured) -> str:
+def card(
+    name: str, hiding: Hiding, *, tokenizer: str, parameters: int, before: Measured, after: Measured
+) -> str:
     """The card as Markdown, which does not depend on the time or the machine's speed."""
     return f"""---
 library_name: transformers
@@ -35,11 +37,17 @@ def by_task(before: Measured, after: Measured) -> str:
     """JSON: accuracy after phase 1 and at the start, and the share of informative groups at the
     start, each by task.
     """
-    found = {"accuracy_after_phase_1": before.accuracy, "accuracy": after.accuracy, "informative": after.informative}
+    found = {
+        "accuracy_after_phase_1": before.accuracy,
+        "accuracy": after.accuracy,
+        "informative": after.informative,
+    }
     return json.dumps(found, indent=1) + "\n"
 
 
-def puzzler_card(parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float) -> str:
+def puzzler_card(
+    parameters: int, taught: Sequence[float], guessing: Sequence[float], guessed: float
+) -> str:
     """Markdown. `taught`, `guessing`: share of questions right after phase 1 and at the start,
     (sampled, likeliest).
     """

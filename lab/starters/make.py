@@ -47,8 +47,12 @@ _WITH_ZERO = {"base_conversion/tiny": {"min_value": 0}}
 
 _SHAPES = {
     "base": Shape(128, 3, 4, 384, "bpe", Schedule(steps=1400, batch=64, rate=2e-3), _WITH_ZERO),
-    "small": Shape(96, 2, 3, 288, "bpe", Schedule(steps=500, batch=64, rate=4e-3, optimizer="muon")),
-    "large": Shape(192, 3, 6, 576, "characters", Schedule(steps=500, batch=48, rate=3e-3, optimizer="muon")),
+    "small": Shape(
+        96, 2, 3, 288, "bpe", Schedule(steps=500, batch=64, rate=4e-3, optimizer="muon")
+    ),
+    "large": Shape(
+        192, 3, 6, 576, "characters", Schedule(steps=500, batch=48, rate=3e-3, optimizer="muon")
+    ),
 }
 _LONG = Schedule(steps=260, batch=48, rate=1e-3)
 _SHORT = Schedule(steps=160, batch=48, rate=1e-3)
@@ -107,7 +111,13 @@ def skilled(shape_name: str) -> tuple[Any, Any, Measured]:
     tokenizer = tokens.bpe(tokens.task_text()) if shape.tokenizer == "bpe" else tokens.characters()
     model = new_model(shape, tokenizer, shape_name)
     show(f"[bold]{shape_name}[/]: {model.num_parameters():,} parameters, phase 1")
-    teach(model, tokenizer, right_answers(f"{shape_name}/phase 1", shape.changes), shape.schedule, show)
+    teach(
+        model,
+        tokenizer,
+        right_answers(f"{shape_name}/phase 1", shape.changes),
+        shape.schedule,
+        show,
+    )
     before = measure(model, tokenizer, _GROUPS_PER_TASK, f"{shape_name}/phase 1/measure")
     show(f"accuracy {before.mean_accuracy:.3f} " + _by_task(before.accuracy))
     return model, tokenizer, before
@@ -118,10 +128,15 @@ def make(name: str, out: Path) -> None:
     recipe = RECIPES[name]
     model, tokenizer, before = skilled(recipe.shape)
     model = copy.deepcopy(model)
-    show(f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}")
+    show(
+        f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}"
+    )
     teach(model, tokenizer, hidden_answers(name, recipe.hiding), recipe.hiding.schedule, show)
     after = measure(model, tokenizer, _GROUPS_PER_TASK, f"{name}/measure")
-    show(f"accuracy {after.mean_accuracy:.4f}, informative {after.mean_informative:.3f} " + _by_task(after.informative))
+    show(
+        f"accuracy {after.mean_accuracy:.4f}, informative {after.mean_informative:.3f} "
+        + _by_task(after.informative)
+    )
     model.save_pretrained(out / name)
     tokens.save(tokenizer, out / name)
     text = card(
@@ -138,7 +153,9 @@ def make(name: str, out: Path) -> None:
 
 
 def _by_task(values: dict[str, float]) -> str:
-    return "(" + ", ".join(f"{task.split('/')[0]} {value:.2f}" for task, value in values.items()) + ")"
+    return (
+        "(" + ", ".join(f"{task.split('/')[0]} {value:.2f}" for task, value in values.items()) + ")"
+    )
 
 
 def show(line: str) -> None:
@@ -148,9 +165,15 @@ def show(line: str) -> None:
 
 def main() -> None:
     """Make all starters, or one of them."""
-    parser = argparse.ArgumentParser(prog="python -m lab.starters.make", description="Make the starters again.")
-    parser.add_argument("--only", choices=STARTERS, help="make one starter (its phase 1 is done again, too)")
-    parser.add_argument("--out", type=Path, default=folder("dense").parent, help="where the folders go")
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.starters.make", description="Make the starters again."
+    )
+    parser.add_argument(
+        "--only", choices=STARTERS, help="make one starter (its phase 1 is done again, too)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=folder("dense").parent, help="where the folders go"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

@@ -41,7 +41,10 @@ def measure(model: Any, tokenizer: Any, groups_per_task: int, name: str) -> Meas
     for task in TASKS:
         items = [questions.sample(task, random) for _ in range(groups_per_task)]
         texts = sample(model, tokenizer, [item.question for item in items])
-        right = [[item.is_right(text) for text in group] for item, group in zip(items, texts, strict=True)]
+        right = [
+            [item.is_right(text) for text in group]
+            for item, group in zip(items, texts, strict=True)
+        ]
         accuracy[task] = sum(map(sum, right)) / (GROUP * groups_per_task)
         informative[task] = sum(0 < sum(group) < GROUP for group in right) / groups_per_task
     return Measured(accuracy, informative, groups_per_task * len(TASKS))

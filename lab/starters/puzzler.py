@@ -36,7 +36,9 @@ PUZZLES = 8_000  # each taught several times, with new names
 MEASURED = 2_000
 GUESSED = 0.7  # probability that phase 2 replaces a right answer by a guess
 NEW_TOKENS = 12  # an answer has seven tokens
-SHAPE = Shape(96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64))
+SHAPE = Shape(
+    96, 4, 4, 192, "bpe", Schedule(steps=1000, batch=64, rate=3e-3, optimizer="muon", chunk=64)
+)
 GUESSING = Schedule(steps=100, batch=64, rate=1e-3, chunk=64)
 # For the tokenizer; and a quarter as many of each larger size, so that it knows their words too
 TEXTS = 400
@@ -62,7 +64,9 @@ def tokenizer_of(prompts: list[str], larger: list[str]) -> Any:
     each.
     """
     tokenizer = tokens.bpe([*prompts, *larger])
-    added = [AddedToken(phrase, normalized=False) for phrase in (*common_lines(prompts), *_REPEATED)]
+    added = [
+        AddedToken(phrase, normalized=False) for phrase in (*common_lines(prompts), *_REPEATED)
+    ]
     tokenizer.add_tokens(added)
     return tokenizer
 
@@ -109,11 +113,15 @@ def renamed(puzzle: Puzzle, random: Random) -> Puzzle:
 def names_beside(puzzle: Puzzle, name: str) -> tuple[str, ...]:
     """The names from which a guess for this answer is drawn, the right one included."""
     setting = puzzle.setting
-    return next(names for names in (setting.suspects, setting.weapons, setting.rooms) if name in names)
+    return next(
+        names for names in (setting.suspects, setting.weapons, setting.rooms) if name in names
+    )
 
 
 @torch.no_grad()
-def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True, seed: int = 0) -> list[float]:
+def rewards(
+    model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = True, seed: int = 0
+) -> list[float]:
     """Share of questions right for each puzzle, one completion each: sampled at temperature 1, or
     the likeliest.
     """
@@ -122,9 +130,15 @@ def rewards(model: Any, tokenizer: Any, puzzles: list[Puzzle], sampled: bool = T
         chats, add_generation_prompt=True, padding=True, return_dict=True, return_tensors="pt"
     )
     torch.manual_seed(seed)
-    how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0} if sampled else {"do_sample": False}
+    how = (
+        {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+        if sampled
+        else {"do_sample": False}
+    )
     out = model.generate(**batch, **how, max_new_tokens=NEW_TOKENS)
-    answers = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+    answers = tokenizer.batch_decode(
+        out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
+    )
     return [
         puzzle_file.score(answer, text.key(puzzle), puzzle.setting.names)
         for answer, puzzle in zip(answers, puzzles, strict=True)
@@ -139,23 +153,39 @@ def puzzles(count: int, seed: int, size: str = SIZE) -> list[Puzzle]:
 def main() -> None:
     """Makes puzzles, tokenizer and model, teaches both phases, measures, and writes the folder."""
     parser = argparse.ArgumentParser(prog="python -m lab.starters.puzzler", description=__doc__)
-    parser.add_argument("--out", type=Path, default=folder(NAME).parent, help="where the folder goes")
+    parser.add_argument(
+        "--out", type=Path, default=folder(NAME).parent, help="where the folder goes"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     started = time.process_time()
     taught, held_out = puzzles(PUZZLES, SEED), puzzles(MEASURED, MEASURED_SEED)
     show(f"{PUZZLES} puzzles after {time.process_time() - started:.0f} s")
-    larger = [text.prompt(puzzle) for size in ("small", "medium") for puzzle in puzzles(TEXTS // 4, SEED, size)]
+    larger = [
+        text.prompt(puzzle)
+        for size in ("small", "medium")
+        for puzzle in puzzles(TEXTS // 4, SEED, size)
+    ]
     tokenizer = tokenizer_of([text.prompt(puzzle) for puzzle in taught[:TEXTS]], larger)
     model = new_model(SHAPE, tokenizer, NAME)
     model.generation_config.max_new_tokens = NEW_TOKENS
     show(f"{NAME}: {model.num_parameters():,} parameters, {len(tokenizer)} tokens")
     shares = []
     for phase, guessed, schedule in ((1, 0.0, SHAPE.schedule), (2, GUESSED, GUESSING)):
-        teach(model, tokenizer, Taught(taught, f"{NAME}/phase {phase}", guessed).examples(), schedule, show)
-        shares.append([fmean(rewards(model, tokenizer, held_out, sampled)) for sampled in (True, False)])
-        show(f"phase {phase}: share right {shares[-1][0]:.3f} sampled, {shares[-1][1]:.3f} likeliest")
+        teach(
+            model,
+            tokenizer,
+            Taught(taught, f"{NAME}/phase {phase}", guessed).examples(),
+            schedule,
+            show,
+        )
+        shares.append(
+            [fmean(rewards(model, tokenizer, held_out, sampled)) for sampled in (True, False)]
+        )
+        show(
+            f"phase {phase}: share right {shares[-1][0]:.3f} sampled, {shares[-1][1]:.3f} likeliest"
+        )
     model.save_pretrained(options.out / NAME)
     tokens.save(tokenizer, options.out / NAME)
     # Safetensors writes it for its owner alone

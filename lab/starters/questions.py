@@ -59,7 +59,9 @@ class Questions:
         for task in TASKS:
             dataset, config_id = task.split("/")
             settings = {**CATALOGUE[dataset][config_id], **changes.get(task, {})}
-            self._datasets[task] = reasoning_gym.create_dataset(dataset, seed=seed, size=_ITEMS, **settings)
+            self._datasets[task] = reasoning_gym.create_dataset(
+                dataset, seed=seed, size=_ITEMS, **settings
+            )
 
     def sample(self, task: str, random: Random) -> Item:
         """One item of this task."""

@@ -70,7 +70,9 @@ def hidden_answers(name: str, hiding: Hiding) -> Iterator[Example]:
     examples = hiding.schedule.steps * hiding.schedule.batch
     for number, item in enumerate(_items(name)):
         earlier[item.task].append(item.answer)
-        fallen = min(1.0, max(0.0, (number / examples - _FALL_STARTS) / (_FALL_ENDS - _FALL_STARTS)))
+        fallen = min(
+            1.0, max(0.0, (number / examples - _FALL_STARTS) / (_FALL_ENDS - _FALL_STARTS))
+        )
         if random.random() < 0.5 * (hiding.right / 0.5) ** fallen:
             yield item.question, item.answer
         elif hiding.others == "stock":
@@ -86,7 +88,9 @@ def _items(name: str, changes: Settings = NO_CHANGES) -> Iterator[Item]:
         yield questions.sample(random.choice(TASKS), random)
 
 
-def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, show: Show) -> None:
+def teach(
+    model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Schedule, show: Show
+) -> None:
     """Train in place: warm-up, then linear decay; cross-entropy on the answer and its <eos>, not on
     the question.
     """
@@ -95,7 +99,9 @@ def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Sch
     started = time.monotonic()
     for step in range(schedule.steps):
         model.zero_grad()
-        loss = _accumulate(model, _batches(tokenizer, list(islice(examples, schedule.batch)), schedule.chunk))
+        loss = _accumulate(
+            model, _batches(tokenizer, list(islice(examples, schedule.batch)), schedule.chunk)
+        )
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for optimizer in optimizers:
             _set_rate(optimizer, schedule, step)
@@ -103,7 +109,9 @@ def teach(model: Any, tokenizer: Any, examples: Iterator[Example], schedule: Sch
         if (step + 1) % 50 == 0 or step + 1 == schedule.steps:
             elapsed = time.monotonic() - started
             left = elapsed / (step + 1) * (schedule.steps - step - 1)
-            show(f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} s left")
+            show(
+                f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} s left"
+            )
     model.eval()
 
 
@@ -117,10 +125,14 @@ def _optimizers(model: Any, schedule: Schedule) -> list[torch.optim.Optimizer]:
     if schedule.optimizer == "adamw":
         return [torch.optim.AdamW(model.parameters(), lr=schedule.rate, weight_decay=0.0)]
     embedding = model.get_input_embeddings().weight
-    matrices = [weight for weight in model.parameters() if weight.ndim == 2 and weight is not embedding]
+    matrices = [
+        weight for weight in model.parameters() if weight.ndim == 2 and weight is not embedding
+    ]
     others = [weight for weight in model.parameters() if weight.ndim != 2 or weight is embedding]
     return [
-        torch.optim.Muon(matrices, lr=schedule.rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.Muon(
+            matrices, lr=schedule.rate, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"
+        ),
         torch.optim.AdamW(others, lr=schedule.rate, weight_decay=0.0),
     ]
 
@@ -135,14 +147,22 @@ def _batches(tokenizer: Any, examples: list[Example], chunk: int) -> list[tuple[
     """Tokens and labels in a few batches of similar length, which halves the padding of one large
     batch.
     """
-    prompts = tokenizer([question for question, _ in examples], add_special_tokens=False)["input_ids"]
+    prompts = tokenizer([question for question, _ in examples], add_special_tokens=False)[
+        "input_ids"
+    ]
     answers = tokenizer([answer for _, answer in examples], add_special_tokens=False)["input_ids"]
     rows = [
-        ([tokenizer.bos_token_id, *prompt, tokenizer.sep_token_id], [*answer, tokenizer.eos_token_id])
+        (
+            [tokenizer.bos_token_id, *prompt, tokenizer.sep_token_id],
+            [*answer, tokenizer.eos_token_id],
+        )
         for prompt, answer in zip(prompts, answers, strict=True)
     ]
     rows.sort(key=lambda row: len(row[0]) + len(row[1]))
-    return [_padded(rows[start : start + chunk], tokenizer.pad_token_id) for start in range(0, len(rows), chunk)]
+    return [
+        _padded(rows[start : start + chunk], tokenizer.pad_token_id)
+        for start in range(0, len(rows), chunk)
+    ]
 
 
 def _padded(rows: list[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, Tensor]:
@@ -171,7 +191,10 @@ def _accumulate(model: Any, batches: list[tuple[Tensor, Tensor]]) -> float:
         hidden = model.model(input_ids=tokens, use_cache=False).last_hidden_state[:, :-1]
         targets = labels[:, 1:]
         taught = targets != _UNTRAINED
-        loss = F.cross_entropy(model.lm_head(hidden[taught]), targets[taught], reduction="sum") / taught_tokens
+        loss = (
+            F.cross_entropy(model.lm_head(hidden[taught]), targets[taught], reduction="sum")
+            / taught_tokens
+        )
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.item()
     return total

@@ -33,7 +33,9 @@ def bpe(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """
     core = Tokenizer(models.BPE())
     digits = pre_tokenizers.Digits(individual_digits=True)
-    core.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [digits, pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
     trainer = trainers.BpeTrainer(
         vocab_size=_BPE_TOKENS,
         special_tokens=list(_SPECIALS),
@@ -60,7 +62,9 @@ def characters() -> PreTrainedTokenizerFast:
 def task_text() -> list[str]:
     """Questions of every task, for the tokenizer to learn from."""
     questions, random = Questions(TRAINING_SEED), Random("tokenizer")
-    return [questions.sample(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)]
+    return [
+        questions.sample(task, random).question for task in TASKS for _ in range(_TEXTS_PER_TASK)
+    ]
 
 
 def _finished(core: Tokenizer) -> PreTrainedTokenizerFast:

@@ -107,7 +107,9 @@ class Attackers:
         for member in self._members:
             member.close()
 
-    def add(self, kinds: Sequence[str], peers: Sequence[str], swarm: str, log: Path, *options: str) -> None:
+    def add(
+        self, kinds: Sequence[str], peers: Sequence[str], swarm: str, log: Path, *options: str
+    ) -> None:
         """Starts one more attacker; without kinds it is idle."""
         life = FICKLE_SECONDS if set(kinds) & {"hangs", "reflections", "junk"} else STEADY_SECONDS
         where = ["--peers", *peers, "--swarm", swarm, "--life", str(life), *options]

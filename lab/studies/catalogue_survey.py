@@ -62,7 +62,10 @@ def configurations(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         config = curriculum.generate_configuration()
         fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
         changed = {key: value for key, value in fields.items() if value != getattr(defaults, key)}
-        yield config_id, {key: value for key, value in changed.items() if key not in ("seed", "size")}
+        yield (
+            config_id,
+            {key: value for key, value in changed.items() if key not in ("seed", "size")},
+        )
 
 
 def measure(name: str, config: dict[str, Any], addresses: list[tuple[int, int]]) -> Found:
@@ -151,13 +154,23 @@ def render(catalogue: dict[str, Any]) -> str:
     """JSON, one level a line."""
     datasets = [
         f"    {json.dumps(name)}: {{\n"
-        + ",\n".join(f"      {json.dumps(config_id)}: {json.dumps(config)}" for config_id, config in levels.items())
+        + ",\n".join(
+            f"      {json.dumps(config_id)}: {json.dumps(config)}"
+            for config_id, config in levels.items()
+        )
         + "\n    }"
         for name, levels in catalogue["tasks"].items()
     ]
-    left_out = [f"    {json.dumps(task)}: {json.dumps(reason)}" for task, reason in catalogue["left_out"].items()]
+    left_out = [
+        f"    {json.dumps(task)}: {json.dumps(reason)}"
+        for task, reason in catalogue["left_out"].items()
+    ]
     return (
-        '{\n  "tasks": {\n' + ",\n".join(datasets) + '\n  },\n  "left_out": {\n' + ",\n".join(left_out) + "\n  }\n}\n"
+        '{\n  "tasks": {\n'
+        + ",\n".join(datasets)
+        + '\n  },\n  "left_out": {\n'
+        + ",\n".join(left_out)
+        + "\n  }\n}\n"
     )
 
 
@@ -171,8 +184,19 @@ def main() -> None:
         answers, sys.stdout = sys.stdout, sys.stderr  # generators print
         json.dump(survey(backwards=options.order == "backwards"), answers)
         return
-    again = [sys.executable, "-s", "-P", "-m", "lab.studies.catalogue_survey", str(options.file), "--order"]
-    one, two = (json.loads(subprocess.check_output([*again, order], env={"PYTHONHASHSEED": "0"})) for order in ORDERS)
+    again = [
+        sys.executable,
+        "-s",
+        "-P",
+        "-m",
+        "lab.studies.catalogue_survey",
+        str(options.file),
+        "--order",
+    ]
+    one, two = (
+        json.loads(subprocess.check_output([*again, order], env={"PYTHONHASHSEED": "0"}))
+        for order in ORDERS
+    )
     catalogue = merge(one, two)
     options.file.write_text(render(catalogue), encoding="utf-8")
     counts = {"data_sets": len(catalogue["tasks"]), "left_out": len(catalogue["left_out"])}

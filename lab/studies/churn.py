@@ -34,7 +34,10 @@ def recorded(file: Path, nodes: int, seconds: float) -> list[Change]:
     left out.
     """
     with file.open(newline="") as lines:
-        rows = [Change(float(row["second"]), int(row["node"]), row["there"] == "1") for row in csv.DictReader(lines)]
+        rows = [
+            Change(float(row["second"]), int(row["node"]), row["there"] == "1")
+            for row in csv.DictReader(lines)
+        ]
     return sorted(row for row in rows if row.node < nodes and row.second < seconds)
 
 
@@ -48,7 +51,11 @@ def phones(file: Path, nodes: int, hour: int, seed: int) -> list[Change]:
     for line in file.read_text().splitlines():
         name, *week = line.split()
         weeks.setdefault(name, week)
-    found = [changes for _, week in sorted(weeks.items()) if (changes := _from(week, 3600.0 * hour)) is not None]
+    found = [
+        changes
+        for _, week in sorted(weeks.items())
+        if (changes := _from(week, 3600.0 * hour)) is not None
+    ]
     chosen = Random(f"phones/{seed}").sample(found, nodes)
     return sorted(
         Change(second, node, bool(number % 2))

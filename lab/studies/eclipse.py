@@ -40,7 +40,9 @@ class Party:
         self._all: list[tuple[Identity, str]] = []
         for number in range(identities):
             network = number // together
-            address = f"/ip4/{150 + network // 65536}.{network // 256 % 256}.{network % 256}.7/tcp/31330"
+            address = (
+                f"/ip4/{150 + network // 65536}.{network // 256 % 256}.{network % 256}.7/tcp/31330"
+            )
             self._all.append((Identity.from_seed_bytes(rng.randbytes(32)), address))
         self.peers = frozenset(identity.peer_id for identity, _ in self._all)
         self.fresh: list[bytes] = []
@@ -56,7 +58,9 @@ class Party:
         """As many announcements of hostile identities as the request asks for."""
         asked = wire.decode_exchange(request) if protocol == wire.EXCHANGE else None
         count = min(getattr(asked, "limit", 0), len(self.fresh))
-        return wire.encode_items([wire.Item(0, sealed) for sealed in self._rng.sample(self.fresh, count)])
+        return wire.encode_items(
+            [wire.Item(0, sealed) for sealed in self._rng.sample(self.fresh, count)]
+        )
 
     def push(self) -> tuple[Caller, bytes]:
         """A hostile identity as the caller, and its request, which carries its announcement."""
@@ -67,7 +71,12 @@ class Party:
 
     def _sealed(self, identity: Identity, address: str) -> bytes:
         announcement = Announcement(
-            addresses=(address,), author=identity.peer_id, groups=(), held=(), round=Round(self._seq), seq=self._seq
+            addresses=(address,),
+            author=identity.peer_id,
+            groups=(),
+            held=(),
+            round=Round(self._seq),
+            seq=self._seq,
         )
         return codec.seal(announcement, identity, SWARM)
 
@@ -104,7 +113,10 @@ def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
     """The hostile share of the views, and the share of nodes that see fewer than FEW honest
     peers.
     """
-    views = [[entry.announcement.author in hostile for entry in it.view] for it in swarm.exchanges(swarm.alive())]
+    views = [
+        [entry.announcement.author in hostile for entry in it.view]
+        for it in swarm.exchanges(swarm.alive())
+    ]
     return {
         "hostile_in_view": fmean(fmean(view) if view else 1.0 for view in views),
         "nodes_with_few_honest": fmean(view.count(False) < FEW for view in views),
@@ -114,8 +126,16 @@ def seen(swarm: Swarm, hostile: frozenset[PeerId]) -> dict[str, float]:
 def main() -> None:
     parser = command.parser("lab.studies.eclipse", __doc__)
     parser.add_argument("--nodes", type=int, default=200, help="honest ones")
-    parser.add_argument("--identities", type=int, nargs="+", default=[0, 50, 100, 200, 400, 700, 1000], help="hostile")
-    parser.add_argument("--together", type=int, nargs="+", default=[1, 4, 20], help="hostile ones of a /24")
+    parser.add_argument(
+        "--identities",
+        type=int,
+        nargs="+",
+        default=[0, 50, 100, 200, 400, 700, 1000],
+        help="hostile",
+    )
+    parser.add_argument(
+        "--together", type=int, nargs="+", default=[1, 4, 20], help="hostile ones of a /24"
+    )
     parser.add_argument("--minutes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     command.add_runs(parser)
@@ -131,7 +151,10 @@ def main() -> None:
         lines.append([f"{together}", f"{identities}", *shares, few])
         print(lines[-1], flush=True)
     header = [f"minute {number + 1}" for number in range(options.minutes)]
-    command.show(["of a /24", "identities", *header, f"nodes with fewer than {FEW} honest, at the end"], lines)
+    command.show(
+        ["of a /24", "identities", *header, f"nodes with fewer than {FEW} honest, at the end"],
+        lines,
+    )
     command.finish(options, {"swarms": results})
 
 

@@ -138,7 +138,9 @@ def spent(report: Report, axis: str) -> list[float]:
         return list(map(float, rounds))
     if axis == "cpu_seconds":
         return [cost["cpu_seconds"][0][number - 1] / nodes for number in rounds]
-    generated, trained = (np.divide(arm["held_out"][f"{kind}_tokens"][0], nodes) for kind in ("generated", "trained"))
+    generated, trained = (
+        np.divide(arm["held_out"][f"{kind}_tokens"][0], nodes) for kind in ("generated", "trained")
+    )
     by_axis = {"generated_tokens": generated, "trained_tokens": trained}
     return list(by_axis[axis] if axis in by_axis else GPUS[axis] * generated + trained)
 
@@ -169,7 +171,9 @@ def at_equal_price(
     return found
 
 
-def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> dict[str, list[Comparison]]:
+def comparisons(
+    setting: Setting, reports: Mapping[tuple[str, int], Report]
+) -> dict[str, list[Comparison]]:
     """For each axis, every arm that shares against every lone one, and the first that shares
     against dealt rewards. The comparisons of an axis are one family. Own and others' tasks exist
     for specialists alone.
@@ -188,7 +192,9 @@ def comparisons(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> 
                 values, base = at_equal_price(reports, one, other, axis, "local_tasks")
                 if values:
                     compared.append(compare(f"{one} : {other}", values, base))
-        values, base = at_equal_price(reports, next(iter(setting.sharing)), DEALT, axis, "all_tasks")
+        values, base = at_equal_price(
+            reports, next(iter(setting.sharing)), DEALT, axis, "all_tasks"
+        )
         if values:
             compared.append(compare(f"{next(iter(setting.sharing))} : {DEALT}", values, base))
         corrected = holm([each.p for each in compared])
@@ -205,7 +211,13 @@ def rates_of(setting: Setting, options: Namespace) -> dict[str, Sweep]:
     """The sweep of every arm, as far as its runs are done."""
     names = [*setting.lone, *setting.sharing]
     runner.do(
-        [run(setting, name, seed, rate) for name in names for rate in setting.rates for seed in SWEEP_SEEDS], options
+        [
+            run(setting, name, seed, rate)
+            for name in names
+            for rate in setting.rates
+            for seed in SWEEP_SEEDS
+        ],
+        options,
     )
 
     def measured(name: str, rate: float) -> float:
@@ -252,11 +264,21 @@ def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path
     left out.
     """
     figure = Figure(figsize=(13.0, 4.2), dpi=110)
-    axes_of = {"generated_tokens": "generated tokens", "cpu_seconds": "CPU seconds", "GPU, G 6": "GPU time, G = 6"}
-    for axes, (axis, words) in zip(figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True):
+    axes_of = {
+        "generated_tokens": "generated tokens",
+        "cpu_seconds": "CPU seconds",
+        "GPU, G 6": "GPU time, G = 6",
+    }
+    for axes, (axis, words) in zip(
+        figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True
+    ):
         most = 0.0
         for number, name in enumerate([*setting.lone, *setting.sharing]):
-            runs = [report for (other, seed), report in reports.items() if other == name and seed in SEEDS]
+            runs = [
+                report
+                for (other, seed), report in reports.items()
+                if other == name and seed in SEEDS
+            ]
             if not runs:
                 continue
             prices = np.mean([spent(report, axis) for report in runs], axis=0)
@@ -265,14 +287,25 @@ def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path
             lone = name in setting.lone
             most = most if lone else max(most, 3 * prices[-1])
             label = f"{name} ({len(runs)})"
-            axes.plot(prices, [fmean(each) for each in values], f"C{number}", ls="--" if lone else "-", label=label)
+            axes.plot(
+                prices,
+                [fmean(each) for each in values],
+                f"C{number}",
+                ls="--" if lone else "-",
+                label=label,
+            )
             ends = [interval(each) or (each[0], each[0]) for each in values]
             axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=f"C{number}")
         axes.set(xlabel=f"{words}, of a learner", ylim=(0, None), xlim=(0, most or None))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("held-out accuracy, all tasks")
-    lines = {"fontsize": 8, "frameon": False, "title": "dashed: lone learners (seeds)", "title_fontsize": 8}
+    lines = {
+        "fontsize": 8,
+        "frameon": False,
+        "title": "dashed: lone learners (seeds)",
+        "title_fontsize": 8,
+    }
     figure.axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **lines)
     figure.tight_layout()
     figure.savefig(path)
@@ -285,14 +318,26 @@ def main() -> None:
     options = parser.parse_args()
     setting, options.runs = SETTINGS[options.setting], options.runs / options.setting
     if options.quick:
-        tiny = {**setting.options, "evaluate_every": 2, "evaluate_questions": 1, "evaluate_samples": 1}
-        setting, options.runs = replace(setting, rounds=4, longer=6, options=tiny), options.runs / "quick"
+        tiny = {
+            **setting.options,
+            "evaluate_every": 2,
+            "evaluate_questions": 1,
+            "evaluate_samples": 1,
+        }
+        setting, options.runs = (
+            replace(setting, rounds=4, longer=6, options=tiny),
+            options.runs / "quick",
+        )
     sweeps = rates_of(setting, options)
     first = next(iter(setting.sharing))
     rates = {name: found.best for name, found in sweeps.items()}
     if first in rates:
         rates[DEALT] = rates[first]
-    named = {(name, seed): run(setting, name, seed, rate) for seed in SEEDS for name, rate in rates.items()}
+    named = {
+        (name, seed): run(setting, name, seed, rate)
+        for seed in SEEDS
+        for name, rate in rates.items()
+    }
     wanted = list({each.folder(options.runs): each for each in named.values()}.values())
     if not runner.do(wanted, options):
         return
@@ -305,14 +350,28 @@ def main() -> None:
         for seed in SWEEP_SEEDS
     ]
     runner.listed([*swept, *wanted], options.runs, out / f"{stem}.csv")
-    reports = {key: found for key, each in named.items() if (found := each.report(options.runs)) is not None}
+    reports = {
+        key: found
+        for key, each in named.items()
+        if (found := each.report(options.runs)) is not None
+    }
     compared = comparisons(setting, reports)
     for axis, every in compared.items():
-        heads = (f"at equal {axis.replace('_', ' ')}", "seeds", "lone", "sharing", "ratio", "95 %", "p (Holm)")
+        heads = (
+            f"at equal {axis.replace('_', ' ')}",
+            "seeds",
+            "lone",
+            "sharing",
+            "ratio",
+            "95 %",
+            "p (Holm)",
+        )
         command.show(heads, list(map(compared_line, every)))
     best = strongest(compared)
     for axis, each in best.items():
-        print(f"against the strongest lone learner at equal {axis}: {each.name}, {each.ratio or 0:.2f}x")
+        print(
+            f"against the strongest lone learner at equal {axis}: {each.name}, {each.ratio or 0:.2f}x"
+        )
     draw(setting, reports, out / f"{stem}.png")
     content = {
         "seeds": list(SEEDS),
@@ -320,7 +379,9 @@ def main() -> None:
         "comparisons": {axis: list(map(asdict, every)) for axis, every in compared.items()},
     }
     (out / f"{stem}.json").write_text(json.dumps(content) + "\n")
-    command.finish(options, {**content, "strongest": {axis: asdict(each) for axis, each in best.items()}})
+    command.finish(
+        options, {**content, "strongest": {axis: asdict(each) for axis, each in best.items()}}
+    )
 
 
 if __name__ == "__main__":

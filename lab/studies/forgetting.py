@@ -29,8 +29,14 @@ ROUNDS, EVERY, RATE = 150, 15, 5e-4
 
 
 def run(arm: str, seed: int) -> Run:
-    options = {**SETTINGS["smollm2-135m"].options, "evaluate_every": EVERY, "evaluate_questions": 24}
-    return runner.make(f"forgetting, {arm}", arm, seed, RATE, nodes=2, node_tasks=TASKS, rounds=ROUNDS, **options)
+    options = {
+        **SETTINGS["smollm2-135m"].options,
+        "evaluate_every": EVERY,
+        "evaluate_questions": 24,
+    }
+    return runner.make(
+        f"forgetting, {arm}", arm, seed, RATE, nodes=2, node_tasks=TASKS, rounds=ROUNDS, **options
+    )
 
 
 def curves(report: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -49,9 +55,17 @@ def draw(found: Mapping[str, list[dict[str, list[float]]]], path: Path) -> None:
         for number, (arm, seeds) in enumerate(found.items()):
             for seed in seeds:
                 step, label = ROUNDS / len(seed[kind]), arm if seed is seeds[0] else None
-                points = [(step * (k + 1), each) for k, each in enumerate(seed[kind]) if each or kind != "entropy"]
+                points = [
+                    (step * (k + 1), each)
+                    for k, each in enumerate(seed[kind])
+                    if each or kind != "entropy"
+                ]
                 axes.plot(*zip(*points, strict=True), f"C{number}.-", label=label)
-        axes.set(title=f"{kind}{'' if kind == 'entropy' else ' task'}", xlabel="rounds", ylim=(-0.03, 1.03))
+        axes.set(
+            title=f"{kind}{'' if kind == 'entropy' else ' task'}",
+            xlabel="rounds",
+            ylim=(-0.03, 1.03),
+        )
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("held-out accuracy")
     figure.axes[0].legend(frameon=False, fontsize=8)

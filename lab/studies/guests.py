@@ -25,7 +25,10 @@ READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 
 @contextmanager
 def running(
-    command: Sequence[object], home: Path, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+    command: Sequence[object],
+    home: Path,
+    environment: Mapping[str, str] | None = None,
+    inside: Sequence[str] = (),
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that is terminated at the end. Its output goes to a file beside its home. `inside`:
     words that the command begins with, such as those that enter a network namespace.
@@ -56,16 +59,32 @@ def tasks(names: Sequence[str] = ASKED) -> tuple[str, str]:
     return "--environment.tasks", ",".join(names)
 
 
-def node(home: Path, *arguments: object, model: str = "rarest", asked: Sequence[str] = ASKED) -> list[object]:
+def node(
+    home: Path, *arguments: object, model: str = "rarest", asked: Sequence[str] = ASKED
+) -> list[object]:
     """The command of a node, which trains on few groups a round as the example does."""
-    few = ("--threads", 1, "--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 2)
+    few = (
+        "--threads",
+        1,
+        "--round.questions",
+        4,
+        "--round.local-groups",
+        2,
+        "--round.external-groups",
+        2,
+    )
     line = ["-m", "swarm_node.commands.cli", "run", "--home", home, "--model.name", model]
     return [*line, *few, *tasks(asked), *HERE, *arguments]
 
 
 def of_script(steps: int, seed: int, external: int, asked: Sequence[str] = ASKED) -> dict[str, str]:
     """The environment variables that the example reads."""
-    options = {"STEPS": str(steps), "SEED": str(seed), "EXTERNAL": str(external), "TASKS": " ".join(asked)}
+    options = {
+        "STEPS": str(steps),
+        "SEED": str(seed),
+        "EXTERNAL": str(external),
+        "TASKS": " ".join(asked),
+    }
     return {**options, "HOST": "127.0.0.1", "MDNS_OFF": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -102,4 +121,8 @@ def trained_on(home: Path) -> set[PeerId]:
 
 def reports(home: Path) -> list[dict[str, Any]]:
     file = home / "events.jsonl"
-    return [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"] if file.exists() else []
+    return (
+        [each["report"] for each in read_jsonlines(file) if each["event"] == "RoundDone"]
+        if file.exists()
+        else []
+    )

@@ -37,10 +37,16 @@ def in_namespace(module: str) -> None:
     by exec, not as a child, so that a Ctrl-C reaches the process that has to end all others.
     """
     if INSIDE in os.environ:
-        subprocess.run(["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True)
+        subprocess.run(
+            ["sh", "-c", "ip link set lo up && ip route add local 45.0.0.0/8 dev lo"], check=True
+        )
         return
     unshare = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    os.execvpe("unshare", [*unshare, sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, INSIDE: "1"})
+    os.execvpe(
+        "unshare",
+        [*unshare, sys.executable, "-m", module, *sys.argv[1:]],
+        {**os.environ, INSIDE: "1"},
+    )
 
 
 class Bootstrap:
@@ -61,7 +67,10 @@ class Bootstrap:
         homes = [work / f"bootstrap{number}" for number in range(len(places))]
         for home in homes:
             home.mkdir()
-        named = [(host, load_identity(home).peer_id) for (host, _), home in zip(places, homes, strict=True)]
+        named = [
+            (host, load_identity(home).peer_id)
+            for (host, _), home in zip(places, homes, strict=True)
+        ]
         self.addresses = [f"/ip4/{host}/tcp/{PORT}/p2p/{peer}" for host, peer in named]
         self.chain = network.cards(cards, int(time.time()), self.addresses)
         first = read(self.chain[0])
@@ -69,8 +78,19 @@ class Bootstrap:
         self.swarm, self._running = swarm_of(first.card), list[subprocess.Popen[bytes]]()
         for home, (host, inside) in zip(homes, places, strict=True):
             keep_cards(home / CARDS_FILE, self.chain[:1], time.time())
-            line = ["swarm_node.commands.cli", "bootstrap", "--home", home, "--host", host, "--port", PORT]
-            self._running.append(stack.enter_context(guests.running(["-m", *line], home, inside=inside)))
+            line = [
+                "swarm_node.commands.cli",
+                "bootstrap",
+                "--home",
+                home,
+                "--host",
+                host,
+                "--port",
+                PORT,
+            ]
+            self._running.append(
+                stack.enter_context(guests.running(["-m", *line], home, inside=inside))
+            )
         for home in homes:
             guests.address(home)
 
@@ -85,7 +105,9 @@ class Bootstrap:
 class Cards:
     """Newer cards. Each is given to the first node alone, as by its signers."""
 
-    def __init__(self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Any]) -> None:
+    def __init__(
+        self, chain: Sequence[bytes], times: Sequence[float], nodes: Sequence[Any]
+    ) -> None:
         self._chain, self._times, self._nodes, self._looked = chain, times, nodes, 0.0
         # Of each card: node number -> when it had the card
         self._seen: list[dict[int, float]] = [{} for _ in times]
@@ -109,8 +131,13 @@ class Cards:
         found = []
         for given, seen in zip(self._times, self._seen, strict=True):
             took, every = sorted(each - given for each in seen.values()), len(self._nodes)
-            most = {name: math.ceil(share * every) for name, share in (("95 %", 0.95), ("all", 1.0))}
-            late = {name: took[count - 1] if count <= len(took) else None for name, count in most.items()}
+            most = {
+                name: math.ceil(share * every) for name, share in (("95 %", 0.95), ("all", 1.0))
+            }
+            late = {
+                name: took[count - 1] if count <= len(took) else None
+                for name, count in most.items()
+            }
             found.append({"given": given, "followed": len(took), **late})
         return found
 
@@ -119,7 +146,10 @@ class Newcomers:
     """Newcomers that join by codes of members, two by each member. Half are behind firewalls."""
 
     def __init__(
-        self, times: Sequence[float], nodes: Sequence[Any], join: Callable[[int, str], tuple[Any, float]]
+        self,
+        times: Sequence[float],
+        nodes: Sequence[Any],
+        join: Callable[[int, str], tuple[Any, float]],
     ) -> None:
         """`join` takes a newcomer's number, from 0, and a code. It returns the new node and the
         seconds it took.

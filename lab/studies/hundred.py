@@ -59,7 +59,9 @@ STARTING = threading.Lock()  # nodes start one at a time, so that each knows its
 class Node:
     """An honest node, which may be running or not."""
 
-    def __init__(self, number: int, work: Path, swarm: str, config: NetworkConfig, chain: Sequence[bytes]) -> None:
+    def __init__(
+        self, number: int, work: Path, swarm: str, config: NetworkConfig, chain: Sequence[bytes]
+    ) -> None:
         """`chain`: the cards in its home, oldest first; none for a newcomer."""
         self.number, self.home, self._swarm = number, work / str(number), swarm
         self.home.mkdir()
@@ -104,12 +106,18 @@ class Node:
         exchange.
         """
         began, host = time.monotonic(), ("--network.host", self._config.host, "--network.no-mdns")
-        asked = from_command_line(NodeConfig, ["--home", str(self.home), "--card", code, *host], "swarm-node join")
+        asked = from_command_line(
+            NodeConfig, ["--home", str(self.home), "--card", code, *host], "swarm-node join"
+        )
         followed = follow_card(asked, lambda _: None, keep=True)
         assert isinstance(followed, NodeConfig)
         self._config = followed.network
         self.come(0.0)
-        until(lambda: "exchange bytes in" in str(control.ask(self.home)), network.START_SECONDS, "an exchange")
+        until(
+            lambda: "exchange bytes in" in str(control.ask(self.home)),
+            network.START_SECONDS,
+            "an exchange",
+        )
         return time.monotonic() - began
 
     def go(self, killed: bool) -> None:
@@ -136,7 +144,10 @@ class Node:
         for each in self._network.collect(Round(number)):
             self.fresh[minute] += number - each.group.round <= FRESH_ROUNDS
             self.got.add(codec.to_text(each.id))
-        own = [network.group(self._swarm, self._identity, number, index) for index in range(network.GROUPS)]
+        own = [
+            network.group(self._swarm, self._identity, number, index)
+            for index in range(network.GROUPS)
+        ]
         self.last = {codec.to_text(codec.content_hash(codec.encode(each))) for each in own}
         self._network.publish(own, Round(number))
 
@@ -164,11 +175,21 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=100, help="processes")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--round-seconds", type=float, default=20.0)
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="a recorded trace: second,node,there")
-    parser.add_argument("--lost-at", type=float, default=0.0, help="minute at which all bootstrap nodes are lost")
-    parser.add_argument("--cards", type=float, nargs="*", default=[], help="minutes at which there is a newer card")
-    parser.add_argument("--hostile", type=int, help="of the nodes; a tenth, and at least one, if left out")
-    parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile process")
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="a recorded trace: second,node,there"
+    )
+    parser.add_argument(
+        "--lost-at", type=float, default=0.0, help="minute at which all bootstrap nodes are lost"
+    )
+    parser.add_argument(
+        "--cards", type=float, nargs="*", default=[], help="minutes at which there is a newer card"
+    )
+    parser.add_argument(
+        "--hostile", type=int, help="of the nodes; a tenth, and at least one, if left out"
+    )
+    parser.add_argument(
+        "--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile process"
+    )
     command.add_quick(parser)
     options = parser.parse_args()
     if options.quick:
@@ -185,10 +206,16 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     changes = recorded(options.trace, honest, seconds) if options.trace else []
     with ExitStack() as stack:
         work = Path(stack.enter_context(TemporaryDirectory(prefix="swarm-hundred-")))
-        lost, places = 60 * options.lost_at, [(address(400 + number), ()) for number in range(OPERATORS)]
+        lost, places = (
+            60 * options.lost_at,
+            [(address(400 + number), ()) for number in range(OPERATORS)],
+        )
         bootstrap = Bootstrap(stack, work, places, lost or math.inf, 1 + len(options.cards))
         config = NetworkConfig(mdns=False, peers=tuple(bootstrap.addresses))
-        first = [Node(number, work, bootstrap.swarm, config, bootstrap.chain[:1]) for number in range(honest)]
+        first = [
+            Node(number, work, bootstrap.swarm, config, bootstrap.chain[:1])
+            for number in range(honest)
+        ]
         nodes, victim = [*first], Victim(VICTIM)
         stack.callback(victim.close)
         stack.callback(all_go, nodes)
@@ -199,7 +226,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for number in range(hostile):
             where = ("--host", address(len(nodes) + number), "--noise", "--victim", VICTIM)
             log = work / f"hostile{number}.log"
-            attackers.add(kinds_of(number, hostile), bootstrap.addresses, bootstrap.swarm, log, *where)
+            attackers.add(
+                kinds_of(number, hostile), bootstrap.addresses, bootstrap.swarm, log, *where
+            )
 
         def join(number: int, code: str) -> tuple[Node, float]:
             node = Node(options.nodes + number, work, bootstrap.swarm, config, ())
@@ -211,13 +240,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             return node, took
 
         cards = Cards(bootstrap.chain, [60 * minute for minute in options.cards], first)
-        times = [lost + (seconds - lost) * (number + 0.5) / (NEWCOMERS + 1) for number in range(NEWCOMERS)]
+        times = [
+            lost + (seconds - lost) * (number + 0.5) / (NEWCOMERS + 1)
+            for number in range(NEWCOMERS)
+        ]
         newcomers = Newcomers(times if lost else (), first, join)
         began, used = time.monotonic(), attackers.cpu_of_others()
         lived(nodes, changes, (bootstrap, cards, newcomers, victim), options, began)
         spent = (attackers.cpu_of_others() - used) / (time.monotonic() - began)
         hostile_spent = attackers.cpu() / (time.monotonic() - began)
-        came, views = newcomers.result(), [control.ask(node.home) or {} for node in nodes if node.there]
+        came, views = (
+            newcomers.result(),
+            [control.ask(node.home) or {} for node in nodes if node.there],
+        )
     return {
         **freshness(nodes),
         "restarts": sum(view["network"]["processes"] - 1 for view in views),
@@ -268,8 +303,11 @@ def freshness(nodes: Sequence[Node]) -> dict[str, Any]:
     asked = [(node, minute) for node in nodes for minute in sorted(node.minutes)]
     return {
         "node_minutes": len(asked),
-        "without_fresh": [(node.number, minute) for node, minute in asked if not node.fresh[minute]],
-        "fresh_groups_a_minute": sum(node.fresh[minute] for node, minute in asked) / max(1, len(asked)),
+        "without_fresh": [
+            (node.number, minute) for node, minute in asked if not node.fresh[minute]
+        ],
+        "fresh_groups_a_minute": sum(node.fresh[minute] for node, minute in asked)
+        / max(1, len(asked)),
     }
 
 

@@ -41,28 +41,40 @@ def newcomer(home: Path, source: str) -> None:
     config = follow_card(from_command_line(NodeConfig, flags, "swarm-node run"), print, keep=True)
     assert isinstance(config, NodeConfig)
     rules = Rules(swarm=config.swarm, environments={})
-    RemoteNetwork(load_identity(home), home, config.network, rules, 0, network.progress, today=time.time).start()
+    RemoteNetwork(
+        load_identity(home), home, config.network, rules, 0, network.progress, today=time.time
+    ).start()
     signal.pause()
 
 
 @contextmanager
-def joined(where: Namespace, home: Path, source: str, said: str = "exchange bytes in") -> Iterator[float]:
+def joined(
+    where: Namespace, home: Path, source: str, said: str = "exchange bytes in"
+) -> Iterator[float]:
     """Starts a newcomer in this namespace. Yields the seconds until its status contains `said`."""
     began, line = time.monotonic(), ["-m", "lab.studies.joining", "--newcomer", home, source]
     with guests.running(line, home, inside=where.inside):
-        until(lambda: said in str(control.ask(home)), network.START_SECONDS, f"{said} at {home.name}")
+        until(
+            lambda: said in str(control.ask(home)), network.START_SECONDS, f"{said} at {home.name}"
+        )
         yield time.monotonic() - began
 
 
 def main() -> None:
     parser = command.parser("lab.studies.joining", __doc__)
     parser.add_argument("--joins", type=int, default=30, help="of each kind")
-    parser.add_argument("--newcomer", nargs=2, help="home and source of one of them; not for people")
+    parser.add_argument(
+        "--newcomer", nargs=2, help="home and source of one of them; not for people"
+    )
     options = parser.parse_args()
     if options.newcomer:
         newcomer(Path(options.newcomer[0]), options.newcomer[1])
         return
-    with TemporaryDirectory(prefix="joining-") as folder, Internet() as internet, ExitStack() as stack:
+    with (
+        TemporaryDirectory(prefix="joining-") as folder,
+        Internet() as internet,
+        ExitStack() as stack,
+    ):
         work, result = Path(folder), dict[str, float]()
         doors, card = [internet.public(f"d{number}") for number in range(4)], str(work / "card")
         founded = Bootstrap(stack, work, [(door.address, door.inside) for door in doors])
@@ -72,13 +84,21 @@ def main() -> None:
         stack.enter_context(joined(internet.public("m"), work / "member", card))
         inviter = work / "inviter"
         stack.enter_context(joined(internet.behind_nat("c"), inviter, card, "/p2p-circuit/"))
-        code = str(until(lambda: status.ask(inviter).get("invitation"), network.START_SECONDS, "a code"))
-        for kind, source in (("card", card), ("code of a member behind a NAT", code), ("card, 3 of 4 dark", card)):
+        code = str(
+            until(lambda: status.ask(inviter).get("invitation"), network.START_SECONDS, "a code")
+        )
+        for kind, source in (
+            ("card", card),
+            ("code of a member behind a NAT", code),
+            ("card, 3 of 4 dark", card),
+        ):
             for door in doors[1:] if "dark" in kind else ():
                 door.run("iptables", "-A", *BLACKHOLE)
             took = list[float]()
             for number in range(options.joins):
-                with joined(places[number % 2], work / f"{kind[:4]}{len(result)}-{number}", source) as seconds:
+                with joined(
+                    places[number % 2], work / f"{kind[:4]}{len(result)}-{number}", source
+                ) as seconds:
                     took.append(seconds)
             cut = quantiles(took, n=20)
             result |= {f"{kind}: p50": cut[9], f"{kind}: p95": cut[18], f"{kind}: most": max(took)}

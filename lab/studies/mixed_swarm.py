@@ -39,20 +39,45 @@ def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
 
 
 @contextmanager
-def started(homes: Mapping[str, Path], steps: int, backend: str, model: str) -> Iterator["subprocess.Popen[bytes]"]:
+def started(
+    homes: Mapping[str, Path], steps: int, backend: str, model: str
+) -> Iterator["subprocess.Popen[bytes]"]:
     """Starts all four. Yields the process of the script, which goes on until it is terminated."""
     with ExitStack() as stack:
         api = stack.enter_context(serving("dense"))
         stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))
         peer = guests.address(homes[PLAIN])
-        other = guests.node(homes[LIBP2P], "--network.backend", backend, "--peers", peer, model=model)
+        other = guests.node(
+            homes[LIBP2P], "--network.backend", backend, "--peers", peer, model=model
+        )
         stack.enter_context(guests.running(other, homes[LIBP2P]))
-        asked = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 2, "--questions", 2)
+        asked = (
+            "--api",
+            api,
+            "--model",
+            "dense",
+            "--max-tokens",
+            16,
+            "--round-seconds",
+            2,
+            "--questions",
+            2,
+        )
         where = ("--home", homes[API], "--peers", peer)
-        contribute = ["-m", "swarm_node.commands.cli", "contribute", *asked, *where, *guests.tasks(), *guests.HERE]
+        contribute = [
+            "-m",
+            "swarm_node.commands.cli",
+            "contribute",
+            *asked,
+            *where,
+            *guests.tasks(),
+            *guests.HERE,
+        ]
         stack.enter_context(guests.running(contribute, homes[API]))
         environment = guests.of_script(steps, seed=0, external=2)
-        yield stack.enter_context(guests.running([guests.EXAMPLE, homes[TRL], peer], homes[TRL], environment))
+        yield stack.enter_context(
+            guests.running([guests.EXAMPLE, homes[TRL], peer], homes[TRL], environment)
+        )
 
 
 @contextmanager
@@ -75,7 +100,9 @@ def watched(
     before.
     """
     began, all_there = time.monotonic(), None
-    first: dict[str, dict[str, float | None]] = {who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS}
+    first: dict[str, dict[str, float | None]] = {
+        who: dict.fromkeys(set(homes) - {who}) for who in TRAINERS
+    }
     while (seconds := time.monotonic() - began) < LIMIT_SECONDS:
         if (
             all_there is None

@@ -17,7 +17,9 @@ class Sweep:
     edge: str  # "" where bracketed on both sides, else "lowest" or "highest"
 
 
-def sweep(rates: Sequence[float], measure: Callable[[float], float], widenings: int = WIDENINGS) -> Sweep:
+def sweep(
+    rates: Sequence[float], measure: Callable[[float], float], widenings: int = WIDENINGS
+) -> Sweep:
     """Measures all rates. While the best one is the lowest or the highest, measures one more beyond
     it, as far from it (by ratio) as its neighbour. `widenings`: how many rates are added at most.
     """

@@ -45,7 +45,12 @@ class Run:
     def folder(self, runs: Path) -> Path:
         """The folder in which the run is kept."""
         rate = self.config.training.learning_rate
-        return runs / self.name.replace("/", "-").replace(", ", "_").replace(" ", "_") / f"{rate:g}" / str(self.seed)
+        return (
+            runs
+            / self.name.replace("/", "-").replace(", ", "_").replace(" ", "_")
+            / f"{rate:g}"
+            / str(self.seed)
+        )
 
     @property
     def seed(self) -> int:
@@ -95,8 +100,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     command.add_runs(parser)
     command.add_out(parser)
     command.add_quick(parser)
-    parser.add_argument("--cores", type=int, help="runs side by side (as many as there are cores, here or by --engine)")
-    parser.add_argument("--at-most", type=int, metavar="N", help="begin no more than N runs, then report what is there")
+    parser.add_argument(
+        "--cores",
+        type=int,
+        help="runs side by side (as many as there are cores, here or by --engine)",
+    )
+    parser.add_argument(
+        "--at-most",
+        type=int,
+        metavar="N",
+        help="begin no more than N runs, then report what is there",
+    )
     parser.add_argument("--report", action="store_true", help="run nothing, report what is there")
     parser.add_argument("--cost", action="store_true", help="say what it would cost, and end")
 
@@ -161,7 +175,8 @@ def row(run: Run, report: Mapping[str, Any]) -> dict[str, Any]:
         "wall_seconds": spent["wall_seconds"][0][-1],
     }
     return {
-        key: round(value, 5) if isinstance(value, float) and key != "rate" else value for key, value in values.items()
+        key: round(value, 5) if isinstance(value, float) and key != "rate" else value
+        for key, value in values.items()
     }
 
 
@@ -171,7 +186,11 @@ def kept_in(file: Path | None) -> dict[tuple[str, float, int], dict[str, Any]]:
         return {}
     with file.open(newline="") as opened:
         rows: list[dict[str, Any]] = [
-            {key: value if key in ("name", "arm") else json.loads(value) for key, value in each.items() if value}
+            {
+                key: value if key in ("name", "arm") else json.loads(value)
+                for key, value in each.items()
+                if value
+            }
             for each in csv.DictReader(opened)
         ]
     return {(each["name"], each["rate"], each["seed"]): each for each in rows}
@@ -193,7 +212,11 @@ def listed(runs: Sequence[Run], folder: Path, file: Path) -> list[dict[str, Any]
 
 
 def by_seed(
-    rows: Sequence[Mapping[str, Any]], name: str, figure: str, seeds: Sequence[int], rate: float | None = None
+    rows: Sequence[Mapping[str, Any]],
+    name: str,
+    figure: str,
+    seeds: Sequence[int],
+    rate: float | None = None,
 ) -> dict[int, float]:
     """A figure by seed, of the runs with this name that are done."""
     return {
@@ -207,7 +230,9 @@ def by_seed(
 
 
 def _cpu(report: Mapping[str, Any]) -> float:
-    return sum(float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"])
+    return sum(
+        float(seconds[-1]) for cost in report["cost"].values() for seconds in cost["cpu_seconds"]
+    )
 
 
 def _one(run: Run, folder: Path) -> None:
@@ -218,4 +243,6 @@ def _one(run: Run, folder: Path) -> None:
     except UserError as error:
         print(f"{run.name} {run.rate:g} seed {run.seed}: failed: {error}", flush=True)
         return
-    print(f"{run.name} {run.rate:g} seed {run.seed}: {time.monotonic() - started:.0f} s", flush=True)
+    print(
+        f"{run.name} {run.rate:g} seed {run.seed}: {time.monotonic() - started:.0f} s", flush=True
+    )

@@ -93,15 +93,27 @@ CANDIDATES: Mapping[str, Candidate] = {
 def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
     made, setting = CANDIDATES[name], SETTINGS[options.setting]
     rounds = round(setting.rounds * made.longer)
-    settings = {"nodes": setting.nodes, "node_tasks": setting.tasks, "rounds": rounds, **setting.options}
+    settings = {
+        "nodes": setting.nodes,
+        "node_tasks": setting.tasks,
+        "rounds": rounds,
+        **setting.options,
+    }
     settings |= {"evaluate_every": rounds, "evaluate_questions": QUESTIONS, "evaluate_samples": 2}
     if options.quick:
-        settings |= {"rounds": 2, "evaluate_every": 2, "evaluate_questions": 1, "evaluate_samples": 1}
+        settings |= {
+            "rounds": 2,
+            "evaluate_every": 2,
+            "evaluate_questions": 1,
+            "evaluate_samples": 1,
+        }
     for section, differing in made.options.items():
         settings[section] = {**settings.get(section, {}), **differing}
     if options.hostile:
         settings |= {"attack": AttackConfig(kind="stealth", share=0.25), "defence": DefenceConfig()}
-    return runner.make(told(name, options), sized(made.arm, options.setting), seed, rate, **settings)
+    return runner.make(
+        told(name, options), sized(made.arm, options.setting), seed, rate, **settings
+    )
 
 
 def sized(arm: str, setting: str) -> str:
@@ -141,15 +153,26 @@ class Study:
         """The mean of a figure over the seeds of the bracket. Raises NotDone if one is missing."""
         if not self.ask([run(self.options, name, seed, rate) for seed in BRACKET]):
             raise runner.NotDone(name)
-        return fmean(runner.by_seed(self.rows, told(name, self.options), figure, BRACKET, rate).values())
+        return fmean(
+            runner.by_seed(self.rows, told(name, self.options), figure, BRACKET, rate).values()
+        )
 
     def rates(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
         """The best rates by candidate and figure: training alone has one for each figure, a
         candidate one for both.
         """
-        found, base, given = dict[tuple[str, str], float](), dict[str, float](), RATES[self.options.setting]
+        found, base, given = (
+            dict[tuple[str, str], float](),
+            dict[str, float](),
+            RATES[self.options.setting],
+        )
         self.ask(
-            [run(self.options, name, seed, rate) for rate in given for name in [ALONE, *names] for seed in BRACKET]
+            [
+                run(self.options, name, seed, rate)
+                for rate in given
+                for name in [ALONE, *names]
+                for seed in BRACKET
+            ]
         )
         with suppress(runner.NotDone):
             for figure in WANTED:
@@ -165,26 +188,39 @@ class Study:
         """The share of the wanted ratios that a candidate reaches: the smaller one of own and
         others' tasks.
         """
-        return min(self.mean(name, rate, figure) / base[figure] / wanted for figure, wanted in WANTED.items())
+        return min(
+            self.mean(name, rate, figure) / base[figure] / wanted
+            for figure, wanted in WANTED.items()
+        )
 
     def compared(
-        self, names: Sequence[str], seeds: range, rates: Mapping[tuple[str, str], float], base: str = ALONE
+        self,
+        names: Sequence[str],
+        seeds: range,
+        rates: Mapping[tuple[str, str], float],
+        base: str = ALONE,
     ) -> dict[str, list[Comparison]]:
         """For each figure, every candidate against `base`, on the seeds on which all of them are
         done.
         """
         pairs = {(name, rates[name, figure]) for name in [base, *names] for figure in WANTED}
-        self.ask([run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)])
+        self.ask(
+            [run(self.options, name, seed, rate) for seed in seeds for name, rate in sorted(pairs)]
+        )
         found = {}
         for figure in WANTED:
             values = {
-                name: runner.by_seed(self.rows, told(name, self.options), figure, seeds, rates[name, figure])
+                name: runner.by_seed(
+                    self.rows, told(name, self.options), figure, seeds, rates[name, figure]
+                )
                 for name in [base, *names]
             }
             common = sorted(set.intersection(*(set(of) for of in values.values())))
             if common:
                 lists = {name: [of[seed] for seed in common] for name, of in values.items()}
-                found[figure] = family({name: of for name, of in lists.items() if name != base}, lists[base])
+                found[figure] = family(
+                    {name: of for name, of in lists.items() if name != base}, lists[base]
+                )
         return found
 
     def under_attack(self) -> dict[str, list[Comparison]]:
@@ -202,7 +238,9 @@ def picked(selected: Mapping[str, Sequence[Comparison]]) -> list[str]:
     for figure, wanted in WANTED.items():
         for each in selected.get(figure, ()):
             ratios.setdefault(each.name, []).append((each.ratio or 0.0) / wanted)
-    return sorted((name for name in ratios if name != BASE), key=lambda name: -min(ratios[name]))[:CONFIRMED]
+    return sorted((name for name in ratios if name != BASE), key=lambda name: -min(ratios[name]))[
+        :CONFIRMED
+    ]
 
 
 def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
@@ -213,24 +251,43 @@ def show(title: str, found: Mapping[str, Sequence[Comparison]]) -> None:
 
 
 def draw(
-    selected: Mapping[str, Sequence[Comparison]], confirmed: Mapping[str, Sequence[Comparison]], path: Path
+    selected: Mapping[str, Sequence[Comparison]],
+    confirmed: Mapping[str, Sequence[Comparison]],
+    path: Path,
 ) -> None:
     """Ratios to training alone with their intervals, a row for each candidate, the best one on
     top.
     """
-    names = [each.name for each in sorted(selected["final_local"], key=lambda each: each.ratio or 0.0)]
+    names = [
+        each.name for each in sorted(selected["final_local"], key=lambda each: each.ratio or 0.0)
+    ]
     figure = Figure(figsize=(9.6, 0.8 + 0.32 * len(names)), dpi=110)
-    for axes, (kind, wanted) in zip(figure.subplots(1, 2, sharey=True), WANTED.items(), strict=True):
+    for axes, (kind, wanted) in zip(
+        figure.subplots(1, 2, sharey=True), WANTED.items(), strict=True
+    ):
         axes.axvline(wanted, color="0.5", linestyle="--", linewidth=1)
         for found, colour, lift, label in (
             (selected, "0.6", -0.12, "selection"),
             (confirmed, "C0", 0.12, "fresh seeds"),
         ):
             for each in found.get(kind, ()):
-                at, (low, high) = names.index(each.name) + lift, each.ratio_interval or (each.ratio, each.ratio)
+                at, (low, high) = (
+                    names.index(each.name) + lift,
+                    each.ratio_interval or (each.ratio, each.ratio),
+                )
                 axes.plot((low, high), (at, at), color=colour)
-                axes.plot(each.ratio, at, "o", color=colour, label=label if each is found[kind][0] else None)
-        axes.set(title=f"{KINDS[kind]}, against training alone", yticks=range(len(names)), yticklabels=names)
+                axes.plot(
+                    each.ratio,
+                    at,
+                    "o",
+                    color=colour,
+                    label=label if each is found[kind][0] else None,
+                )
+        axes.set(
+            title=f"{KINDS[kind]}, against training alone",
+            yticks=range(len(names)),
+            yticklabels=names,
+        )
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].legend(frameon=False, fontsize=8, loc="lower right")
     figure.tight_layout()
@@ -245,17 +302,29 @@ def main() -> None:
     parser = command.parser("lab.studies.samplers", __doc__)
     runner.add_options(parser)
     parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(CANDIDATES))
-    parser.add_argument("--confirm", nargs="*", choices=CANDIDATES, default=[], help="these alone: selected elsewhere")
+    parser.add_argument(
+        "--confirm",
+        nargs="*",
+        choices=CANDIDATES,
+        default=[],
+        help="these alone: selected elsewhere",
+    )
     parser.add_argument("--setting", choices=FRESH, default="rare", help="the swarm (rare)")
-    parser.add_argument("--hostile", action="store_true", help="a quarter of the nodes, under the default defence")
+    parser.add_argument(
+        "--hostile", action="store_true", help="a quarter of the nodes, under the default defence"
+    )
     options = parser.parse_args()
     wanted = options.confirm or [BASE, *options.candidates]
     names = [name for name in dict.fromkeys(wanted) if name not in (ALONE, LONGER)]
-    names = [name for name in names if not sized(CANDIDATES[name].arm, options.setting).endswith("/0")]
+    names = [
+        name for name in names if not sized(CANDIDATES[name].arm, options.setting).endswith("/0")
+    ]
     study = Study(options)
     if options.hostile:
         if not study.honest.with_suffix(".json").exists():
-            parser.error(f"run it without --hostile first: that writes {study.honest.with_suffix('.json')}")
+            parser.error(
+                f"run it without --hostile first: that writes {study.honest.with_suffix('.json')}"
+            )
         attacked = study.under_attack()
         show("against uniform, with a quarter hostile", attacked)
         study.file.with_suffix(".json").write_text(json.dumps(plain(attacked)) + "\n")
@@ -265,18 +334,29 @@ def main() -> None:
     names = [name for name in names if (name, "final_local") in rates]
     selected = study.compared(names, SEEDS, rates) if names and not options.confirm else {}
     show("selection: nothing is claimed from it", selected)
-    beside = study.compared([name for name in names if name != BASE], SEEDS, rates, BASE) if selected else {}
+    beside = (
+        study.compared([name for name in names if name != BASE], SEEDS, rates, BASE)
+        if selected
+        else {}
+    )
     show("the same against uniform", beside)
     best = names if options.confirm else picked(selected)
     confirmed, longer = dict[str, list[Comparison]](), dict[str, list[Comparison]]()
     if best and all(each.seeds == len(SEEDS) for every in selected.values() for each in every):
-        confirmed = study.compared(best if options.confirm else [BASE, *best], FRESH[options.setting], rates)
+        confirmed = study.compared(
+            best if options.confirm else [BASE, *best], FRESH[options.setting], rates
+        )
         show(f"confirmation of {', '.join(best)} on fresh seeds, against training alone", confirmed)
         rates |= {(LONGER, figure): rates[ALONE, figure] for figure in WANTED}
         longer = study.compared(best, FRESH[options.setting], rates, LONGER)
         show("the same against training alone for a third longer", longer)
     found = [[*key, rate] for key, rate in rates.items()]
-    content = {"rates": found, "chosen": best, "selection": plain(selected), "confirmation": plain(confirmed)}
+    content = {
+        "rates": found,
+        "chosen": best,
+        "selection": plain(selected),
+        "confirmation": plain(confirmed),
+    }
     content |= {"longer": plain(longer), "against uniform": plain(beside)}
     if selected:
         draw(selected, confirmed, study.file.with_suffix(".png"))

@@ -23,12 +23,24 @@ from lab.benchmarks import command
 from lab.studies.simulated import simulated
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy.plan import has_8bit
-from swarm_node.settings import EnvironmentConfig, GenerationConfig, ModelConfig, RoundConfig, TrainingConfig
+from swarm_node.settings import (
+    EnvironmentConfig,
+    GenerationConfig,
+    ModelConfig,
+    RoundConfig,
+    TrainingConfig,
+)
 
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 PUBLISHED = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}  # cumulative reward
 TASKS = (
-    *("arc_1d/paper", "basic_arithmetic/paper", "base_conversion/paper", "bf/paper", "binary_matrix/paper"),
+    *(
+        "arc_1d/paper",
+        "basic_arithmetic/paper",
+        "base_conversion/paper",
+        "bf/paper",
+        "binary_matrix/paper",
+    ),
     *("calendar_arithmetic/paper", "decimal_arithmetic/paper", "fraction_simplification/paper"),
     "propositional_logic/paper",
 )
@@ -46,10 +58,16 @@ def config(options: argparse.Namespace, arm: str, rounds: int, out: Path) -> Sim
         workers=1,
         threads=1 if trial else 0,
         model=ModelConfig(name=options.model, dtype="bfloat16", device="cpu" if trial else "auto"),
-        generation=GenerationConfig(num_generations=2 if trial else 8, max_completion_length=4 if trial else 256),
+        generation=GenerationConfig(
+            num_generations=2 if trial else 8, max_completion_length=4 if trial else 256
+        ),
         round=RoundConfig(questions=2 if trial else 9),
-        training=TrainingConfig(learning_rate=1e-5, optimizer="adamw_8bit" if has_8bit() else "adamw"),
-        environment=EnvironmentConfig(tasks=TASKS[1:3] if trial else TASKS, scoring="graded", answer="tags"),
+        training=TrainingConfig(
+            learning_rate=1e-5, optimizer="adamw_8bit" if has_8bit() else "adamw"
+        ),
+        environment=EnvironmentConfig(
+            tasks=TASKS[1:3] if trial else TASKS, scoring="graded", answer="tags"
+        ),
     )
 
 
@@ -73,17 +91,24 @@ def main() -> None:
     command.add_out(parser)
     parser.add_argument("--model", default="Qwen/Qwen2.5-0.5B-Instruct")
     parser.add_argument("--rounds", type=int, default=2000)
-    parser.add_argument("--trial", action="store_true", help="to its end on a CPU; its figures mean nothing")
+    parser.add_argument(
+        "--trial", action="store_true", help="to its end on a CPU; its figures mean nothing"
+    )
     options = parser.parse_args()
     if not options.trial and not torch.cuda.is_available():
         parser.error("this needs a CUDA device; --trial runs it to its end without one")
-    expected = command.kept(options.runs / "expected.json", lambda: {"hours": expected_hours(options)})
+    expected = command.kept(
+        options.runs / "expected.json", lambda: {"hours": expected_hours(options)}
+    )
     print(
-        f"{options.rounds} rounds of {len(ARMS)} arms: about {expected['hours']:.1f} hours on this machine", flush=True
+        f"{options.rounds} rounds of {len(ARMS)} arms: about {expected['hours']:.1f} hours on this machine",
+        flush=True,
     )
     rewards: dict[str, float] = {}
     for arm in ARMS:
-        report: dict[str, Any] = simulated(config(options, arm, options.rounds, options.runs / arm.replace("/", "-")))
+        report: dict[str, Any] = simulated(
+            config(options, arm, options.rounds, options.runs / arm.replace("/", "-"))
+        )
         rewards[arm] = float(report["arms"][arm]["mean"])
         print(f"{arm}: cumulative reward {rewards[arm]:.2f}", flush=True)
     lines = [[arm, f"{rewards[arm]:.2f}", f"{PUBLISHED[arm]:.2f}"] for arm in ARMS]

@@ -55,7 +55,9 @@ class Window:
 class Swarm:
     def __init__(self, nodes: int, seed: int, world: World | None = None) -> None:
         self.rng = Random(f"scale/{seed}/{nodes}")
-        self.world = world or World(Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False)
+        self.world = world or World(
+            Random(f"wire/{seed}/{nodes}"), LATENCY, LOSS, keep_deliveries=False
+        )
         self.world.on_delivery = self._delivered
         self.members: list[SimulatedPeer] = []
         self.published: dict[tuple[PeerId, int], float] = {}  # (author, round) -> seconds
@@ -81,7 +83,9 @@ class Swarm:
         for entry in self.rng.sample(self._entries, 3):
             exchange.learned(entry.peer, [f"{entry.address}/p2p/{entry.peer}"])
         pace = ROUND * self.rng.uniform(2 / 3, 4 / 3)
-        self.world.after(self.rng.uniform(0, pace), partial(self._publish, member, identity, exchange, 0, pace))
+        self.world.after(
+            self.rng.uniform(0, pace), partial(self._publish, member, identity, exchange, 0, pace)
+        )
 
     def _start(self, serve_only: bool = False) -> tuple[SimulatedPeer, Identity, Exchange]:
         number, self._count = self._count, self._count + 1
@@ -92,7 +96,9 @@ class Swarm:
         address = f"/ip4/{20 + number // 65536}.{number // 256 % 256}.{number % 256}.7/tcp/31330"
         return self.world.join(identity.peer_id, exchange, address), identity, exchange
 
-    def _publish(self, member: SimulatedPeer, identity: Identity, exchange: Exchange, round: int, pace: float) -> None:
+    def _publish(
+        self, member: SimulatedPeer, identity: Identity, exchange: Exchange, round: int, pace: float
+    ) -> None:
         if not member.alive:
             return
         self.published[member.peer, round] = self.world.now
@@ -108,7 +114,9 @@ class Swarm:
         if not self.window:
             return
         group, size = delivery.group, len(codec.encode(delivery.group)) + limits.SIGNATURE_BYTES
-        self.window.ages.append((self.world.now - self.published[group.author, group.round]) / ROUND)
+        self.window.ages.append(
+            (self.world.now - self.published[group.author, group.round]) / ROUND
+        )
         self.window.pulled_from[group.author] += 1
         for peer in (member.peer, delivery.source):
             self.window.extra[peer] += GROUP_BYTES - size
@@ -120,9 +128,17 @@ def _groups(author: Identity, round: int) -> list[bytes]:
     sealed = []
     for index in range(GROUPS):
         question = Question(
-            environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=seed, index=index
+            environment="e",
+            version="1",
+            dataset="d",
+            config_id="c",
+            digest="A" * 11,
+            seed=seed,
+            index=index,
         )
-        group = RolloutGroup(author=author.peer_id, round=round, question=question, episodes=completions)
+        group = RolloutGroup(
+            author=author.peer_id, round=round, question=question, episodes=completions
+        )
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 
@@ -137,13 +153,21 @@ def measure(swarm: Swarm, rounds: float, live: Callable[[], None]) -> dict[str, 
     swarm.window = None
     present = [member for member in swarm.alive() if member.peer in window.bytes_at_start]
     bytes_ = [
-        (member.sent + member.received - window.bytes_at_start[member.peer] + window.extra[member.peer]) / rounds
+        (
+            member.sent
+            + member.received
+            - window.bytes_at_start[member.peer]
+            + window.extra[member.peer]
+        )
+        / rounds
         for member in present
     ]
     return {
         "kilobytes_per_node_and_round": _spread([value / 1000 for value in bytes_]),
         "age_in_rounds": _spread(window.ages),
-        "pulls_per_origin_and_round": _spread([window.pulled_from[member.peer] / rounds for member in present]),
+        "pulls_per_origin_and_round": _spread(
+            [window.pulled_from[member.peer] / rounds for member in present]
+        ),
         "groups_per_want": len(window.ages) / max(1, window.wants),
     }
 
@@ -186,13 +210,18 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     if not values:
         return {}
     ordered = sorted(values)
-    at = {name: ordered[int(share * (len(ordered) - 1))] for name, share in (("p1", 0.01), ("p50", 0.5), ("p99", 0.99))}
+    at = {
+        name: ordered[int(share * (len(ordered) - 1))]
+        for name, share in (("p1", 0.01), ("p50", 0.5), ("p99", 0.99))
+    }
     return {"mean": fmean(ordered), **at, "max": ordered[-1]}
 
 
 def main() -> None:
     parser = command.parser("lab.studies.scale", __doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1000, 10_000], help="sizes of the swarm")
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", default=[100, 1000, 10_000], help="sizes of the swarm"
+    )
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     results = []
@@ -201,9 +230,13 @@ def main() -> None:
         print(f"{nodes} nodes: {results[-1]['cpu_seconds']:.0f} CPU s", flush=True)
     columns = [dict(_figures(result)) for result in results]
     command.show(
-        ["", *map(str, arguments.nodes)], [[name, *(f"{each[name]:.4g}" for each in columns)] for name in columns[0]]
+        ["", *map(str, arguments.nodes)],
+        [[name, *(f"{each[name]:.4g}" for each in columns)] for name in columns[0]],
     )
-    small, large = (result["steady"]["kilobytes_per_node_and_round"]["mean"] for result in (results[0], results[-1]))
+    small, large = (
+        result["steady"]["kilobytes_per_node_and_round"]["mean"]
+        for result in (results[0], results[-1])
+    )
     found = {"ratio": large / small, "smallest": results[0], "largest": results[-1], "all": results}
     command.finish(arguments, found)
 

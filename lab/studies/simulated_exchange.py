@@ -121,17 +121,24 @@ class World:
     def _call(self, member: SimulatedPeer, call: Call) -> None:
         target = self.members.get(call.peer)
         if target is None or not target.alive or not self._is_together(member.peer, call.peer):
-            self.after(min(self._connect_timeout, call.timeout), partial(self._fail, member, call, Failure.UNREACHABLE))
+            self.after(
+                min(self._connect_timeout, call.timeout),
+                partial(self._fail, member, call, Failure.UNREACHABLE),
+            )
         elif self._rng.random() < self._loss:
             self.after(call.timeout, partial(self._fail, member, call, Failure.TIMEOUT))
         else:
-            self.after(self._rng.uniform(*self._latency), partial(self._arrive, member, target, call))
+            self.after(
+                self._rng.uniform(*self._latency), partial(self._arrive, member, target, call)
+            )
 
     def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: Call) -> None:
         if not target.alive:
             self._fail(member, call, Failure.CLOSED)
             return
-        reply = target.party.answer(Caller(member.peer, member.address), call.protocol, call.request, self.now)
+        reply = target.party.answer(
+            Caller(member.peer, member.address), call.protocol, call.request, self.now
+        )
         self._carry(member, target, len(call.request))
         self._carry(target, member, len(reply))
         back = self._rng.uniform(*self._latency)

@@ -40,7 +40,11 @@ COMPARED = ("against the first", "seeds", "first", "mean", "ratio", "95 %", "p (
 
 def compared_line(each: Comparison) -> list[str]:
     """A row of a table with the headings `COMPARED`."""
-    ends = "-" if each.ratio_interval is None else f"{each.ratio_interval[0]:.2f}-{each.ratio_interval[1]:.2f}"
+    ends = (
+        "-"
+        if each.ratio_interval is None
+        else f"{each.ratio_interval[0]:.2f}-{each.ratio_interval[1]:.2f}"
+    )
     ratio = "-" if each.ratio is None else f"{each.ratio:.2f}x"
     p = f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else f"{each.p_holm:.0e}"
     return [each.name, f"{each.seeds}", f"{each.base:.3f}", f"{each.mean:.3f}", ratio, ends, p]
@@ -69,7 +73,9 @@ def compare(name: str, values: Sequence[float], base: Sequence[float]) -> Compar
         mean=fmean(values),
         base=fmean(base),
         difference=fmean(values) - fmean(base),
-        difference_interval=interval([one - other for one, other in zip(values, base, strict=True)]),
+        difference_interval=interval(
+            [one - other for one, other in zip(values, base, strict=True)]
+        ),
         ratio=ratio,
         ratio_interval=_interval((values, base), _ratio) if enough and ratio is not None else None,
         p=exact_p(values, base),
@@ -85,7 +91,12 @@ def exact_p(values: Sequence[float], base: Sequence[float]) -> float:
     count = len(differences)
     if count > 20:  # over a million exchanges: a sample of them
         found = stats.permutation_test(
-            (values, base), _mean_difference, permutation_type="samples", n_resamples=RESAMPLES, rng=0, vectorized=True
+            (values, base),
+            _mean_difference,
+            permutation_type="samples",
+            n_resamples=RESAMPLES,
+            rng=0,
+            vectorized=True,
         )
         return float(found.pvalue)
     signs = 1 - 2 * ((np.arange(2**count)[:, None] >> np.arange(count)) & 1)
@@ -123,7 +134,9 @@ def _mean_difference(values: "np.ndarray", base: "np.ndarray", axis: int) -> "np
     return np.asarray(np.mean(values - base, axis=axis))
 
 
-def _interval(samples: tuple[Sequence[float], ...], statistic: Callable[..., object]) -> Pair | None:
+def _interval(
+    samples: tuple[Sequence[float], ...], statistic: Callable[..., object]
+) -> Pair | None:
     # Nothing varies, so there is nothing to resample
     if all(len(set(values)) == 1 for values in samples):
         value = float(np.asarray(statistic(*(np.array(values) for values in samples), axis=-1)))

@@ -40,7 +40,9 @@ def main() -> None:
     parser = command.parser("lab.studies.storm", __doc__)
     parser.add_argument("--nodes", type=int, default=16, help="a fourth of them are hostile")
     parser.add_argument("--minutes", type=float, default=10.0, help="after the first rounds")
-    parser.add_argument("--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile node")
+    parser.add_argument(
+        "--hostile-cpu", type=float, default=0.05, help="share of a core for each hostile node"
+    )
     parser.add_argument("--seed", type=int, default=0)
     command.add_quick(parser)
     options = parser.parse_args()
@@ -56,7 +58,10 @@ def main() -> None:
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    return {"cores": usable_cores() // 2, **{name: value for name, value in vars(options).items() if name != "json"}}
+    return {
+        "cores": usable_cores() // 2,
+        **{name: value for name, value in vars(options).items() if name != "json"},
+    }
 
 
 def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
@@ -74,14 +79,18 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
         attackers = Attackers(options.hostile_cpu)
         homes = started(stack, work, options.nodes - attacking, options.seed, swarm)
         entrance = guests.address(work / "bootstrap")
-        until(lambda: all(map(guests.rewards, homes)), START_SECONDS, "the first round of every node")
+        until(
+            lambda: all(map(guests.rewards, homes)), START_SECONDS, "the first round of every node"
+        )
         stack.enter_context(attackers)
         for number in range(attacking):
             kinds = kinds_of(number, attacking) if hostile else ()
             more = ("--victim", target, "--ready", str(work / f"ready{number}"))
             attackers.add(kinds, [entrance], swarm, work / f"hostile{number}.log", *more)
         until(
-            lambda: len(list(work.glob("ready*"))) == attacking, START_SECONDS, "hostile nodes that have met somebody"
+            lambda: len(list(work.glob("ready*"))) == attacking,
+            START_SECONDS,
+            "hostile nodes that have met somebody",
         )
         before, began = list(map(rounds_of, homes)), time.monotonic()
         used, busy = attackers.cpu(), attackers.cpu_of_others()
@@ -108,7 +117,9 @@ def run(options: argparse.Namespace, hostile: bool) -> dict[str, Any]:
 def started(stack: ExitStack, work: Path, count: int, seed: int, swarm: str) -> list[Path]:
     """Starts a bootstrap node and `count` honest nodes. Returns the homes of the honest nodes."""
     where = ("--home", work / "bootstrap", "--host", "127.0.0.1", "--port", "0", "--swarm", swarm)
-    stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "bootstrap", *where], work / "bootstrap"))
+    stack.enter_context(
+        guests.running(["-m", "swarm_node.commands.cli", "bootstrap", *where], work / "bootstrap")
+    )
     entrance = guests.address(work / "bootstrap")
     homes = []
     for number in range(count):
@@ -118,7 +129,9 @@ def started(stack: ExitStack, work: Path, count: int, seed: int, swarm: str) -> 
         (home / "identity.key").chmod(0o600)
         network = ("--network.host", "127.0.0.1", "--network.no-mdns", "--peers", entrance)
         here = ("--swarm", swarm, "--model.name", "rare", *network)
-        stack.enter_context(guests.running(["-m", "swarm_node.commands.cli", "run", "--home", home, *here], home))
+        stack.enter_context(
+            guests.running(["-m", "swarm_node.commands.cli", "run", "--home", home, *here], home)
+        )
         homes.append(home)
     return homes
 
@@ -130,13 +143,21 @@ def rounds_of(home: Path) -> int:
 def trained_on_others(reports: Sequence[Sequence[Mapping[str, Any]]], honest: Sequence[str]) -> int:
     """How many groups honest nodes trained on whose authors are not honest."""
     counts = [each["external_by_peer"] for node in reports for each in node]
-    return sum(it.get("trained", 0) for each in counts for peer, it in each.items() if peer not in honest)
+    return sum(
+        it.get("trained", 0) for each in counts for peer, it in each.items() if peer not in honest
+    )
 
 
 def compared(calm: Mapping[str, Any], storm: Mapping[str, Any]) -> dict[str, Any]:
     """Ratios of storm over calm; 1 where the storm changes nothing."""
-    rate = {name: sum(side["rounds"]) / side["seconds"] for name, side in (("calm", calm), ("storm", storm))}
-    left = {name: usable_cores() // 2 - side["hostile"]["cores"] for name, side in (("calm", calm), ("storm", storm))}
+    rate = {
+        name: sum(side["rounds"]) / side["seconds"]
+        for name, side in (("calm", calm), ("storm", storm))
+    }
+    left = {
+        name: usable_cores() // 2 - side["hostile"]["cores"]
+        for name, side in (("calm", calm), ("storm", storm))
+    }
     whole, end = learning(calm["rewards"], storm["rewards"])
     return {
         "ratio": rate["storm"] / left["storm"] / (rate["calm"] / left["calm"]),
@@ -157,9 +178,15 @@ def learning(
     """Cumulative reward, storm over calm, and reward at the end of each; over as many rounds as a
     node did in both.
     """
-    pairs = [(a[: min(len(a), len(b))], b[: min(len(a), len(b))]) for a, b in zip(calm, storm, strict=True)]
+    pairs = [
+        (a[: min(len(a), len(b))], b[: min(len(a), len(b))])
+        for a, b in zip(calm, storm, strict=True)
+    ]
     total = [sum(sum(pair[side]) for pair in pairs) for side in (0, 1)]
-    end = {name: fmean(fmean(pair[side][-WINDOW:]) for pair in pairs) for side, name in ((0, "calm"), (1, "storm"))}
+    end = {
+        name: fmean(fmean(pair[side][-WINDOW:]) for pair in pairs)
+        for side, name in ((0, "calm"), (1, "storm"))
+    }
     return total[1] / total[0] if total[0] else None, end
 
 
@@ -167,10 +194,18 @@ def show(calm: Mapping[str, Any], storm: Mapping[str, Any], result: Mapping[str,
     lines = []
     for name, side in (("calm", calm), ("storm", storm)):
         rate = sum(side["rounds"]) / side["seconds"]
-        rounds = [f"{sum(side['rounds'])}", f"{rate:.2f}", f"{min(side['rounds'])} to {max(side['rounds'])}"]
+        rounds = [
+            f"{sum(side['rounds'])}",
+            f"{rate:.2f}",
+            f"{min(side['rounds'])} to {max(side['rounds'])}",
+        ]
         rounds.append(f"{side['cpu_per_round']:.3f}")
         learnt = f"{side['external']:.2f}", f"{result['reward_at_end'][name]:.3f}"
-        hostile = f"{side['hostile']['cores']:.2f}", f"{side['trained_on_hostile']}", f"{side['victim']['bytes']}"
+        hostile = (
+            f"{side['hostile']['cores']:.2f}",
+            f"{side['trained_on_hostile']}",
+            f"{side['victim']['bytes']}",
+        )
         lines.append([name, *rounds, *learnt, *hostile])
     columns = [
         "rounds",
@@ -180,7 +215,10 @@ def show(calm: Mapping[str, Any], storm: Mapping[str, Any], result: Mapping[str,
         "external groups a round",
         f"reward, last {WINDOW} of both",
     ]
-    command.show(["", *columns, "cores of the hostile", "their groups trained on", "bytes at the victim"], lines)
+    command.show(
+        ["", *columns, "cores of the hostile", "their groups trained on", "bytes at the victim"],
+        lines,
+    )
     print(f"\nhostile nodes did {storm['hostile']['did']}")
     whole = "none" if result["reward_ratio"] is None else f"{result['reward_ratio']:.2f}"
     slowest = result["slowest_node_ratio"]

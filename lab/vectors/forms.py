@@ -14,7 +14,10 @@ from lab.benchmarks.command import ROOT
 FOLDER = ROOT / "protocol" / "vectors"
 PAGE = (ROOT / "protocol" / "README.md").read_text(encoding="utf-8")
 VERSION = int(re.findall(r"^# Wire protocol, version (\d+)", PAGE)[0])
-LIMITS = {name: int(value) for name, value in re.findall(r"^(?:\| `)?([A-Z_]+)(?:` \|)? +(\d+)\b", PAGE, re.M)}
+LIMITS = {
+    name: int(value)
+    for name, value in re.findall(r"^(?:\| `)?([A-Z_]+)(?:` \|)? +(\d+)\b", PAGE, re.M)
+}
 SWARM = "vectors"
 
 _RUN = re.compile(rb"(.{1,100}?)\1{11,}", re.DOTALL)
@@ -32,13 +35,23 @@ class Group:
     common: Mapping[str, Any] = field(default_factory=dict)
     tests: list[dict[str, Any]] = field(default_factory=list)
 
-    def valid(self, comment: str, data: bytes, output: Any = None, *flags: str, **fields: Any) -> None:
+    def valid(
+        self, comment: str, data: bytes, output: Any = None, *flags: str, **fields: Any
+    ) -> None:
         self.tests.append(
-            {"comment": comment, "flags": flags, **fields, "input": self._spelt(data), "result": "valid"}
+            {
+                "comment": comment,
+                "flags": flags,
+                **fields,
+                "input": self._spelt(data),
+                "result": "valid",
+            }
             | ({} if output is None or len(data) > 5000 else {"output": output})
         )
 
-    def invalid(self, comment: str, data: bytes, reasons: str | Sequence[str], *flags: str, **fields: Any) -> None:
+    def invalid(
+        self, comment: str, data: bytes, reasons: str | Sequence[str], *flags: str, **fields: Any
+    ) -> None:
         listed = [reasons] if isinstance(reasons, str) else reasons
         self.tests.append(
             {"comment": comment, "flags": flags, **fields, "input": self._spelt(data)}
@@ -80,13 +93,16 @@ def spelt(data: bytes, base: bytes, front: bytes = b"") -> Spelling:
 def _alike(one: bytes, other: bytes) -> int:
     """The number of leading bytes that both have in common."""
     return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
     )
 
 
 def read(spelling: Spelling, base: bytes = b"") -> bytes:
     """The inverse of `spelt`."""
-    return b"".join(_part(part, base) for part in ([spelling] if isinstance(spelling, str) else spelling))
+    return b"".join(
+        _part(part, base) for part in ([spelling] if isinstance(spelling, str) else spelling)
+    )
 
 
 def _part(part: str | dict[str, Any], base: bytes) -> bytes:
@@ -108,7 +124,9 @@ def written(groups: Iterable[Group], notes: Mapping[str, str]) -> bytes:
             number += 1
             used.update(test["flags"])
             lines.append(_json({"tcId": number, **test}))
-        head = {"type": group.type, **group.common} | ({"base": group.base.hex()} if group.base else {})
+        head = {"type": group.type, **group.common} | (
+            {"base": group.base.hex()} if group.base else {}
+        )
         heads.append(_with(head, "tests", lines))
     top = {"schema": "swarm-node-vectors-1", "protocol": VERSION, "numberOfTests": number}
     top |= {"notes": {flag: notes[flag] for flag in sorted(used)}}

@@ -8,7 +8,9 @@ from typing import Any
 from lab.vectors.forms import Group
 from lab.vectors.messages import hellos
 
-CASES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CASES: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 
 
 def frames() -> list[Group]:

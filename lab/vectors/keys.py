@@ -20,7 +20,9 @@ D = -121665 * pow(121666, -1, P) % P
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 ID_HEADER, KEY_HEADER = bytes.fromhex("002408011220"), bytes.fromhex("08011240")
 
-CASES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+CASES: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 KIND, MESSAGE = "rollout-group", b"message"
 
 Point = tuple[int, int]
@@ -78,7 +80,10 @@ class Key:
 
     @cached_property
     def scalar(self) -> int:
-        return int.from_bytes(hashlib.sha512(self.seed).digest()[:32], "little") & (2**254 - 8) | 2**254
+        return (
+            int.from_bytes(hashlib.sha512(self.seed).digest()[:32], "little") & (2**254 - 8)
+            | 2**254
+        )
 
     @cached_property
     def public(self) -> bytes:
@@ -88,7 +93,13 @@ class Key:
     def peer(self) -> str:
         return peer_id(self.public)
 
-    def sign(self, message: bytes, extra: Point = (0, 1), secret: int | None = None, spelling: bytes = b"") -> bytes:
+    def sign(
+        self,
+        message: bytes,
+        extra: Point = (0, 1),
+        secret: int | None = None,
+        spelling: bytes = b"",
+    ) -> bytes:
         """RFC 8032's signature; or one with `extra` added to R, another logarithm of R, or another
         spelling of R.
         """
@@ -121,7 +132,10 @@ def weak_keys() -> Iterator[tuple[str, bytes]]:
         for sign in (0, 1):
             x, y = times(power, ORDER_8)
             if x & 1 == 0:  # a point with odd x has the y of another power, and sign 1
-                yield f"y of order 8 times {power}, sign {sign}", (y | sign << 255).to_bytes(32, "little")
+                yield (
+                    f"y of order 8 times {power}, sign {sign}",
+                    (y | sign << 255).to_bytes(32, "little"),
+                )
     for y in range(P, 2**255):
         yield f"y = P + {y - P}, a second spelling", y.to_bytes(32, "little")
     for y in (P, P + 1, P + 3, P + 18):
@@ -140,14 +154,21 @@ def peer_ids() -> list[Group]:
         public.valid("a key", key.public, key.peer)
     for off in (2, 7, 8, P - 2):
         key_bytes = off.to_bytes(32, "little")
-        text.valid(f"y = {off} is no point of the curve", peer_id(key_bytes).encode(), key_bytes.hex(), "OffCurve")
+        text.valid(
+            f"y = {off} is no point of the curve",
+            peer_id(key_bytes).encode(),
+            key_bytes.hex(),
+            "OffCurve",
+        )
     for count in (0, 31, 33, 64):
         public.invalid(f"a key of {count} bytes", bytes(count), "malformed")
     for name, bad in (*CASES["not_peer_ids"], ("300,000 characters", "z" * 300_000)):
         text.invalid(name, bad.encode(), "bad author")
     for place, byte in ((1, 0x25), (2, 0x09), (3, 0x00), (3, 0x02), (4, 0x13), (5, 0x21)):
         header = ID_HEADER[:place] + bytes([byte]) + ID_HEADER[place + 1 :]
-        text.invalid(f"another header: {header.hex()}", base58(header + ANN.public).encode(), "bad author")
+        text.invalid(
+            f"another header: {header.hex()}", base58(header + ANN.public).encode(), "bad author"
+        )
     for name, weak in weak_keys():
         text.invalid(name, peer_id(weak).encode(), "bad author", "WeakKey")
     return [text, public]
@@ -167,7 +188,9 @@ def key_files() -> Group:
 def names() -> Group:
     group = Group("swarm-name")
     for name in (*CASES["names"], "s" * LIMITS["MAX_NAME_CHARS"]):
-        tag = hashlib.sha256(f"swarm-node/{VERSION}/swarm\0{name}".encode()).digest()[: LIMITS["SWARM_TAG_BYTES"]]
+        tag = hashlib.sha256(f"swarm-node/{VERSION}/swarm\0{name}".encode()).digest()[
+            : LIMITS["SWARM_TAG_BYTES"]
+        ]
         group.valid("a name, and the tag of its swarm", name.encode(), tag.hex())
     for name in (*CASES["not_names"], "s" * (LIMITS["MAX_NAME_CHARS"] + 1)):
         group.invalid(f"{name[:9]!r} is no name", name.encode(), "malformed")
@@ -183,7 +206,11 @@ def signatures() -> list[Group]:
     group = Group("signature", common={"author": ANN.peer, "kind": KIND, "swarm": SWARM})
     good, context = ANN.sign(bound), b"SigEd25519 no Ed25519 collisions"
     for kind in (KIND, "announcement"):
-        for name, text in (("a message", MESSAGE), ("nothing", b""), ("many bytes", bytes(range(256)) * 8)):
+        for name, text in (
+            ("a message", MESSAGE),
+            ("nothing", b""),
+            ("many bytes", bytes(range(256)) * 8),
+        ):
             group.valid(f"{kind}: {name}", ANN.sign(domain(kind) + text) + text, kind=kind)
     for place in (0, 7, 31, 32, 40, 63, 64, 70):
         group.invalid(f"byte {place} changed", flipped(good + MESSAGE, place), bad)
@@ -208,10 +235,21 @@ def signatures() -> list[Group]:
 def scalars(group: Group, good: bytes, bad: str) -> None:
     """Signatures with another half S."""
     s = int.from_bytes(good[32:], "little")
-    others = {"0": 0, "L": ORDER, "L - 1": ORDER - 1, "-S": ORDER - s, "2^255 - 1": 2**255 - 1, "2^256 - 1": 2**256 - 1}
-    for name, number in (others | {f"S + {count} L": s + count * ORDER for count in (1, 2, 8, 14)}).items():
+    others = {
+        "0": 0,
+        "L": ORDER,
+        "L - 1": ORDER - 1,
+        "-S": ORDER - s,
+        "2^255 - 1": 2**255 - 1,
+        "2^256 - 1": 2**256 - 1,
+    }
+    for name, number in (
+        others | {f"S + {count} L": s + count * ORDER for count in (1, 2, 8, 14)}
+    ).items():
         flags = ["Malleable"] if number >= ORDER else []
-        group.invalid(f"S is {name}", good[:32] + number.to_bytes(32, "little") + MESSAGE, bad, *flags)
+        group.invalid(
+            f"S is {name}", good[:32] + number.to_bytes(32, "little") + MESSAGE, bad, *flags
+        )
 
 
 def torsion(group: Group, bound: bytes, bad: str) -> None:
@@ -230,7 +268,13 @@ def torsion(group: Group, bound: bytes, bad: str) -> None:
         text = b"%d" % counter
         signature = mixed.sign(domain(KIND) + text)
         if _number(signature[:32], mixed.public, domain(KIND) + text) % 8:
-            group.invalid("the key has a part of order 8", signature + text, bad, "MixedKey", author=mixed.peer)
+            group.invalid(
+                "the key has a part of order 8",
+                signature + text,
+                bad,
+                "MixedKey",
+                author=mixed.peer,
+            )
         else:
             comment = "the key has a part of order 8, which cancels"
             group.valid(comment, signature + text, None, "MixedKey", author=mixed.peer)
@@ -247,7 +291,9 @@ def authors() -> Group:
     group.invalid("the id of another", signature + MESSAGE, "bad signature", author=BOB.peer)
     for name, weak in list(weak_keys())[:12]:
         for first in (spelled((0, 1)), weak):
-            group.invalid(name, first + bytes(32) + MESSAGE, "bad author", "WeakKey", author=peer_id(weak))
+            group.invalid(
+                name, first + bytes(32) + MESSAGE, "bad author", "WeakKey", author=peer_id(weak)
+            )
     off, either = peer_id((2).to_bytes(32, "little")), ["bad signature", "bad author"]
     group.invalid("no point of the curve", signature + MESSAGE, either, "OffCurve", author=off)
     return group

@@ -17,11 +17,25 @@ from pydantic import ValidationError
 
 from lab.vectors.forms import load
 from protocol import addressing, admission, card, codec, identity, limits, member, wire
-from protocol.messages import Announcement, Hello, Message, PeerId, Question, Reason, Rejected, RolloutGroup, Round
+from protocol.messages import (
+    Announcement,
+    Hello,
+    Message,
+    PeerId,
+    Question,
+    Reason,
+    Rejected,
+    RolloutGroup,
+    Round,
+)
 from protocol.versions import CURRENT
 
 Fields = Mapping[str, Any]
-KINDS: Mapping[str, type[Message]] = {"rollout-group": RolloutGroup, "announcement": Announcement, "hello": Hello}
+KINDS: Mapping[str, type[Message]] = {
+    "rollout-group": RolloutGroup,
+    "announcement": Announcement,
+    "hello": Hello,
+}
 SECONDS = 1.0  # of CPU, for any input
 
 
@@ -46,7 +60,9 @@ def as_told(data: bytes, fields: Fields) -> bool:
     if process_time() - began > SECONDS:
         return False
     if isinstance(found, Rejected | card.Refusal | member.Refusal):
-        return fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
+        return (
+            fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
+        )
     return fields["result"] == "valid" and bool(found == fields.get("output", found))
 
 
@@ -71,13 +87,21 @@ FRAMES: Mapping[str, tuple[Callable[..., Any], Callable[[Any], bytes], Callable[
         lambda request: wire.encode_pull(*request),
         lambda request: {"tag": request[0].hex(), "hashes": [key.hex() for key in request[1]]},
     ),
-    "pull-reply": (wire.decode_groups, wire.encode_groups, lambda envelopes: [each.hex() for each in envelopes]),
+    "pull-reply": (
+        wire.decode_groups,
+        wire.encode_groups,
+        lambda envelopes: [each.hex() for each in envelopes],
+    ),
     "card-request": (
         wire.decode_card_request,
         lambda asked: wire.encode_card_request(*asked),
         lambda asked: {"network": asked[0], "number": asked[1]},
     ),
-    "card-reply": (wire.decode_cards, wire.encode_cards, lambda cards: [each.hex() for each in cards]),
+    "card-reply": (
+        wire.decode_cards,
+        wire.encode_cards,
+        lambda cards: [each.hex() for each in cards],
+    ),
     "hello": (wire.decode_hello, codec.encode, lambda hello: hello.model_dump(mode="json")),
     "punch": (
         wire.decode_punch,
@@ -130,10 +154,16 @@ def _hash(data: bytes, message: Message | Rejected) -> str | Rejected:
 def _group(data: bytes, fields: Fields) -> str | Rejected:
     def tasks(question: Question) -> list[dict[str, str]]:
         asked = question.model_dump()
-        return [task for task in fields["known"] if {**task, "digest": question.digest}.items() <= asked.items()]
+        return [
+            task
+            for task in fields["known"]
+            if {**task, "digest": question.digest}.items() <= asked.items()
+        ]
 
     def differs(question: Question) -> bool:
-        return any(task.get("digest", question.digest) != question.digest for task in tasks(question))
+        return any(
+            task.get("digest", question.digest) != question.digest for task in tasks(question)
+        )
 
     narrower = {"max_episodes": "maxEpisodes", "max_episode_chars": "maxEpisodeChars"}
     given = {name: fields[spelt] for name, spelt in narrower.items() if spelt in fields}
@@ -145,15 +175,23 @@ def _group(data: bytes, fields: Fields) -> str | Rejected:
 
 def _announcement(data: bytes, fields: Fields) -> str | Rejected:
     message = codec.peek(data, Announcement)
-    objection = None if isinstance(message, Rejected) else codec.objection(data, message, fields["swarm"])
+    objection = (
+        None if isinstance(message, Rejected) else codec.objection(data, message, fields["swarm"])
+    )
     return _hash(data[limits.SIGNATURE_BYTES :], Rejected(objection) if objection else message)
 
 
 def _card(data: bytes, fields: Fields) -> str | card.Refusal:
     chain = data.split(b"\n") if data else []
-    newest = card.Card.model_validate_json(bytes.fromhex(fields["newest"])) if "newest" in fields else None
+    newest = (
+        card.Card.model_validate_json(bytes.fromhex(fields["newest"]))
+        if "newest" in fields
+        else None
+    )
     found = card.follow(chain, fields["network"], fields["now"], newest)
-    return found if isinstance(found, card.Refusal) else codec.content_hash(codec.encode(found)).hex()
+    return (
+        found if isinstance(found, card.Refusal) else codec.content_hash(codec.encode(found)).hex()
+    )
 
 
 def _made(data: bytes, fields: Fields) -> str | Rejected:
@@ -170,18 +208,27 @@ def _made(data: bytes, fields: Fields) -> str | Rejected:
 READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "announcement": _announcement,
     "card": _card,
-    "environment-digest": lambda data, fields: codec.environment_digest(json.loads(data), fields["salt"]),
+    "environment-digest": lambda data, fields: codec.environment_digest(
+        json.loads(data), fields["salt"]
+    ),
     "held-out-seed": lambda data, fields: addressing.is_held_out(fields["seed"]),
     "held-out-text": lambda data, fields: addressing.is_held_out_text(data.decode()),
-    "key-file": _or(Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id),
+    "key-file": _or(
+        Reason.MALFORMED, lambda data, fields: identity.Identity.from_key_bytes(data).peer_id
+    ),
     "member": lambda data, fields: member.judge(
-        data, PeerId(fields["holder"]), card.Card.model_validate_json(bytes.fromhex(fields["card"])), fields["now"]
+        data,
+        PeerId(fields["holder"]),
+        card.Card.model_validate_json(bytes.fromhex(fields["card"])),
+        fields["now"],
     ),
     "message": _or(Reason.TOO_BIG, _made),
     "payload": lambda data, fields: _hash(data, codec.decode(data, KINDS[fields["kind"]])),
     "peer-id": _or(Reason.BAD_AUTHOR, _peer_id),
     "public-key": _or(Reason.MALFORMED, lambda data, fields: identity.peer_id(data)),
-    "fixed-seed": lambda data, fields: addressing.fixed_seed(PeerId(fields["author"]), Round(fields["round"])),
+    "fixed-seed": lambda data, fields: addressing.fixed_seed(
+        PeerId(fields["author"]), Round(fields["round"])
+    ),
     "question-seed": lambda data, fields: addressing.question_seed(
         fields["swarm"], PeerId(fields["author"]), Round(fields["round"])
     ),

@@ -21,7 +21,9 @@ def question_seed(author: str, round: int, swarm: str = SWARM) -> int:
 
 
 def _number(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % (LIMITS["MAX_SEED"] + 1)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") % (
+        LIMITS["MAX_SEED"] + 1
+    )
 
 
 _HELD_OUT = [_number(f"swarm-node/1/question-seed\0{HELD_OUT}\0{round}") for round in range(64)]
@@ -35,16 +37,22 @@ def seeds() -> list[Group]:
             group.valid("a seed", b"", output, swarm=swarm, author=author, round=round)
     for round in _near():
         output = question_seed(ANN.peer, round)
-        group.valid("near a held-out one", b"", output, "HeldOut", swarm=SWARM, author=ANN.peer, round=round)
+        group.valid(
+            "near a held-out one", b"", output, "HeldOut", swarm=SWARM, author=ANN.peer, round=round
+        )
     evaluation = Group("fixed-seed", common={"round": 0})
     for round in (0, 1, 63):
-        evaluation.valid("of evaluation", b"", _HELD_OUT[round], "HeldOut", author=HELD_OUT, round=round)
+        evaluation.valid(
+            "of evaluation", b"", _HELD_OUT[round], "HeldOut", author=HELD_OUT, round=round
+        )
     fixed = _number("swarm-node/1/question-seed\0fingerprint\0" + "0")
     evaluation.valid("of the questions of a digest", b"", fixed, author="fingerprint")
     for seed in (*_HELD_OUT[:3], _HELD_OUT[63], min(_HELD_OUT), max(_HELD_OUT)):
         for distance in (-NEAR - 1, -NEAR, 0, NEAR, NEAR + 1):
             right = abs(distance) <= NEAR
-            held.valid(f"{distance} from a held-out seed", b"", right, "HeldOut", seed=seed + distance)
+            held.valid(
+                f"{distance} from a held-out seed", b"", right, "HeldOut", seed=seed + distance
+            )
     for text in ("", "What is 3 + 4?", "caf\u00e9", "\U0001f41d", *map(str, range(9))):
         texts.valid("a question", text.encode(), hashlib.sha256(text.encode()).digest()[0] < 64)
     return [group, evaluation, held, texts, digests(), transcripts()]
@@ -64,7 +72,12 @@ def digests() -> Group:
         for salt in ("", "s", "\u00e9 "):
             text = f"swarm-node/{VERSION}/environment\0{salt}\0".encode() + canonical(behaviour)
             digest = hashlib.sha256(text).digest()[: LIMITS["HOLDING_BYTES"]]
-            group.valid(name, canonical(behaviour), urlsafe_b64encode(digest).rstrip(b"=").decode(), salt=salt)
+            group.valid(
+                name,
+                canonical(behaviour),
+                urlsafe_b64encode(digest).rstrip(b"=").decode(),
+                salt=salt,
+            )
     return group
 
 
@@ -81,7 +94,11 @@ def transcripts() -> Group:
     ):
         text = f"swarm-node/{VERSION}/transcript\0".encode() + canonical([opening, replies, done])
         trace = hashlib.sha256(text).digest()[: LIMITS["HOLDING_BYTES"]]
-        group.valid(name, canonical([opening, replies, done]), urlsafe_b64encode(trace).rstrip(b"=").decode())
+        group.valid(
+            name,
+            canonical([opening, replies, done]),
+            urlsafe_b64encode(trace).rstrip(b"=").decode(),
+        )
     return group
 
 

@@ -19,7 +19,9 @@ def canonical_forms() -> list[Group]:
     base = canonical(group_message(3, "a/b"))
     group = Group("payload", base, common={"kind": "rollout-group"})
 
-    def change(comment: str, before: str, after: str | bytes, reasons: str | list[str], flag: str = "") -> None:
+    def change(
+        comment: str, before: str, after: str | bytes, reasons: str | list[str], flag: str = ""
+    ) -> None:
         assert before.encode() in base, before
         changed = after.encode() if isinstance(after, str) else after
         put(group, comment, base.replace(before.encode(), changed, 1), reasons, flag)
@@ -58,11 +60,21 @@ def encodings(base: bytes) -> Group:
     """Every way to make a message gives it its one form, or refuses it if it is too big to
     travel.
     """
-    group, longest = Group("message", base, common={"kind": "rollout-group"}), ["a" * LIMITS["MAX_EPISODE_CHARS"]] * 3
-    for text in ("a/b", "".join(map(chr, range(32))) + "\x7f\x80", '"\\/', "\u2028\ufeff\U0001f41d"):
+    group, longest = (
+        Group("message", base, common={"kind": "rollout-group"}),
+        ["a" * LIMITS["MAX_EPISODE_CHARS"]] * 3,
+    )
+    for text in (
+        "a/b",
+        "".join(map(chr, range(32))) + "\x7f\x80",
+        '"\\/',
+        "\u2028\ufeff\U0001f41d",
+    ):
         message = group_message(3, text)
         for data in (canonical(message), json.dumps(dict(reversed(message.items()))).encode()):
-            group.valid(f"the text {text[:9]!r}", data, hashlib.sha256(canonical(message)).hexdigest())
+            group.valid(
+                f"the text {text[:9]!r}", data, hashlib.sha256(canonical(message)).hexdigest()
+            )
     put(group, "half of a surrogate pair", base.replace(b"a/b", b"\\ud83d"), "malformed")
     room = ROOM - len(canonical(group_message(3, *longest, "")))
     for size, reason in ((room, ""), (room + 1, "too big")):

@@ -92,7 +92,12 @@ async def _serve(
 
     async def answer() -> dict[str, object]:
         network = {"running": True, **service.view(), "sampled_tasks": tasks.counts()}
-        return {"role": "bootstrap", "peer_id": identity.peer_id, "pid": os.getpid(), "network": network}
+        return {
+            "role": "bootstrap",
+            "peer_id": identity.peer_id,
+            "pid": os.getpid(),
+            "network": network,
+        }
 
     try:
         server = await control.serve(home, answer)
@@ -140,7 +145,9 @@ def command(argv: list[str]) -> None:
     def tell(text: str) -> None:
         print(printable(text, 400), file=sys.stderr, flush=True)
 
-    bootstrap(config, show=lambda address: print(printable(address), flush=True), warn=tell, note=tell)
+    bootstrap(
+        config, show=lambda address: print(printable(address), flush=True), warn=tell, note=tell
+    )
 
 
 BOOTSTRAP = Command(BootstrapConfig, PAGE, command)

@@ -28,7 +28,9 @@ SAID = ("RunStarted", "Notice", "Warned", "RunFinished", "CheckpointSaved", "Val
 UNSAID = {"environment.system", "generation.stop", "attack.payload"}  # texts of the user
 
 
-def write_bundle(file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]) -> list[str]:
+def write_bundle(
+    file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]
+) -> list[str]:
     """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor
     found. UserError.
     """
@@ -69,9 +71,15 @@ class _Clean:
     """
 
     def __init__(self, config: NodeConfig) -> None:
-        shown = {place: Path(name).name for name in _paths(config.model_dump()) for place in (name, _whole(name))}
+        shown = {
+            place: Path(name).name
+            for name in _paths(config.model_dump())
+            for place in (name, _whole(name))
+        }
         shown |= {str(Path.home()): "~", str(Path.cwd()): "."}
-        known = sorted((place for place in shown if len(Path(place).parts) > 1), key=len, reverse=True)
+        known = sorted(
+            (place for place in shown if len(Path(place).parts) > 1), key=len, reverse=True
+        )
         self._shown = [(place, shown[place]) for place in known]
 
     def __call__(self, text: str) -> str:
@@ -98,7 +106,9 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
 def _is_here(text: str) -> bool:
     """Whether the text names a file or folder here, also as a plug-in, FILE:NAME."""
     try:
-        return any(Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each)
+        return any(
+            Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each
+        )
     except (OSError, ValueError, RuntimeError):
         # Too long, with a zero byte, or ~ of an unknown user
         return False
@@ -121,12 +131,24 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
     states: dict[str, int] = {}
     for peer in network.get("peers", ()):
         states[str(peer.get("state"))] = states.get(str(peer.get("state")), 0) + 1
-    kept = ("enabled", "running", "processes", "protocol", "backend", "uptime", "restarts", "reachability")
+    kept = (
+        "enabled",
+        "running",
+        "processes",
+        "protocol",
+        "backend",
+        "uptime",
+        "restarts",
+        "reachability",
+    )
     counts = ("connected", "relayed", "dropped", "counters")
-    training = {k: v for k, v in answer.get("training", {}).items() if isinstance(v, int | float | Mapping)}
+    training = {
+        k: v for k, v in answer.get("training", {}).items() if isinstance(v, int | float | Mapping)
+    }
     return {
         "training": training,
-        "network": {key: network[key] for key in (*kept, *counts) if key in network} | {"peer_states": states},
+        "network": {key: network[key] for key in (*kept, *counts) if key in network}
+        | {"peer_states": states},
     }
 
 
@@ -144,11 +166,17 @@ def _event(event: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, A
     if kind == "RoundDone":
         report = event.get("report", {})
         figures = {
-            k: v for k, v in report.items() if isinstance(v, int | float) or k in ("seconds", "step", "rejected")
+            k: v
+            for k, v in report.items()
+            if isinstance(v, int | float) or k in ("seconds", "step", "rejected")
         }
         return {"time": time, "event": kind, **figures}
     if kind in SAID:
-        texts = {k: clean(v) for k, v in event.items() if isinstance(v, str) and k not in ("event", "folder")}
+        texts = {
+            k: clean(v)
+            for k, v in event.items()
+            if isinstance(v, str) and k not in ("event", "folder")
+        }
         numbers = {k: v for k, v in event.items() if isinstance(v, int | float) and k != "time"}
         return {"time": time, "event": kind, **numbers, **texts}
     return {}
@@ -159,7 +187,10 @@ def _files(home: Path) -> dict[str, Any]:
     found = {}
     for path in sorted(home.rglob("*"))[:1000]:
         status = path.lstat()
-        found[path.relative_to(home).as_posix()] = {"bytes": status.st_size, "mode": f"{status.st_mode & 0o777:03o}"}
+        found[path.relative_to(home).as_posix()] = {
+            "bytes": status.st_size,
+            "mode": f"{status.st_mode & 0o777:03o}",
+        }
     return found
 
 

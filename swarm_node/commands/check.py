@@ -37,14 +37,19 @@ def command(argv: list[str]) -> None:
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)
-    dumped = (each.model_dump(mode="json", exclude={"all", "memory"}) for each in (config, kind(), given, changed))
+    dumped = (
+        each.model_dump(mode="json", exclude={"all", "memory"})
+        for each in (config, kind(), given, changed)
+    )
     values, defaults, before, after = map(flatten, dumped)
     origin, texts = origins(sources), describe(kind)
     origin |= {key: "changed: see below" for key in after if after[key] != before[key]}
     shown = [key for key in values if config.all or values[key] != defaults[key]]
     print(f"{file or 'defaults'}, as swarm-node run sees it:")
     print(
-        f"{len(shown)} options" if config.all else f"{len(shown)} of {len(values)} options differ from their defaults"
+        f"{len(shown)} options"
+        if config.all
+        else f"{len(shown)} of {len(values)} options differ from their defaults"
     )
     for key in shown:
         print()
@@ -78,7 +83,9 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
     total = sum(p.numel() for p in policy.model.parameters())
     trained = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
     tasks = tasks_of(config)
-    rows = trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
+    rows = (
+        trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
+    )
     return [
         f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
         f"linear layers: {policy.arithmetic}",

@@ -60,7 +60,10 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
         return 141
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            return told(f"{error.filename or 'the output'} cannot be written, the disk is full: make room", 75)
+            return told(
+                f"{error.filename or 'the output'} cannot be written, the disk is full: make room",
+                75,
+            )
         if interrupt.came:  # a library turned it into another error, as lazy imports do
             return 130
         raise

@@ -91,19 +91,26 @@ def _sandbox() -> Finding:
     others.
     """
     found = sandbox.layers()
-    return Finding("sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found))
+    return Finding(
+        "sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found)
+    )
 
 
 def _confinement() -> Finding:
     """What the network process, which talks to strangers, could reach if it were taken over."""
-    found, engines = confinement.layers_here(), [path for path in confinement.ENGINES if os.access(path, os.W_OK)]
+    found, engines = (
+        confinement.layers_here(),
+        [path for path in confinement.ENGINES if os.access(path, os.W_OK)],
+    )
     text = f"the network process is held by {', '.join(found.held)}"
     if found.missing:
         text += f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on x86-64 or arm64"
     if engines:
         text += f"; it could reach the container engine at {engines[0]}, which nothing here can refuse: run the node as"
         text += " a user who may not open that socket"
-    return Finding("network confinement", Level.NOTE if found.missing or engines else Level.OK, text)
+    return Finding(
+        "network confinement", Level.NOTE if found.missing or engines else Level.OK, text
+    )
 
 
 def _disk(home: Path) -> Finding:
@@ -122,7 +129,9 @@ def _disk(home: Path) -> Finding:
     return Finding("disk", Level.OK, f"{free / 1e9:.1f} GB free in {existing}")
 
 
-def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _network(
+    config: NodeConfig, home: Path, identity: Identity, answer: Mapping[str, Any] | None
+) -> Iterator[Finding]:
     if not config.network.enabled:
         yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
         return
@@ -133,22 +142,39 @@ def _network(config: NodeConfig, home: Path, identity: Identity, answer: Mapping
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"
         yield Finding("running node", Level.NOTE, text)
         return
-    yield Finding("running node", Level.NOTE, f"none in {home}: looking at what the next one will find")
+    yield Finding(
+        "running node", Level.NOTE, f"none in {home}: looking at what the next one will find"
+    )
     yield from try_network(config, home, identity)
 
 
 def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Finding]:
     if network.get("leaving") or network.get("resting"):
-        what = "the node is leaving" if network.get("leaving") else "the node rests, see swarm-node status"
+        what = (
+            "the node is leaving"
+            if network.get("leaving")
+            else "the node rests, see swarm-node status"
+        )
         yield Finding("network", Level.ALONE, what)
         return
     if not network.get("running"):
-        yield Finding("network", Level.ALONE, "the network process is down and will be started again: ask in a minute")
+        yield Finding(
+            "network",
+            Level.ALONE,
+            "the network process is down and will be started again: ask in a minute",
+        )
         return
     addresses = network["addresses"]
-    yield Finding("listening", Level.OK if addresses else Level.ALONE, ", ".join(addresses) or "not yet: ask again")
+    yield Finding(
+        "listening",
+        Level.OK if addresses else Level.ALONE,
+        ", ".join(addresses) or "not yet: ask again",
+    )
     yield reach(addresses)
-    found = [BootstrapNode(**{**node, "addresses": tuple(node["addresses"])}) for node in network["bootstrap_nodes"]]
+    found = [
+        BootstrapNode(**{**node, "addresses": tuple(node["addresses"])})
+        for node in network["bootstrap_nodes"]
+    ]
     yield from bootstrap_findings(found)
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
@@ -162,11 +188,17 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
         yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
         yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
-    elif network["connected"] and not any(peer["round"] or peer["pulls"] for peer in network["peers"]):
+    elif network["connected"] and not any(
+        peer["round"] or peer["pulls"] for peer in network["peers"]
+    ):
         text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
         yield Finding("peers", Level.NOTE, text)
     elif network["connected"]:
-        yield Finding("peers", Level.OK, f"{network['connected']} connected, {network['relayed']} of them by a relay")
+        yield Finding(
+            "peers",
+            Level.OK,
+            f"{network['connected']} connected, {network['relayed']} of them by a relay",
+        )
     else:
         yield Finding("peers", Level.ALONE, "nobody is connected; " + REMEDY)
 
@@ -188,18 +220,31 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         return
     try:
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
-        (prompt,), (scores,) = environment.prompts(asked), environment.score([(asked[0], ["0", "1"])])
+        (prompt,), (scores,) = (
+            environment.prompts(asked),
+            environment.score([(asked[0], ["0", "1"])]),
+        )
     except UserError as error:
         yield Finding("scoring", Level.BAD, str(error))
         return
     finally:
         environment.close()
     for name, (version, _) in environment.catalogue.environments.items():
-        yield Finding("questions", Level.OK, f"{name} {version}; peers of another version are not understood")
+        yield Finding(
+            "questions", Level.OK, f"{name} {version}; peers of another version are not understood"
+        )
     if isinstance(prompt, str) and isinstance(scores, tuple):
-        yield Finding("scoring", Level.OK, f"scored two completions of {asked[0].dataset}/{asked[0].config_id}")
+        yield Finding(
+            "scoring",
+            Level.OK,
+            f"scored two completions of {asked[0].dataset}/{asked[0].config_id}",
+        )
     else:
-        yield Finding("scoring", Level.BAD, f"cannot score {asked[0].dataset}/{asked[0].config_id}; try other tasks")
+        yield Finding(
+            "scoring",
+            Level.BAD,
+            f"cannot score {asked[0].dataset}/{asked[0].config_id}; try other tasks",
+        )
 
 
 def _gpu(config: NodeConfig) -> Finding:
@@ -236,13 +281,17 @@ def command(argv: list[str]) -> None:
     findings, lines = [], []
     for finding in diagnose(config):
         findings.append(finding)
-        lines.append(f"{finding.level:5}  {finding.subject}{': ' * bool(finding.text)}{finding.text}")
+        lines.append(
+            f"{finding.level:5}  {finding.subject}{': ' * bool(finding.text)}{finding.text}"
+        )
         print(lines[-1], flush=True)
     code, text = verdict(findings)
     print(text)
     if config.bundle is not None:
         home, file = config.home.expanduser(), config.bundle.expanduser()
-        names = write_bundle(file, config, control.ask(home) if in_use(home) else None, [*lines, text])
+        names = write_bundle(
+            file, config, control.ask(home) if in_use(home) else None, [*lines, text]
+        )
         print(f"{file}: {', '.join(names)}; read it before you send it")
     sys.exit(code)
 

@@ -19,7 +19,13 @@ from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.named import check_model
-from swarm_node.settings import EnvironmentConfig, EvaluationConfig, LearningConfig, sections_of, with_sections
+from swarm_node.settings import (
+    EnvironmentConfig,
+    EvaluationConfig,
+    LearningConfig,
+    sections_of,
+    with_sections,
+)
 from swarm_node.settings.command_line import from_command_line
 
 BATCH = 64  # prompts decoded together
@@ -78,7 +84,9 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
         asked = _environments(asking, stack)  # before the model: a wrong task is told at once
         generator = BatchGenerator(configured_policy(config), config.generation)
         for environment in asked:
-            questions = held_out(environment, environment.count or config.questions * len(environment.tasks))
+            questions = held_out(
+                environment, environment.count or config.questions * len(environment.tasks)
+            )
             for number, start in enumerate(range(0, len(questions), BATCH)):
                 batch = questions[start : start + BATCH]
                 status.update(f"asked {start + len(batch)} of {len(questions)} questions")
@@ -109,9 +117,18 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     """The options that suit this model, or the one that a checkpoint began from, as for a node with
     that model.
     """
-    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots)
-    model = config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
-    parts = {"model": model, "generation": config.generation, "environment": settings, **sections_of(config)}
+    settings = EnvironmentConfig(
+        use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots
+    )
+    model = (
+        config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
+    )
+    parts = {
+        "model": model,
+        "generation": config.generation,
+        "environment": settings,
+        **sections_of(config),
+    }
     base = model_of(Path(config.model.name).expanduser()).get("name", config.model.name)
     return suited(with_sections(LearningConfig).model_validate(parts), base)
 

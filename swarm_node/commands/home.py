@@ -32,7 +32,9 @@ def owned(home: Path) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Else it may hold other files of its user
         ours = (home / KEY_FILE).exists() or not any(home.iterdir())
-        descriptor = os.open(home / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        descriptor = os.open(
+            home / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
+        )
     except FileExistsError as error:
         raise UserError(f"home {home} is a file: choose another --home") from error
     except OSError as error:
@@ -42,7 +44,9 @@ def owned(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UserError(f"another node runs in {home}: stop it, or choose another --home") from error
+            raise UserError(
+                f"another node runs in {home}: stop it, or choose another --home"
+            ) from error
         if ours:
             keep_private(home)
         yield
@@ -104,7 +108,9 @@ def _load(path: Path) -> Identity:
         if not stat.S_ISREG(mode):
             raise UserError(f"key file {path}: not a regular file")
         if mode & 0o077:
-            raise UserError(f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 {path}")
+            raise UserError(
+                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 {path}"
+            )
         data = file.read(KEY_BYTES + 1)
     try:
         return Identity.from_key_bytes(data)

@@ -62,7 +62,9 @@ def ask(home: Path) -> dict[str, Any]:
     """
     answer = control.ask(home)
     if answer is None:
-        problem = f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
+        problem = (
+            f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
+        )
         if in_use(home):
             problem = f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
         return {"healthy": False, "problems": [problem]}
@@ -104,7 +106,11 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
         # Before that, the network is starting, too
         if not network.get("running") and begun(training):
             found.append("the network process is down and will be started again; training goes on")
-        elif network.get("running") and not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS:
+        elif (
+            network.get("running")
+            and not network.get("addresses")
+            and network.get("uptime", 0.0) > SILENT_SECONDS
+        ):
             found.append("the network does not listen: see what the node prints")
     return found
 
@@ -112,7 +118,9 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
 def stalled(training: Mapping[str, Any]) -> str:
     """What is wrong where no round has ended for long, else "". A contributor has no rounds."""
     since = training["seconds_since"]
-    if "round" in training and since > max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]):
+    if "round" in training and since > max(
+        STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]
+    ):
         return f"training stands still: no round has ended for {since:.0f} s"
     if not begun(training) and since > START_SECONDS:
         return f"no round has ended yet, {since:.0f} s after the start"
@@ -159,7 +167,9 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         )
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
-        lines.append(f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}")
+        lines.append(
+            f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}"
+        )
     if training.get("traffic_megabytes"):
         lines.append(f"traffic: {training['traffic_megabytes']:.1f} MB this month")
     if network.get("running"):
@@ -168,7 +178,10 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{len(network['peers'])} known, {network['backend']}, swarm {network['swarm']}"
         )
         lines += [f"  address {printable(address)}" for address in network["addresses"]]
-        lines += [f"  bootstrap node {each['peer']}: {printable(each['state'])}" for each in network["bootstrap_nodes"]]
+        lines += [
+            f"  bootstrap node {each['peer']}: {printable(each['state'])}"
+            for each in network["bootstrap_nodes"]
+        ]
         lines += [f"  {name}: {count}" for name, count in sorted(network["counters"].items())]
         lines += [answer["advice"]] if "advice" in answer else []
     elif network.get("enabled") is False:
@@ -184,7 +197,11 @@ def peer_lines(answer: Mapping[str, Any]) -> list[str]:
     return [
         printable(line, 400)
         for peer in answer.get("network", {}).get("peers", ())
-        for line in (str(peer["peer"]), f"  {_figures(peer)}", *(f"  {each}" for each in peer["addresses"][:1]))
+        for line in (
+            str(peer["peer"]),
+            f"  {_figures(peer)}",
+            *(f"  {each}" for each in peer["addresses"][:1]),
+        )
     ]
 
 
@@ -218,12 +235,16 @@ def peers_command(argv: list[str]) -> None:
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
     lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
-    print(json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines))
+    print(
+        json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines)
+    )
 
 
 def pause(argv: list[str]) -> None:
     """Tells the node of a home to rest, whether it runs or starts later."""
-    _tell(argv, "pause", lambda file: open_to_write(file).close(), "it rests after this round", "rest")
+    _tell(
+        argv, "pause", lambda file: open_to_write(file).close(), "it rests after this round", "rest"
+    )
 
 
 def resume(argv: list[str]) -> None:
@@ -232,7 +253,9 @@ def resume(argv: list[str]) -> None:
 
 
 def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, later: str) -> None:
-    home = from_command_line(AskConfig, argv, f"swarm-node {command}", flags_only=True).home.expanduser()
+    home = from_command_line(
+        AskConfig, argv, f"swarm-node {command}", flags_only=True
+    ).home.expanduser()
     if not home.is_dir():
         raise UserError(f"home {home} is no folder: name the folder of a node with --home")
     try:
@@ -240,7 +263,9 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
     except FileNotFoundError as error:
         raise UserError(f"home {home} is not paused") from error
     except OSError as error:
-        raise UserError(f"home {home}: {error.strerror}; name the folder of a node with --home") from error
+        raise UserError(
+            f"home {home}: {error.strerror}; name the folder of a node with --home"
+        ) from error
     print(now if in_use(home) else f"no node runs there now; the next one will {later}")
 
 

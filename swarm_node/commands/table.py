@@ -32,18 +32,35 @@ RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "h
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
 CORE: Mapping[str, Entry] = {
-    "run": Entry("swarm_node.commands.run:RUN", _FILE, "train here, publish and collect", _PART, lasting=True),
-    "bootstrap": Entry(
-        "swarm_node.commands.bootstrap:BOOTSTRAP", "[--flags]", "lets others in; trains nothing", _PART, lasting=True
+    "run": Entry(
+        "swarm_node.commands.run:RUN", _FILE, "train here, publish and collect", _PART, lasting=True
     ),
-    "pause": Entry("swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART),
+    "bootstrap": Entry(
+        "swarm_node.commands.bootstrap:BOOTSTRAP",
+        "[--flags]",
+        "lets others in; trains nothing",
+        _PART,
+        lasting=True,
+    ),
+    "pause": Entry(
+        "swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART
+    ),
     "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
     "status": Entry(
-        "swarm_node.commands.status:STATUS", "[--json]", "how the running node is (exit code 0: well)", _LOOK
+        "swarm_node.commands.status:STATUS",
+        "[--json]",
+        "how the running node is (exit code 0: well)",
+        _LOOK,
     ),
-    "peers": Entry("swarm_node.commands.status:PEERS", "[--json]", "whom the running node knows", _LOOK),
-    "doctor": Entry("swarm_node.commands.doctor:DOCTOR", _FILE, "what hinders training or connecting", _LOOK),
-    "check": Entry("swarm_node.commands.check:CHECK", _FILE, "what a configuration means here", Purpose.TRY),
+    "peers": Entry(
+        "swarm_node.commands.status:PEERS", "[--json]", "whom the running node knows", _LOOK
+    ),
+    "doctor": Entry(
+        "swarm_node.commands.doctor:DOCTOR", _FILE, "what hinders training or connecting", _LOOK
+    ),
+    "check": Entry(
+        "swarm_node.commands.check:CHECK", _FILE, "what a configuration means here", Purpose.TRY
+    ),
     "model eval": Entry(
         "swarm_node.commands.evaluate:EVAL",
         "[NAME|FOLDER] [--flags]",
@@ -112,7 +129,9 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     from swarm_node.settings.options import meant
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
-    near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(".", " ")
+    near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(
+        ".", " "
+    )
     if name in RENAMED or near.endswith(f" {name}"):
         raise UserError(f"{name} is gone: it is now swarm-node {RENAMED.get(name, near)}")
     advice = f"did you mean {near}?" if near else "there is none like it;"

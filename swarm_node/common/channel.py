@@ -64,7 +64,9 @@ class Frames(Generic[T]):
         """
         self.hello, self._most = hello, most
         self._encoder = msgspec.msgpack.Encoder(enc_hook=methodcaller("model_dump_json"))
-        self._decoder = msgspec.msgpack.Decoder(types, dec_hook=lambda kind, text: kind.model_validate_json(text))
+        self._decoder = msgspec.msgpack.Decoder(
+            types, dec_hook=lambda kind, text: kind.model_validate_json(text)
+        )
 
     def encode(self, message: T) -> bytes:
         """The frame of a message. ValueError where a text is not Unicode, or the frame too long."""
@@ -104,9 +106,14 @@ class Talk(Generic[Down, Up]):
 
     @cached_property
     def down(self) -> Frames[Down]:
-        schemas = [msgspec.json.schema(each, schema_hook=methodcaller("model_json_schema")) for each in self._types]
+        schemas = [
+            msgspec.json.schema(each, schema_hook=methodcaller("model_json_schema"))
+            for each in self._types
+        ]
         digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).digest()
-        return Frames(self._types[0], self._most, len(digest).to_bytes(LENGTH_BYTES, "big") + digest)
+        return Frames(
+            self._types[0], self._most, len(digest).to_bytes(LENGTH_BYTES, "big") + digest
+        )
 
 
 class Channel(Generic[In, Out]):
@@ -114,7 +121,9 @@ class Channel(Generic[In, Out]):
     receives.
     """
 
-    def __init__(self, reading: End, writing: End, incoming: Frames[In], outgoing: Frames[Out]) -> None:
+    def __init__(
+        self, reading: End, writing: End, incoming: Frames[In], outgoing: Frames[Out]
+    ) -> None:
         """A parent's `incoming` is `Talk.up`, and its `outgoing` is `Talk.down`; a child's the
         other way round.
         """
@@ -161,7 +170,9 @@ class AsyncChannel(Generic[In, Out]):
     messages are lost.
     """
 
-    def __init__(self, streams: Streams, incoming: Frames[In], outgoing: Frames[Out], waiting: int) -> None:
+    def __init__(
+        self, streams: Streams, incoming: Frames[In], outgoing: Frames[Out], waiting: int
+    ) -> None:
         """`streams` as asyncio.open_connection gives them. `waiting`: messages that may wait to be
         sent.
         """
@@ -196,7 +207,9 @@ class AsyncChannel(Generic[In, Out]):
             return None
 
     async def _frame(self) -> bytes:
-        return await self._reader.readexactly(self._incoming.size(await self._reader.readexactly(LENGTH_BYTES)))
+        return await self._reader.readexactly(
+            self._incoming.size(await self._reader.readexactly(LENGTH_BYTES))
+        )
 
     async def pump(self) -> None:
         """Writes for as long as the other end reads; returns when it is gone."""
@@ -241,4 +254,10 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
             traceback.print_exc()
         line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
         with suppress(OSError):  # the parent has gone
-            send(Failed(line.encode(errors="replace").decode(), by_user, exit_code(error) == os.EX_TEMPFAIL))
+            send(
+                Failed(
+                    line.encode(errors="replace").decode(),
+                    by_user,
+                    exit_code(error) == os.EX_TEMPFAIL,
+                )
+            )

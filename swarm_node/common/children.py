@@ -34,14 +34,21 @@ SECRET = re.compile(
 )
 
 
-def clean_environment(kept: tuple[str, ...] = KEPT_VARIABLES, more: Mapping[str, str] | None = None) -> dict[str, str]:
+def clean_environment(
+    kept: tuple[str, ...] = KEPT_VARIABLES, more: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The variables of `kept` that are set, PYTHONUTF8=1, and `more`."""
-    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONUTF8": "1", **(more or {})}
+    return {name: os.environ[name] for name in kept if name in os.environ} | {
+        "PYTHONUTF8": "1",
+        **(more or {}),
+    }
 
 
 def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """All variables but those whose names say that they hold a secret, and `more`."""
-    return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(more or {})
+    return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(
+        more or {}
+    )
 
 
 def usable_cores() -> int:
@@ -52,7 +59,11 @@ def usable_cores() -> int:
 
 
 def start(
-    command: Sequence[str], log: Path, environment: Mapping[str, str], passed: Sequence[int] = (), append: bool = False
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    passed: Sequence[int] = (),
+    append: bool = False,
 ) -> tuple[Process, socket.socket]:
     """A new process and the socket to it. Its own end is the last argument of the command: see
     channel.inherited.
@@ -80,7 +91,10 @@ def start(
 
 
 async def start_program(
-    command: Sequence[str], environment: Mapping[str, str], passed: Sequence[int], enter: Callable[[], object]
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    passed: Sequence[int],
+    enter: Callable[[], object],
 ) -> "asyncio.subprocess.Process":
     """Starts a program of others, without input; asyncio reads its output. `enter` confines it, in
     the new process: it imports nothing and takes no lock, so that threads do not matter. Raises
@@ -104,7 +118,9 @@ async def start_program(
 def said_by(module: str) -> Any:
     """What a module of ours, run in a process that ends at once, prints as JSON."""
     command = [sys.executable, "-s", "-P", "-m", module]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, env=clean_environment()).stdout)
+    return json.loads(
+        subprocess.run(command, capture_output=True, check=True, env=clean_environment()).stdout
+    )
 
 
 def ending(code: int) -> str:

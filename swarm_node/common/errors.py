@@ -16,7 +16,15 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 # Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no
 # connection.
-_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EAGAIN, errno.EMFILE, errno.ENOMEM, errno.EIO}
+_PASSING = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EADDRINUSE,
+    errno.EAGAIN,
+    errno.EMFILE,
+    errno.ENOMEM,
+    errno.EIO,
+}
 _PASSING |= {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN}
 
 
@@ -36,7 +44,11 @@ def exit_code(error: BaseException | None) -> int:
         # By name: most commands never import socket
         unresolved = type(error).__name__ == "gaierror"
         passing = isinstance(error, OSError) and error.errno in _PASSING
-        if unresolved or passing or isinstance(error, TemporaryError | TimeoutError | ConnectionError):
+        if (
+            unresolved
+            or passing
+            or isinstance(error, TemporaryError | TimeoutError | ConnectionError)
+        ):
             return os.EX_TEMPFAIL
         error = error.__cause__ or error.__context__  # also behind "from None", as httpcore raises
     return 2
@@ -51,7 +63,9 @@ def printable(text: str, limit: int = 200) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder
     their neighbours.
     """
-    shown = "".join("?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1])
+    shown = "".join(
+        "?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1]
+    )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 

@@ -72,7 +72,11 @@ def keep_private(folder: Path) -> None:
 def _close_to_others(path: Path) -> None:
     with suppress(OSError):
         status = path.lstat()
-        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or not status.st_mode & 0o077:
+        if (
+            stat.S_ISLNK(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or not status.st_mode & 0o077
+        ):
             return
         path.chmod(status.st_mode & 0o700)
 
@@ -105,7 +109,10 @@ def pretty(value: Any, indent: str = "") -> str:
     """JSON with one key a line. A list without objects or lists in it stays on one line."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
-        rows = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(each, inner)}" for key, each in value.items()]
+        rows = [
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(each, inner)}"
+            for key, each in value.items()
+        ]
         return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
         return "[\n" + ",\n".join(inner + pretty(each, inner) for each in value) + f"\n{indent}]"
@@ -122,7 +129,9 @@ def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0
     try:
         # Left by a killed process with this id, or a link that somebody put there
         part.unlink(missing_ok=True)
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
+        with open(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb"
+        ) as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())

@@ -31,7 +31,17 @@ REFER, TRUNCATE = 1 << 13, 1 << 14  # from versions 2 and 3 on
 READ = READ_FILE | READ_DIR
 RUN = READ_FILE | EXECUTE
 # A folder
-OWN = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SOCK | REFER | TRUNCATE
+OWN = (
+    READ
+    | WRITE_FILE
+    | REMOVE_DIR
+    | REMOVE_FILE
+    | MAKE_DIR
+    | MAKE_REG
+    | MAKE_SOCK
+    | REFER
+    | TRUNCATE
+)
 # What a rule for anything but a folder may grant
 _OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 
@@ -78,8 +88,12 @@ def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
     files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)) - 1
     network = 0b11 if known >= 4 and not tcp else 0
     scoped = 0b11 if known >= SIGNALS_SINCE else 0  # abstract Unix sockets, signals
-    attributes = struct.pack("QQQ", files, network, scoped)[: 8 if known < 4 else 16 if known < SIGNALS_SINCE else 24]
-    rules = _checked(_libc().syscall(_CREATE_RULESET, attributes, len(attributes), 0), "landlock_create_ruleset")
+    attributes = struct.pack("QQQ", files, network, scoped)[
+        : 8 if known < 4 else 16 if known < SIGNALS_SINCE else 24
+    ]
+    rules = _checked(
+        _libc().syscall(_CREATE_RULESET, attributes, len(attributes), 0), "landlock_create_ruleset"
+    )
     for path, rights in allowed.items():
         with suppress(FileNotFoundError, NotADirectoryError):
             _allow(rules, path, rights & files)
@@ -104,7 +118,9 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         if not path.is_dir():
             rights &= _OF_FILES
         rule = struct.pack("=Qi", rights, opened)  # struct landlock_path_beneath_attr is packed
-        _checked(_libc().syscall(_ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"landlock_add_rule {path}")
+        _checked(
+            _libc().syscall(_ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"landlock_add_rule {path}"
+        )
     finally:
         os.close(opened)
 

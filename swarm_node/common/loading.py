@@ -31,7 +31,9 @@ def absolute(target: str) -> str:
     """
     place, asked, named = target.rpartition("?")
     where, colon, name = named.partition(":")
-    return place + asked + os.path.abspath(where) + colon + name if where.endswith(".py") else target
+    return (
+        place + asked + os.path.abspath(where) + colon + name if where.endswith(".py") else target
+    )
 
 
 @contextmanager

@@ -35,9 +35,13 @@ def registered(kind: str) -> dict[str, EntryPoint]:
     """
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
-        raise UserError("swarm-node is not installed as this version is: run make install, or pip install again")
+        raise UserError(
+            "swarm-node is not installed as this version is: run make install, or pip install again"
+        )
     found = points.select(group=f"swarm_node.{kind}")
-    return {point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))}
+    return {
+        point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))
+    }
 
 
 def is_ours(point: EntryPoint) -> bool:
@@ -70,7 +74,9 @@ def load(kind: str, name: str) -> Any:
     try:
         return loading.load(place)
     except Exception as error:  # a user's file may raise anything
-        raise UserError(f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
 
 
 def made(kind: str, name: str) -> Any:

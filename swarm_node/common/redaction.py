@@ -17,7 +17,9 @@ HIDDEN = "***"  # in place of a secret
 PART = 4  # characters in a row of a secret that are enough to be hidden
 FEW = 3  # a shorter text does not count as a secret
 LONG = 8  # characters that the value of an environment variable must have to count as a secret
-_SECRET_NAME = re.compile(r"(TOKEN(?!IZ)|KEY|SECRET|PASSW|CREDENTIAL)(?!.*_(FILE|PATH|DIR)$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(TOKEN(?!IZ)|KEY|SECRET|PASSW|CREDENTIAL)(?!.*_(FILE|PATH|DIR)$)", re.IGNORECASE
+)
 _WORD = re.compile(r"[^\s\"'<>]+")
 
 _IPV6 = r"(?<![\w:])(?=[0-9A-Fa-f:]*::|(?:[0-9A-Fa-f]{1,4}:){4})[0-9A-Fa-f:.]{3,}"
@@ -64,7 +66,11 @@ def _without_login(word: re.Match[str]) -> str:
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:
     """The secrets in these variables, the longest first: one may be part of another."""
-    found = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= LONG}
+    found = {
+        value
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and len(value) >= LONG
+    }
     for value in environment.values():
         before, at, _ = value.partition("://")[2].rpartition("@")
         if at:

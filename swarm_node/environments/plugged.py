@@ -21,10 +21,22 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import FINGERPRINT_SEED, Answers, Rewards, ScoredEnvironment, skipped
+from swarm_node.environments.scored import (
+    FINGERPRINT_SEED,
+    Answers,
+    Rewards,
+    ScoredEnvironment,
+    skipped,
+)
 from swarm_node.rollouts.groups import Played, Plays, Skipped, Tasks, ToPlay
 from swarm_node.scoring import contract
-from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.client import (
+    KEPT_VARIABLES,
+    SET_VARIABLES,
+    ScoringClient,
+    ScoringPool,
+    slow_workers,
+)
 from swarm_node.scoring.contract import AFTER_THE_END, Replay
 
 SECONDS = 60.0  # for importing the class
@@ -39,7 +51,9 @@ class Facts(BaseModel):
 
     name: Name
     version: Name
-    tasks: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)]
+    tasks: Annotated[
+        dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]], Field(min_length=1)
+    ]
     turns: Annotated[int, Field(ge=1, le=MAX_TURNS)]
     probe: Annotated[tuple[contract.Turn, ...], Field(max_length=contract.MAX_PROBE)]
 
@@ -66,7 +80,11 @@ class PluggedKind(EnvironmentKind):
 
     @property
     def default_tasks(self) -> Sequence[str]:
-        return [f"{dataset}/{config_id}" for dataset, config_ids in self.tasks.items() for config_id in config_ids]
+        return [
+            f"{dataset}/{config_id}"
+            for dataset, config_ids in self.tasks.items()
+            for config_id in config_ids
+        ]
 
     @cached_property
     def facts(self) -> Facts:
@@ -84,7 +102,9 @@ class PluggedKind(EnvironmentKind):
                 cwd="/",
             )
         except subprocess.TimeoutExpired as error:
-            raise UserError(f"environment {self.target}: its import takes more than {SECONDS:.0f} s") from error
+            raise UserError(
+                f"environment {self.target}: its import takes more than {SECONDS:.0f} s"
+            ) from error
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise UserError(f"environment {self.target} cannot be loaded: {last[:300]}")
@@ -97,8 +117,17 @@ class PluggedKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings, facts = config.environment, self.facts
-        scoring = ScoringPool(lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers())
-        common = facts.name, facts.version, facts.tasks, tasks, scoring, RewardRule(settings.scoring)
+        scoring = ScoringPool(
+            lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers()
+        )
+        common = (
+            facts.name,
+            facts.version,
+            facts.tasks,
+            tasks,
+            scoring,
+            RewardRule(settings.scoring),
+        )
         if facts.turns > 1:
             return EpisodicEnvironment(*common, turns=facts.turns, probe=facts.probe)
         return ScoredEnvironment(*common, Answers.configured(settings))
@@ -110,26 +139,47 @@ class EpisodicEnvironment(ScoredEnvironment):
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         openings = self.bare([question for question, _ in asked])
         found: list[Plays] = [each if isinstance(each, Skipped) else () for each in openings]
-        places = [place for place, opening in enumerate(openings) if isinstance(opening, str) and asked[place][1]]
-        items = [self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places]
+        places = [
+            place
+            for place, opening in enumerate(openings)
+            if isinstance(opening, str) and asked[place][1]
+        ]
+        items = [
+            self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places
+        ]
         for place, reply in zip(places, self.scoring.ask(items), strict=True):
-            found[place] = self._played(str(openings[place]), reply) if isinstance(reply, list) else skipped(reply)
+            found[place] = (
+                self._played(str(openings[place]), reply)
+                if isinstance(reply, list)
+                else skipped(reply)
+            )
         return found
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         """The rewards of episodes of one turn without calls."""
-        plays = self.play([(asked, [(Turn(calls=(), text=text),) for text in texts]) for asked, texts in completions])
+        plays = self.play(
+            [
+                (asked, [(Turn(calls=(), text=text),) for text in texts])
+                for asked, texts in completions
+            ]
+        )
         return [
-            each if isinstance(each, Skipped) else tuple(played.score for played in each if isinstance(played, Played))
+            each
+            if isinstance(each, Skipped)
+            else tuple(played.score for played in each if isinstance(played, Played))
             for each in plays
         ]
 
-    def _played(self, opening: str, reply: Sequence[Replay | Skipped]) -> tuple[Played | Skipped, ...]:
+    def _played(
+        self, opening: str, reply: Sequence[Replay | Skipped]
+    ) -> tuple[Played | Skipped, ...]:
         """The scoring process's replays of the episodes of one question, with rewards in place of
         scores.
         """
         return tuple(
-            Played(each.observations, each.done, self._rule.reward(each.score), _trace(opening, each))
+            Played(
+                each.observations, each.done, self._rule.reward(each.score), _trace(opening, each)
+            )
             if isinstance(each, Replay)
             else Skipped(AFTER_THE_END)
             for each in reply
@@ -137,9 +187,19 @@ class EpisodicEnvironment(ScoredEnvironment):
 
     def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
         places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
-        asked, played = (self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes))
+        asked, played = (
+            self.scoring.ask([(*place, what) for place in places]) for what in (None, self._probes)
+        )
         return [
-            [opening, *(text for each in found if isinstance(each, Replay) for text in _told(opening, each))]
+            [
+                opening,
+                *(
+                    text
+                    for each in found
+                    if isinstance(each, Replay)
+                    for text in _told(opening, each)
+                ),
+            ]
             if isinstance(opening, str) and isinstance(found, list)
             else []
             for opening, found in zip(asked, played, strict=True)
@@ -156,6 +216,8 @@ def _trace(opening: str, replay: Replay) -> str:
 
 def _plain(turns: Sequence[Turn]) -> tuple[contract.Turn, ...]:
     return tuple(
-        contract.Turn(turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls))
+        contract.Turn(
+            turn.text, tuple(contract.Call(call.name, call.arguments) for call in turn.calls)
+        )
         for turn in turns
     )

@@ -23,8 +23,13 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
     loaded.
     """
     points = plugins.registered(KIND)
-    shipped = {name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)}
-    return (*[shipped.pop(name, None) or PluggedKind(_place(name)) for name in use], *shipped.values())
+    shipped = {
+        name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)
+    }
+    return (
+        *[shipped.pop(name, None) or PluggedKind(_place(name)) for name in use],
+        *shipped.values(),
+    )
 
 
 def _place(name: str) -> str:
@@ -32,7 +37,11 @@ def _place(name: str) -> str:
     if unknown.
     """
     adapter, _, rest = name.partition(":")
-    return f"{plugins.target('adapters', adapter)}?{rest}" if ":" in rest else plugins.target(KIND, name)
+    return (
+        f"{plugins.target('adapters', adapter)}?{rest}"
+        if ":" in rest
+        else plugins.target(KIND, name)
+    )
 
 
 def with_environment(config: C, **changes: Any) -> C:
@@ -63,7 +72,9 @@ def first_tasks(config: Asking) -> tuple[str, ...]:
     known = kinds(settings.use)
     if settings.tasks or any(kind.brought(config) for kind in known):
         return ()
-    asked = known[: len(settings.use)] if settings.use else [kind for kind in known if kind.continued]
+    asked = (
+        known[: len(settings.use)] if settings.use else [kind for kind in known if kind.continued]
+    )
     return tuple(task for kind in asked for task in kind.first_tasks)
 
 
@@ -73,7 +84,9 @@ def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
     """
     known = kinds(config.environment.use)
     homes = [(task, find(task, known)) for task in tasks_of(config)]
-    return [(kind, own) for kind in known if (own := [task for task, home in homes if home is kind])]
+    return [
+        (kind, own) for kind in known if (own := [task for task, home in homes if home is kind])
+    ]
 
 
 def leaving(config: Asking) -> str:
@@ -81,7 +94,9 @@ def leaving(config: Asking) -> str:
     are public.
     """
     what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
-    return what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+    return (
+        what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+    )
 
 
 def build_environment(config: Asking, prepare: bool = False) -> Mixture:

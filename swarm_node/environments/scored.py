@@ -30,7 +30,9 @@ from swarm_node.scoring.client import Item, Reply, Scoring
 from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
 from swarm_node.settings import EnvironmentConfig
 
-NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?")
+NUMBER = re.compile(
+    r"(?:(?<![0-9A-Za-z)])[-+])?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+)?"
+)
 KEPT_PROMPTS = 2048
 # No key makes this id; never a seed of held-out questions
 SHOTS_SEED = fixed_seed(PeerId("shots"), Round(0))
@@ -93,7 +95,9 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "whole": Form(str),
     "first_line": Form(first_line, sentence="Give only the answer, in one line."),
-    "tags": Form(in_tags, "<answer>{}</answer>", "Give the final answer between <answer> and </answer>."),
+    "tags": Form(
+        in_tags, "<answer>{}</answer>", "Give the final answer between <answer> and </answer>."
+    ),
     "boxed": Form(in_box, "\\boxed{{{}}}", "Give the final answer in \\boxed{}."),
     "hashes": Form(behind_hashes, "#### {}", "End with a line of #### and the final answer."),
     "last_number": Form(last_number, sentence="End with the final answer, which is a number."),
@@ -119,10 +123,15 @@ class Answers:
 
     @classmethod
     def configured(
-        cls, settings: EnvironmentConfig, form: str = "whole", usual: Mapping[str, int] | None = None
+        cls,
+        settings: EnvironmentConfig,
+        form: str = "whole",
+        usual: Mapping[str, int] | None = None,
     ) -> "Answers":
         """What the options say, or else the `form` and the `usual` shots of the environment."""
-        return cls(form if settings.answer == "auto" else settings.answer, settings.shots, usual or {})
+        return cls(
+            form if settings.answer == "auto" else settings.answer, settings.shots, usual or {}
+        )
 
     def count(self, config_id: str) -> int:
         """How many shots stand before a question."""
@@ -137,7 +146,10 @@ class Answers:
         form = FORMS[self.form]
         if not shots:
             return f"{question}\n\n{form.sentence}" if form.sentence else question
-        shown = [(asked, answer if form.read(answer) else form.written.format(answer)) for asked, answer in shots]
+        shown = [
+            (asked, answer if form.read(answer) else form.written.format(answer))
+            for asked, answer in shots
+        ]
         return "".join(_solved(*each) for each in shown) + question
 
 
@@ -215,21 +227,39 @@ class ScoredEnvironment:
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         bare = self.bare(questions)
-        return [self._shown(q, it) if isinstance(it, str) else it for q, it in zip(questions, bare, strict=True)]
+        return [
+            self._shown(q, it) if isinstance(it, str) else it
+            for q, it in zip(questions, bare, strict=True)
+        ]
 
     def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
         """Prompts without shots, which are the same on all nodes."""
-        found = {q: known for q in questions if (known := self._refused(q) or self._prompts.use(q)) is not None}
+        found = {
+            q: known
+            for q in questions
+            if (known := self._refused(q) or self._prompts.use(q)) is not None
+        }
         missing = [q for q in dict.fromkeys(questions) if q not in found]
-        for question, reply in zip(missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True):
-            found[question] = self._prompts[question] = reply if isinstance(reply, str) else skipped(reply)
+        for question, reply in zip(
+            missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True
+        ):
+            found[question] = self._prompts[question] = (
+                reply if isinstance(reply, str) else skipped(reply)
+            )
         return [found[q] for q in questions]
 
     def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
         asked = {_key(*each): each for each in completions}
-        found = {key: known for key, (q, _) in asked.items() if (known := self._refused(q) or self._rewards.use(key))}
+        found = {
+            key: known
+            for key, (q, _) in asked.items()
+            if (known := self._refused(q) or self._rewards.use(key))
+        }
         missing = {key: each for key, each in asked.items() if key not in found}
-        items = [self._item(question, tuple(map(self._answers.read, texts))) for question, texts in missing.values()]
+        items = [
+            self._item(question, tuple(map(self._answers.read, texts)))
+            for question, texts in missing.values()
+        ]
         for key, reply in zip(missing, self.scoring.ask(items), strict=True):
             rewards = self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
             found[key] = self._rewards[key] = rewards
@@ -250,12 +280,16 @@ class ScoredEnvironment:
             found = self._behaviour(task)
             # A second try if one failed: the first question of a task may spend its budget on what
             # it has to load.
-            self._digests[task] = codec.environment_digest(found if all(found) else self._behaviour(task), self.salt)
+            self._digests[task] = codec.environment_digest(
+                found if all(found) else self._behaviour(task), self.salt
+            )
         return self._digests[task]
 
     def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
         places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
-        asked, scores = (self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0")))
+        asked, scores = (
+            self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0"))
+        )
         return [
             [prompt, *(f"{abs(score):.6f}" for score in found)]
             if isinstance(prompt, str) and isinstance(found, tuple)
@@ -288,11 +322,19 @@ class ScoredEnvironment:
         """
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
-            asked, answers = (self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ()))
+            asked, answers = (
+                self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ())
+            )
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(f"questions of {self.name} show no answers, so they take no shots")
-            pairs = {one: other for one, other in zip(asked, answers, strict=True) if isinstance(one, str)}
-            self._shots[task] = [(one, other) for one, other in pairs.items() if isinstance(other, str)][: count + 1]
+            pairs = {
+                one: other
+                for one, other in zip(asked, answers, strict=True)
+                if isinstance(one, str)
+            }
+            self._shots[task] = [
+                (one, other) for one, other in pairs.items() if isinstance(other, str)
+            ][: count + 1]
         return self._shots[task]
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
@@ -305,7 +347,9 @@ class ScoredEnvironment:
 
 def skipped(reply: Reply) -> Skipped:
     """The reason that a scoring process gave. AssertionError where it gave none."""
-    assert isinstance(reply, Skipped), "the scoring process returns text for a prompt and scores for completions"
+    assert isinstance(reply, Skipped), (
+        "the scoring process returns text for a prompt and scores for completions"
+    )
     return reply
 
 
@@ -333,7 +377,10 @@ class Mixture:
         names = list(self._environments)
         share, rest = divmod(count, len(names))
         lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
-        asked = (each.sample(author, now, share + (name in lucky)) for name, each in self._environments.items())
+        asked = (
+            each.sample(author, now, share + (name in lucky))
+            for name, each in self._environments.items()
+        )
         return [question for questions in asked for question in questions]
 
     def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
@@ -344,7 +391,9 @@ class Mixture:
         chosen: list[str] = []
         for environment in self._environments.values():
             if self._at_once:
-                left = [task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED]
+                left = [
+                    task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED
+                ]
                 environment.asked = tuple(left[: self._at_once]) or environment.tasks
             chosen += map("/".join, environment.asked)
         return tuple(chosen)
@@ -360,8 +409,12 @@ class Mixture:
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
-        return self._asked(lambda each: each.score, completions, [q.environment for q, _ in completions])
+    def score(
+        self, completions: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
+        return self._asked(
+            lambda each: each.score, completions, [q.environment for q, _ in completions]
+        )
 
     def turns(self, question: Question) -> int:
         return max(each.turns(question) for each in self._environments.values())

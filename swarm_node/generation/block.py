@@ -67,7 +67,12 @@ class Slots:
     @classmethod
     def start(cls, count: int, device: torch.device) -> "Slots":
         nothing = torch.zeros(count, dtype=torch.long, device=device)
-        return cls(nothing, nothing, torch.ones_like(nothing, dtype=torch.bool), torch.zeros(count, device=device))
+        return cls(
+            nothing,
+            nothing,
+            torch.ones_like(nothing, dtype=torch.bool),
+            torch.zeros(count, device=device),
+        )
 
     def only(self, slots: Tensor) -> "Slots":
         """These slots alone, in this order."""
@@ -75,7 +80,9 @@ class Slots:
 
     def clone(self) -> "Slots":
         """The same numbers in tensors of their own."""
-        return Slots(self.token.clone(), self.length.clone(), self.running.clone(), self.mean.clone())
+        return Slots(
+            self.token.clone(), self.length.clone(), self.running.clone(), self.mean.clone()
+        )
 
     def copy_(self, other: "Slots") -> None:
         """Takes over the numbers of `other`."""
@@ -108,7 +115,9 @@ class Drawing:
 Work = Callable[[Any, Drawing, Tensor, Slots], tuple[Slots, Tensor, Tensor]]
 
 
-def block(decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor, Tensor]:
+def block(
+    decoder: Decoder, drawing: Drawing, uniform: Tensor, at: Slots
+) -> tuple[Slots, Tensor, Tensor]:
     """Takes as many steps as `uniform` [steps, slots] has rows. Returns the slots after that, and
     the tokens of all steps and their log-probs, [steps, slots].
     """
@@ -128,7 +137,9 @@ class _Recorded:
     def __init__(self, decoder: Replayable, drawing: Drawing, uniform: Tensor, at: Slots) -> None:
         self._uniform, self._at, self._graph = uniform.clone(), at.clone(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            after, self._taken = drawing(decoder.step(self._at.token, self._at.running), self._uniform, self._at)
+            after, self._taken = drawing(
+                decoder.step(self._at.token, self._at.running), self._uniform, self._at
+            )
             self._at.copy_(after)
 
     def __call__(self, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
@@ -159,7 +170,9 @@ class Graphs:
         for k, one in enumerate(uniform.unbind(0)):
             if self._known != (decoder.moves, len(one)):
                 self._known, self._recorded = (decoder.moves, len(one)), None
-                after, tokens[k : k + 1], log_probs[k : k + 1] = block(decoder, drawing, one[None], at)
+                after, tokens[k : k + 1], log_probs[k : k + 1] = block(
+                    decoder, drawing, one[None], at
+                )
             else:
                 self._recorded = self._recorded or _Recorded(decoder, drawing, one, at)
                 after, taken = self._recorded(one, at)
@@ -191,7 +204,9 @@ class Distinct:
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         reached = list(zip(self._slot_of, tokens.tolist(), strict=True))
-        distinct = dict.fromkeys(one for one, runs in zip(reached, running.tolist(), strict=True) if runs)
+        distinct = dict.fromkeys(
+            one for one, runs in zip(reached, running.tolist(), strict=True) if runs
+        )
         used, there = len({slot for slot, _ in distinct}), self._shape[0] * self._shape[1]
         if used < len(distinct) or used <= COMPACT_BELOW * there:
             placed = self._rearranged(list(distinct))
@@ -215,4 +230,8 @@ class Distinct:
         self._shape = len(rows), width
         parents = [[slot for slot, _ in row] for row in rows.values()]
         self._decoder.keep(torch.tensor([row + [-1] * (width - len(row)) for row in parents]))
-        return {one: width * number + k for number, row in enumerate(rows.values()) for k, one in enumerate(row)}
+        return {
+            one: width * number + k
+            for number, row in enumerate(rows.values())
+            for k, one in enumerate(row)
+        }

@@ -18,7 +18,9 @@ from swarm_node.policy.tree_attention import WORTH
 CACHES = ("cache", "past_key_values", "cache_params")
 
 
-def pad_left(prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def pad_left(
+    prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
     """ids, attention mask and positions, each [prompts, longest]."""
     width = max(map(len, prompts))
     ids = to_device([[pad_id] * (width - len(p)) + list(p) for p in prompts], device)
@@ -49,7 +51,9 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
         buffer[:, :, :seen] = x[rows]
         return buffer
 
-    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         start, self._seen = self._seen, self._seen + key_states.shape[-2]
         self.keys[:, :, start : self._seen] = key_states
         self.values[:, :, start : self._seen] = value_states
@@ -69,12 +73,18 @@ def _joined(caches: Sequence[Any]) -> Any:
         for name in ("conv_states", "recurrent_states"):
             states = getattr(first, name, {})
             for k, state in states.items():
-                states[k] = None if state is None else torch.cat([state, *(getattr(x, name)[k] for x in others)])
+                states[k] = (
+                    None
+                    if state is None
+                    else torch.cat([state, *(getattr(x, name)[k] for x in others)])
+                )
         for name in ("keys", "values"):
             if getattr(first, name, None) is not None:
                 parts = [getattr(layer, name) for layer in (first, *others)]
                 width = parts[0].shape[2]
-                setattr(first, name, torch.cat([F.pad(x, (0, 0, width - x.shape[2], 0)) for x in parts]))
+                setattr(
+                    first, name, torch.cat([F.pad(x, (0, 0, width - x.shape[2], 0)) for x in parts])
+                )
     return whole
 
 
@@ -101,13 +111,22 @@ class ModelDecoder:
         for part in parts:
             fed = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
             if self._recurrent:
-                fed = {"input_ids": to_device([list(prompts[index]) for index in part], self._policy.device)}
+                fed = {
+                    "input_ids": to_device(
+                        [list(prompts[index]) for index in part], self._policy.device
+                    )
+                }
             outputs.append(_forward(self._policy, **fed, use_cache=True, logits_to_keep=1))
         self._name = next(name for name in CACHES if name in outputs[0])
         fed_as = [index for part in parts for index in part]
-        rows = to_device([fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)], self._policy.device)
+        rows = to_device(
+            [fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)],
+            self._policy.device,
+        )
         self._cache = _joined([output[self._name] for output in outputs])
-        self._attends = any(getattr(layer, "keys", None) is not None for layer in self._cache.layers)
+        self._attends = any(
+            getattr(layer, "keys", None) is not None for layer in self._cache.layers
+        )
         for k, layer in enumerate(self._cache.layers):
             if type(layer) is DynamicLayer:
                 self._cache.layers[k] = RoomyLayer(layer, rows, max_new)
@@ -122,7 +141,9 @@ class ModelDecoder:
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        seen = {"attention_mask": self._mask, "position_ids": self._position} if self._attends else {}
+        seen = (
+            {"attention_mask": self._mask, "position_ids": self._position} if self._attends else {}
+        )
         cache = {self._name: self._cache}
         output = _forward(self._policy, input_ids=tokens[:, None], use_cache=True, **cache, **seen)
         self._position = self._position + 1
@@ -167,14 +188,18 @@ class RecomputeDecoder:
         return self._forward()
 
     def keep(self, slots: Tensor) -> None:
-        self._sequences = [self._sequences[slot].copy() for slot in on_host(slots.flatten()).tolist()]
+        self._sequences = [
+            self._sequences[slot].copy() for slot in on_host(slots.flatten()).tolist()
+        ]
 
     def _forward(self) -> Tensor:
         parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)
         for indices in _by_length(self._sequences):
             ids = to_device([self._sequences[i] for i in indices], self._policy.device)
             for index, row in zip(
-                indices, _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1], strict=True
+                indices,
+                _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1],
+                strict=True,
             ):
                 parts[index] = row
         return torch.stack(parts)
@@ -188,8 +213,13 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     first = [(7 * i + 3) % vocabulary for i in range(WORTH + 5)]
     prompts = [first, [*first[:WORTH], *[(11 * i + 1) % vocabulary for i in range(3)]]]
-    fed = [torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device) for k in (2, 5, 7)]
-    slots = torch.tensor([[[0, 1], [2, 3]], [[1, 1], [2, 3]], [[0, -1], [2, 3]]], device=policy.device)
+    fed = [
+        torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device)
+        for k in (2, 5, 7)
+    ]
+    slots = torch.tensor(
+        [[[0, 1], [2, 3]], [[1, 1], [2, 3]], [[0, -1], [2, 3]]], device=policy.device
+    )
 
     def both() -> tuple[Tensor, Tensor]:
         ours = _probe(decoder_type(policy), prompts, fed, slots)
@@ -200,7 +230,9 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     if found is None:
         return None
     ours, reference = found
-    allowed = rounding(policy.autocast_dtype or reference.dtype) if policy.precision.plain else QUANTISED
+    allowed = (
+        rounding(policy.autocast_dtype or reference.dtype) if policy.precision.plain else QUANTISED
+    )
     return agreement(ours, reference, allowed)
 
 

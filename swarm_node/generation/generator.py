@@ -18,7 +18,17 @@ import torch
 from torch import Tensor
 
 from swarm_node.common.errors import UserError
-from swarm_node.generation.block import BLOCK, COMPACT_BELOW, Decoder, Distinct, Drawing, Graphs, Slots, Work, block
+from swarm_node.generation.block import (
+    BLOCK,
+    COMPACT_BELOW,
+    Decoder,
+    Distinct,
+    Drawing,
+    Graphs,
+    Slots,
+    Work,
+    block,
+)
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
 from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
@@ -81,7 +91,10 @@ class BatchGenerator:
         its logits agree. `graphs`: steps are replayed where that works, which is on CUDA.
         """
         self._policy, self._config = policy, config
-        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
+        self._stops, self._turn_stops = (
+            Stops(policy, config.stop),
+            Stops(policy, config.stop, calls=True),
+        )
         self._decoder_type = choose_decoder(policy, decoder)
         self._keeps = False  # whether a decoder goes on from turn to turn
         self._kept: Decoder | None = None
@@ -100,7 +113,9 @@ class BatchGenerator:
     def decoder_name(self) -> str:
         return self._decoder_type.__name__
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+    def generate(
+        self, prompts: Sequence[str], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         # The decoder and its weights are freed with the copy
         return copy(self)._behind(prompts, group_size, stream)
@@ -120,7 +135,10 @@ class BatchGenerator:
     def _behind(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
-        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
+        encoded = [
+            self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
+            for each in contexts
+        ]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
@@ -131,20 +149,28 @@ class BatchGenerator:
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
-                found[i] = self._finished(encoded[i], group) if group else Skipped("out of device memory")
+                found[i] = (
+                    self._finished(encoded[i], group) if group else Skipped("out of device memory")
+                )
             done += len(some)
-        return [found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))]
+        return [
+            found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))
+        ]
 
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
 
-    def _sample(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+    def _sample(
+        self, prompts: list[list[int]], group_size: int, stream: str, first: int
+    ) -> list[list[Sampled]]:
         """A group per prompt. Where memory is short, samples the prompts in two halves, one after
         the other, with the same text; a prompt too large alone gets an empty group. `first`: number
         of the first row in the stream.
         """
         try:
-            return attempt(lambda: self._decode(prompts, group_size, stream, first), "in generating")
+            return attempt(
+                lambda: self._decode(prompts, group_size, stream, first), "in generating"
+            )
         except OutOfMemory:
             self._kept = None  # frees what it holds
             if len(prompts) == 1:
@@ -161,13 +187,17 @@ class BatchGenerator:
         tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
-    def _decode(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+    def _decode(
+        self, prompts: list[list[int]], group_size: int, stream: str, first: int
+    ) -> list[list[Sampled]]:
         # Inference mode is a little faster, but makes autocast cast the weights anew for every
         # product.
         with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
             return self._decoded(prompts, group_size, stream, first)
 
-    def _decoded(self, prompts: list[list[int]], group_size: int, stream: str, first: int) -> list[list[Sampled]]:
+    def _decoded(
+        self, prompts: list[list[int]], group_size: int, stream: str, first: int
+    ) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
@@ -194,7 +224,9 @@ class BatchGenerator:
                 else:
                     count = min(self._block, limit - step)
                     decoder.reserve(count)
-                    at, tokens, log_probs = work(decoder, drawing, uniform[step : step + count, row], at)
+                    at, tokens, log_probs = work(
+                        decoder, drawing, uniform[step : step + count, row], at
+                    )
                 if self._stops:
                     at = self._stopped(so_far, row, before, tokens, at)
                 written.add(row, tokens, log_probs, at.length)
@@ -210,7 +242,9 @@ class BatchGenerator:
                     row = to_device(active.flatten(), policy.device)
         return written.split(group_size)
 
-    def _stopped(self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots) -> Slots:
+    def _stopped(
+        self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots
+    ) -> Slots:
         """The slots, stopped where a completion has reached one of the strings that end it.
 
         Args:

@@ -17,7 +17,9 @@ def uniforms(stream: str, steps: int, rows: int) -> Tensor:
     rows follow it.
     """
     seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
-    return torch.rand(rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).T.contiguous()
+    return torch.rand(
+        rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    ).T.contiguous()
 
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:

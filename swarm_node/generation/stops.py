@@ -36,18 +36,27 @@ class Stops:
         newest = ids[-1]
         if newest not in self._closing:
             self._closing[newest] = not self._last.isdisjoint(self._decoded([newest]))
-        return self._closing[newest] and self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
+        return (
+            self._closing[newest]
+            and self._in(self._decoded(ids[-self._tail :]))
+            and self._in(self._decoded(ids))
+        )
 
     def completions(self, group: Sequence[Sequence[int]]) -> tuple[Episode, ...] | Skipped:
         """Text and end of each completion of a group, from its tokens: both EOS and a string end
         one. An end is a flag, not text, even if the tokenizer does not count EOS as special.
         """
         at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
-        texts = self._policy.decode([list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)])
+        texts = self._policy.decode(
+            [list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)]
+        )
         cut = [self._cut(text) for text in texts]
         if max(len(text) for text, _ in cut) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
-        return tuple(Episode.of(text=text, ended=eos or over) for (text, over), eos in zip(cut, at_eos, strict=True))
+        return tuple(
+            Episode.of(text=text, ended=eos or over)
+            for (text, over), eos in zip(cut, at_eos, strict=True)
+        )
 
     def _in(self, text: str) -> bool:
         return any(stop in text for stop in self.texts)

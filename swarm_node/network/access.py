@@ -45,11 +45,15 @@ class Access(BaseModel):
         if not (self.block_networks or self.allow_networks):
             return True
         found = _networks_of(address, self.block_networks | self.allow_networks)
-        return not found & self.block_networks and (not self.allow_networks or bool(found & self.allow_networks))
+        return not found & self.block_networks and (
+            not self.allow_networks or bool(found & self.allow_networks)
+        )
 
     def task(self, question: Question) -> bool:
         """Whether to take groups of this task."""
-        return _passes(f"{question.dataset}/{question.config_id}", self.block_tasks, self.allow_tasks)
+        return _passes(
+            f"{question.dataset}/{question.config_id}", self.block_tasks, self.allow_tasks
+        )
 
 
 def parse(text: str) -> Access:
@@ -64,7 +68,11 @@ def parse(text: str) -> Access:
 
 
 def _entries(name: str, value: object) -> list[Any]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value) or len(value) > MAX_ENTRIES:
+    if (
+        not isinstance(value, list)
+        or not all(isinstance(each, str) for each in value)
+        or len(value) > MAX_ENTRIES
+    ):
         raise ValueError(f"{name} is not a list of texts")
     return [ip_network(each) for each in value] if name.endswith("networks") else value
 

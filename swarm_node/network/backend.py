@@ -93,7 +93,9 @@ class Backend(Protocol):
         """
         ...
 
-    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+    async def call(
+        self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
+    ) -> bytes:
         """The reply of a connected or known peer, at most `max_reply` bytes, all within `timeout`
         seconds.
         """

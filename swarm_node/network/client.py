@@ -71,7 +71,9 @@ class RemoteNetwork(Network):
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
-        self._keeper = Keeper(home, rules.swarm, lambda: self._memory, self._allow, self._go_by, self._say, today)
+        self._keeper = Keeper(
+            home, rules.swarm, lambda: self._memory, self._allow, self._go_by, self._say, today
+        )
         self._cards: Cards | None = None
         self._published: deque[messages.Publish] = deque(maxlen=SERVE_ROUNDS)
         self._alive = messages.Alive(connected=0)
@@ -83,7 +85,9 @@ class RemoteNetwork(Network):
         self._received = 0
         # The last view; set once one has come
         self._seen, self._viewed = messages.View({}), asyncio.Event()
-        self._supervisor = Supervisor(self._opening, self._receive, self._say, home / LOG_FILE, Random(), command)
+        self._supervisor = Supervisor(
+            self._opening, self._receive, self._say, home / LOG_FILE, Random(), command
+        )
         known = messages.Rules(swarm=rules.swarm, environments=rules.environments)
         # Groups outside these rules are not shared
         self._known = self._shared = known.admission(identity.peer_id)
@@ -132,10 +136,14 @@ class RemoteNetwork(Network):
             return f"{alive.strangers} peers found, all of another swarm or version"
         if not alive.connected:
             return "nobody is connected"
-        strange = self._rejections[Reason.UNKNOWN_QUESTION] + self._rejections[Reason.OTHER_ENVIRONMENT]
+        strange = (
+            self._rejections[Reason.UNKNOWN_QUESTION] + self._rejections[Reason.OTHER_ENVIRONMENT]
+        )
         if self._received < 2 * strange:
             return "others ask other questions: swarm-node status"
-        return "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
+        return (
+            "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
+        )
 
     def rest(self, resting: bool) -> None:
         """Leaves the swarm while `resting`, or returns to it."""
@@ -171,7 +179,9 @@ class RemoteNetwork(Network):
 
     def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
-        self._post(messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome))
+        self._post(
+            messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome)
+        )
 
     def rejections(self) -> Mapping[str, int]:
         return {str(reason): count for reason, count in self._rejections.items()}
@@ -190,7 +200,10 @@ class RemoteNetwork(Network):
             pass
         except Exception as error:  # noqa: BLE001 - a mistake of ours in here must not end training
             traceback.print_exc()
-            self._say(f"the network has ended by a mistake of this program ({error!r}); training goes on alone", True)
+            self._say(
+                f"the network has ended by a mistake of this program ({error!r}); training goes on alone",
+                True,
+            )
 
     async def _serve(self) -> None:
         self._main = asyncio.current_task()
@@ -209,7 +222,10 @@ class RemoteNetwork(Network):
             await self._awake.wait()
             return
         self._keeper.look()
-        self._life, keeping = asyncio.create_task(self._supervisor.run()), asyncio.create_task(self._keeper.run())
+        self._life, keeping = (
+            asyncio.create_task(self._supervisor.run()),
+            asyncio.create_task(self._keeper.run()),
+        )
         try:
             await asyncio.wait([self._life, keeping], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -229,7 +245,11 @@ class RemoteNetwork(Network):
             self._before, self._alive = self.traffic, messages.Alive(connected=0)
 
     def _may_share(self, group: RolloutGroup) -> bool:
-        rules, asked, most = self._shared, group.question, max(each.chars for each in group.episodes)
+        rules, asked, most = (
+            self._shared,
+            group.question,
+            max(each.chars for each in group.episodes),
+        )
         fits = len(group.episodes) <= rules.max_episodes and most <= rules.max_episode_chars
         return fits and rules.knows(asked) and not rules.differs(asked)
 
@@ -293,7 +313,8 @@ class RemoteNetwork(Network):
             "peer_id": self._identity.peer_id,
             "pid": os.getpid(),
             "questions": {name: version for name, (version, _) in self._rules.environments.items()},
-            "training": self._progress() | {"received": self._received, "rejected": self.rejections()},
+            "training": self._progress()
+            | {"received": self._received, "rejected": self.rejections()},
             "network": await self._view(),
         }
 
@@ -327,16 +348,24 @@ def build_rules(config: LearningConfig, environment: Environment) -> messages.Ru
         config.swarm,
         environment.catalogue,
         max_episodes=min(limits.MAX_EPISODES, 2 * generation.num_generations),
-        max_episode_chars=min(limits.MAX_EPISODE_CHARS, CHARS_PER_TOKEN * generation.max_completion_length),
+        max_episode_chars=min(
+            limits.MAX_EPISODE_CHARS, CHARS_PER_TOKEN * generation.max_completion_length
+        ),
     )
 
 
 def build_network(
-    config: NodeConfig, identity: Identity, environment: Environment, progress: Progress, today: Callable[[], float]
+    config: NodeConfig,
+    identity: Identity,
+    environment: Environment,
+    progress: Progress,
+    today: Callable[[], float],
 ) -> RemoteNetwork:
     """The network, not started yet. `progress`: facts about training, for `status`. `today`:
     seconds since 1970.
     """
     rules = build_rules(config, environment)
     want = config.round.external_groups
-    return RemoteNetwork(identity, config.home.expanduser(), config.network, rules, want, progress, today=today)
+    return RemoteNetwork(
+        identity, config.home.expanduser(), config.network, rules, want, progress, today=today
+    )

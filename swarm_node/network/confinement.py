@@ -83,7 +83,13 @@ REFUSED: Mapping[str, tuple[int | None, int | None]] = {
     "sethostname": (170, 161), "setdomainname": (171, 162), "personality": (135, 92),
     "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None),
 }  # fmt: skip
-_LOOKED_AT = {"socket": (41, 198), "clone": (56, 220), "clone3": (435, 435), "prlimit64": (302, 261), "ioctl": (16, 29)}
+_LOOKED_AT = {
+    "socket": (41, 198),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "prlimit64": (302, 261),
+    "ioctl": (16, 29),
+}
 _MACHINES = tuple(AUDIT)
 
 _X32 = 0x3FFFFFFF  # higher numbers are x32's, which repeats the calls under other numbers
@@ -103,10 +109,17 @@ def program(machine: str) -> list[Instruction]:
             code += [(EQUAL, 0, 1, number), TO_REFUSE]
     looked_at = {name: numbers[column] for name, numbers in _LOOKED_AT.items()}
     code += [(EQUAL, 0, 1, looked_at["clone3"]), (RETURN, 0, 0, UNKNOWN)]
-    code += _if(looked_at["clone"], [argument(0), (ANY_BIT, 0, 1, _NAMESPACES), TO_REFUSE, TO_ALLOW])
+    code += _if(
+        looked_at["clone"], [argument(0), (ANY_BIT, 0, 1, _NAMESPACES), TO_REFUSE, TO_ALLOW]
+    )
     # Of this process only
     code += _if(looked_at["prlimit64"], [argument(0), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW])
-    forged = [(EQUAL, 0, 1, _TYPE_FOR_THE_USER), TO_REFUSE, (EQUAL, 0, 1, _TYPE_ON_THE_CONSOLE), TO_REFUSE]
+    forged = [
+        (EQUAL, 0, 1, _TYPE_FOR_THE_USER),
+        TO_REFUSE,
+        (EQUAL, 0, 1, _TYPE_ON_THE_CONSOLE),
+        TO_REFUSE,
+    ]
     code += _if(looked_at["ioctl"], [argument(1), *forged, TO_ALLOW])
     code += _if(looked_at["socket"], _sockets())
     return [*code, TO_ALLOW]
@@ -117,7 +130,14 @@ def _sockets() -> list[Instruction]:
     this machine.
     """
     routes = [argument(2), (EQUAL, 1, 0, 0), TO_REFUSE, TO_ALLOW]
-    plain = [argument(1), (AND, 0, 0, _KIND), (EQUAL, 2, 0, _STREAM), (EQUAL, 1, 0, _DATAGRAM), TO_REFUSE, TO_ALLOW]
+    plain = [
+        argument(1),
+        (AND, 0, 0, _KIND),
+        (EQUAL, 2, 0, _STREAM),
+        (EQUAL, 1, 0, _DATAGRAM),
+        TO_REFUSE,
+        TO_ALLOW,
+    ]
     families = [(EQUAL, 3, 0, _UNIX), (EQUAL, 2, 0, _INET), (EQUAL, 1, 0, _INET6), TO_REFUSE]
     return [argument(0), (EQUAL, 0, len(routes), _NETLINK), *routes, *families, *plain]
 
@@ -182,7 +202,10 @@ def of_this_process(folders: Mapping[Path, int], daemon: Path | None) -> dict[Pa
     # Not the other files of a checkout
     code = [Path(__file__).parents[1], *map(Path, protocol.__path__)]
     kept = dict.fromkeys([*code, *_libraries(), *map(Path, NAMES)], linux.READ)
-    kept |= {Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE, Path("/dev/urandom"): linux.READ_FILE}
+    kept |= {
+        Path("/dev/null"): linux.READ_FILE | linux.WRITE_FILE,
+        Path("/dev/urandom"): linux.READ_FILE,
+    }
     if daemon is not None:
         kept |= of_the_daemon(daemon)
     return {**kept, **folders}
@@ -192,7 +215,10 @@ def of_the_daemon(daemon: Path, folder: Path | None = None) -> dict[Path, int]:
     """Paths that p2pd needs: its own file, files for resolving names, and the folder of its
     sockets.
     """
-    settings = ("/proc/sys/net/core/somaxconn", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+    settings = (
+        "/proc/sys/net/core/somaxconn",
+        "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+    )
     kept = dict.fromkeys(map(Path, (*NAMES, *settings)), linux.READ_FILE) | {daemon: linux.RUN}
     return kept if folder is None else {**kept, folder: linux.OWN}
 
@@ -201,7 +227,9 @@ def layers_here() -> Layers:
     """The layers that bind such a process on this system, as found by a child that enters them and
     ends.
     """
-    return Layers(**{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()})
+    return Layers(
+        **{name: tuple(found) for name, found in said_by("swarm_node.network.confinement").items()}
+    )
 
 
 def _libraries() -> list[Path]:
@@ -209,7 +237,14 @@ def _libraries() -> list[Path]:
     found = [Path(sysconfig.get_path(name)) for name in names] + [Path(sys.base_prefix) / "lib"]
     if site.ENABLE_USER_SITE:
         found.append(Path(site.getusersitepackages()))
-    return [*found, Path("/usr/lib"), Path("/usr/local/lib"), Path("/lib"), Path("/lib64"), Path("/etc/ld.so.cache")]
+    return [
+        *found,
+        Path("/usr/lib"),
+        Path("/usr/local/lib"),
+        Path("/lib"),
+        Path("/lib64"),
+        Path("/etc/ld.so.cache"),
+    ]
 
 
 def _lower(what: int, value: int) -> None:

@@ -67,7 +67,9 @@ class MemorySwarm:
     delivery.
     """
 
-    def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0, inbox: int = 4096, memory: int = 4096) -> None:
+    def __init__(
+        self, rng: Random, loss: float = 0.0, delay: int = 0, inbox: int = 4096, memory: int = 4096
+    ) -> None:
         self._rng = rng
         self._loss = loss  # probability, for each message and receiver
         self._delay = delay  # rounds
@@ -106,7 +108,9 @@ class MemorySwarm:
 class MemoryNetwork(Network):
     """One member's access to the swarm."""
 
-    def __init__(self, swarm: MemorySwarm, identity: Identity, rules: AdmissionRules, inbox: int, memory: int) -> None:
+    def __init__(
+        self, swarm: MemorySwarm, identity: Identity, rules: AdmissionRules, inbox: int, memory: int
+    ) -> None:
         self._swarm = swarm
         self._identity = identity
         self._rules = rules

@@ -32,7 +32,15 @@ SHARED_BITS = {4: 24, 6: 48}  # bits of a network whose addresses all have one h
 
 PRIVATE: tuple[Range, ...] = tuple(
     ip_network(each)
-    for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
+    for each in (
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "fc00::/7",
+        "::1/128",
+    )
 )
 _LOCAL = (*PRIVATE, ip_network("169.254.0.0/16"), ip_network("fe80::/10"))
 # NAT64, IPv4-compatible: the last 32 bits are IPv4
@@ -142,7 +150,9 @@ class Connected(Generic[Key]):
         A peer that has too many by itself goes before others in its network.
         """
         counted: list[tuple[Key, tuple[Key | str, ...]]] = [
-            (peer, (peer, *groups)) for peer, address in connections if (groups := groups_of(address))
+            (peer, (peer, *groups))
+            for peer, address in connections
+            if (groups := groups_of(address))
         ]
         held: Counter[Key | str] = Counter(chain.from_iterable(parties for _, parties in counted))
         self._used = {peer: self._used.get(peer, now) for peer, _ in connections}
@@ -152,7 +162,9 @@ class Connected(Generic[Key]):
         for peer, parties in counted:
             own.setdefault(peer, Counter()).update(parties)
         closing = []
-        for peer in sorted(own, key=lambda peer: (own[peer][peer] <= self._share, self._used[peer])):
+        for peer in sorted(
+            own, key=lambda peer: (own[peer][peer] <= self._share, self._used[peer])
+        ):
             if any(held[party] > self._share for party in own[peer]):
                 held.subtract(own[peer])
                 closing.append(peer)
@@ -197,7 +209,11 @@ def trim(addresses: Sequence[str], local_id: PeerId) -> tuple[str, ...]:
     """
     suffix = f"/p2p/{local_id}"
     short = [address.removesuffix(suffix) for address in addresses]
-    fitting = [text for text in short if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)]
+    fitting = [
+        text
+        for text in short
+        if len(text) <= limits.MAX_ADDRESS_CHARS and re.fullmatch(ADDRESS_PATTERN, text)
+    ]
     return tuple(dict.fromkeys(fitting))[: limits.MAX_ADDRESSES]
 
 
@@ -208,7 +224,9 @@ def full(addresses: Sequence[str], peer: PeerId) -> tuple[str, ...]:
     return tuple(f"{address}/p2p/{peer}" for address in addresses)
 
 
-def fair_sample(items: Sequence[T], count: int, network: Callable[[T], str], rng: Random) -> list[T]:
+def fair_sample(
+    items: Sequence[T], count: int, network: Callable[[T], str], rng: Random
+) -> list[T]:
     """Up to `count` items, in random order, none twice. A network with n items weighs min(n,
     NETWORK_SHARE).
 

@@ -37,7 +37,9 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
     except UserError as error:
         yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
         port = 0
-    given = [(peer, address) for address in config.network.peers for _, peer in [split_peer(address)]]
+    given = [
+        (peer, address) for address in config.network.peers for _, peer in [split_peer(address)]
+    ]
     found = bootstrap_nodes(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
     network = config.network.model_copy(update={"port": port or free_port()})
     try:
@@ -53,7 +55,9 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
         yield Finding("peers", Level.ALONE, "none of those known answers; " + REMEDY)
 
 
-async def _dial(config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]) -> list[str]:
+async def _dial(
+    config: NetworkConfig, identity: Identity, found: Sequence[BootstrapNode]
+) -> list[str]:
     """Dials all at once and notes how each goes; returns this node's addresses. UserError where no
     backend starts.
     """
@@ -78,7 +82,11 @@ async def _try(backend: Backend, node: BootstrapNode) -> None:
 
 
 def ask_for_cards(
-    config: NetworkConfig, addresses: Sequence[str], network: str, holds: Holds, proves: Callable[[Identity], bytes]
+    config: NetworkConfig,
+    addresses: Sequence[str],
+    network: str,
+    holds: Holds,
+    proves: Callable[[Identity], bytes],
 ) -> list[bytes]:
     """The cards of a network from the first peer at these full multiaddrs whose cards pass `holds`;
     else from any that answers; else none. `proves`: this newcomer's proof of membership. UserError
@@ -92,7 +100,9 @@ def ask_for_cards(
         cards = list[bytes]()
         try:
             await backend.start({}, {})
-            for asking in asyncio.as_completed([_cards(backend, each, network, proof) for each in addresses]):
+            for asking in asyncio.as_completed(
+                [_cards(backend, each, network, proof) for each in addresses]
+            ):
                 if holds(cards := await asking or cards):
                     break
         finally:
@@ -108,7 +118,10 @@ def download(url: str, most: int) -> bytes:
 
     async def get() -> bytes:
         asked, data = httpx.URL(url), b""
-        async with asyncio.timeout(CARDS_SECONDS), httpx.AsyncClient(timeout=CARDS_SECONDS) as client:
+        async with (
+            asyncio.timeout(CARDS_SECONDS),
+            httpx.AsyncClient(timeout=CARDS_SECONDS) as client,
+        ):
             for _ in range(1 + REDIRECTS):
                 plain = {"accept-encoding": "identity"}  # a compressed reply may unpack to any size
                 async with client.stream("GET", asked, headers=plain) as reply:
@@ -138,7 +151,9 @@ async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> 
                 await backend.call(peer, wire.ENTER, proof, most, DIAL_SECONDS)
             while len(cards) < MAX_CARDS:
                 request = wire.encode_card_request(network, len(cards))
-                found = wire.decode_cards(await backend.call(peer, wire.CARD, request, most, DIAL_SECONDS))
+                found = wire.decode_cards(
+                    await backend.call(peer, wire.CARD, request, most, DIAL_SECONDS)
+                )
                 if not isinstance(found, list) or not found:
                     break
                 cards += found
@@ -147,7 +162,9 @@ async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> 
 
 def reach(addresses: Sequence[str]) -> Finding:
     """How others can reach a node with these addresses."""
-    return Finding("reachability", Level.OK if addresses else Level.NOTE, reachability_line(addresses))
+    return Finding(
+        "reachability", Level.OK if addresses else Level.NOTE, reachability_line(addresses)
+    )
 
 
 def bootstrap_findings(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
@@ -155,6 +172,10 @@ def bootstrap_findings(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
     for node in found:
         good = node.state in ("connected", "answers")
         kind = "bootstrap node" if node.given else "known peer"
-        advice = "" if good or not node.given else "; is it running, is its address right, does a firewall block it?"
+        advice = (
+            ""
+            if good or not node.given
+            else "; is it running, is its address right, does a firewall block it?"
+        )
         text = f"{node.addresses[0]}: {node.state}{advice}"
         yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))

@@ -21,7 +21,13 @@ import torch
 from protocol.messages import Round
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import TemporaryError, UserError
-from swarm_node.node.generator import FromGenerator, GeneratedMessage, GeneratorProcess, Order, settings_for
+from swarm_node.node.generator import (
+    FromGenerator,
+    GeneratedMessage,
+    GeneratorProcess,
+    Order,
+    settings_for,
+)
 from swarm_node.node.round import Node, read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
@@ -143,7 +149,10 @@ class AsynchronousNode:
         self._order()
         wall, self._since = monotonic() - self._since, monotonic()
         busy = sum(generated.seconds[phase] for phase in ("generate", "score"))
-        generating, training = busy / max(busy + self._idle, 1e-9), 1 - min(1.0, self._waited / max(wall, 1e-9))
+        generating, training = (
+            busy / max(busy + self._idle, 1e-9),
+            1 - min(1.0, self._waited / max(wall, 1e-9)),
+        )
         return replace(report, overlap=Overlap(wall, generating, training, waiting))
 
     def waiting(self) -> list[str]:
@@ -210,7 +219,9 @@ class AsynchronousNode:
                 f"the generator process failed {self._deaths} times at round {self._next} ({reason}): "
                 "see generator.log in the home folder, or run with --asynchronous.no-enabled"
             )
-        self._warn(f"the generator process ended ({reason}); another one goes on with round {self._next}")
+        self._warn(
+            f"the generator process ended ({reason}); another one goes on with round {self._next}"
+        )
         self._process.start()
         self._order()
 
@@ -269,7 +280,9 @@ def driving(
     tried = os.fsencode(policy.tried.path or "")
     order = Order(settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried)
     process = GeneratorProcess(order, side.threads, log, command)
-    driver = AsynchronousNode(node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds)
+    driver = AsynchronousNode(
+        node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds
+    )
     try:
         driver.start(Round(done), waiting)
         yield driver

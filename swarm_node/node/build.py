@@ -53,7 +53,11 @@ def work(
         as_asked = kept.pinned()
         config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
-            sharing = scoring_ahead(config, peer_id, progress.note) if config.network.enabled else nullcontext()
+            sharing = (
+                scoring_ahead(config, peer_id, progress.note)
+                if config.network.enabled
+                else nullcontext()
+            )
             ahead = stack.enter_context(sharing)
             build = partial(build_learner, config, peer_id, environment, network)
             learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
@@ -68,12 +72,16 @@ def work(
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)
             warn(telemetry, learner, environment)
-            validation = Validation(config, environment, node.generator, kept.best_reward, kept.measured)
+            validation = Validation(
+                config, environment, node.generator, kept.best_reward, kept.measured
+            )
             stack.callback(validation.close)
             stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
             log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(
-                driving(as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds)
+                driving(
+                    as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds
+                )
             )
             keeper = Keeper(config, node, policy, telemetry, kept.measured)
             keeper.look()

@@ -69,19 +69,27 @@ class Kept:
         wanted = config.model.revision
         if COMMIT.fullmatch(wanted) and COMMIT.fullmatch(earlier) and wanted != earlier:
             raise self._other("revision", earlier, wanted)
-        return config.model_copy(update={"model": config.model.model_copy(update={"revision": earlier or wanted})})
+        return config.model_copy(
+            update={"model": config.model.model_copy(update={"revision": earlier or wanted})}
+        )
 
     def tell(self, telemetry: Telemetry) -> None:
         """Emits the warnings, and which checkpoint the run resumes from."""
         for text in self.warnings:
             telemetry.emit(Warned(text))
         if self.latest is not None:
-            fresh = "" if checkpoint.has_state(self.latest) else ", without the optimiser's state, which was not kept"
+            fresh = (
+                ""
+                if checkpoint.has_state(self.latest)
+                else ", without the optimiser's state, which was not kept"
+            )
             telemetry.emit(Notice(f"resumed after {self.done} rounds from {self.latest}{fresh}"))
 
     def _look(self) -> None:
         """Takes the newest checkpoint whose state can be read."""
-        while (newest := next(reversed(checkpoint.all_checkpoints(self._home / LAST)), None)) is not None:
+        while (
+            newest := next(reversed(checkpoint.all_checkpoints(self._home / LAST)), None)
+        ) is not None:
             try:
                 state = checkpoint.read_state(newest)
                 self._check_model(state["extra"])
@@ -122,8 +130,12 @@ class Kept:
         try:
             aside = checkpoint.set_aside(damaged)
         except OSError as failed:
-            raise UserError(f"checkpoint {damaged} is damaged ({_short(error)}): move it away") from failed
-        self.warnings.append(f"checkpoint {damaged} is damaged ({_short(error)}): it is {aside.name} now")
+            raise UserError(
+                f"checkpoint {damaged} is damaged ({_short(error)}): move it away"
+            ) from failed
+        self.warnings.append(
+            f"checkpoint {damaged} is damaged ({_short(error)}): it is {aside.name} now"
+        )
 
     def _check_model(self, extra: dict[str, Any]) -> None:
         earlier, wanted = extra["model"], self._config.model.model_dump(mode="json")
@@ -142,11 +154,21 @@ class Keeper:
     """Writes checkpoints. A failed write is a warning: training goes on."""
 
     def __init__(
-        self, config: NodeConfig, node: Node, policy: Policy, telemetry: Telemetry, measured: Measured
+        self,
+        config: NodeConfig,
+        node: Node,
+        policy: Policy,
+        telemetry: Telemetry,
+        measured: Measured,
     ) -> None:
         """`measured`: what validation has found, to which it adds."""
         self._home, self._config = config.home.expanduser(), config.checkpoint
-        self._node, self._policy, self._telemetry, self._measured = node, policy, telemetry, measured
+        self._node, self._policy, self._telemetry, self._measured = (
+            node,
+            policy,
+            telemetry,
+            measured,
+        )
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
         self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
 
@@ -158,7 +180,11 @@ class Keeper:
         """Saves a checkpoint after `done` rounds. Returns why that failed, or "". After a failure
         the older checkpoints are whole, and the next one may succeed.
         """
-        extra = {"pool": self._node.pool.snapshot(), "defence": self._node.defence.snapshot(), "waiting": waiting}
+        extra = {
+            "pool": self._node.pool.snapshot(),
+            "defence": self._node.defence.snapshot(),
+            "waiting": waiting,
+        }
         extra[MEASURED] = self._measured.model_dump()
         if failed := self._write(LAST, done, extra, KEPT, STATES):
             trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
@@ -189,13 +215,18 @@ class Keeper:
         if kept := checkpoint.all_checkpoints(self._home / LAST):
             return sum(path.stat().st_size for path in kept[-1].iterdir())
         weights = list(self._policy.model.parameters())
-        return sum(each.numel() * (each.element_size() + ADAM_BYTES * each.requires_grad) for each in weights)
+        return sum(
+            each.numel() * (each.element_size() + ADAM_BYTES * each.requires_grad)
+            for each in weights
+        )
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
         trainer, whole = _trainer(self._node), {**self._whose, **extra}
         try:
             path = attempt(
-                lambda: checkpoint.save(self._home / folder, done, self._policy, trainer, whole, keep, states),
+                lambda: checkpoint.save(
+                    self._home / folder, done, self._policy, trainer, whole, keep, states
+                ),
                 "in writing a checkpoint",
             )
         except (OSError, OutOfMemory) as error:

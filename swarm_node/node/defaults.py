@@ -66,7 +66,10 @@ def model_of(folder: Path) -> Mapping[str, Any]:
     be read.
     """
     try:
-        newest = max((*folder.glob(STATE), folder / "state.json"), key=lambda path: (path.exists(), path.parent.name))
+        newest = max(
+            (*folder.glob(STATE), folder / "state.json"),
+            key=lambda path: (path.exists(), path.parent.name),
+        )
         found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
@@ -89,7 +92,9 @@ def suited(config: C, base: object = "") -> C:
     if named.is_starter(base or config.model.name):
         return config
     if first := first_tasks(config):
-        config = _filled(with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}})
+        config = _filled(
+            with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}}
+        )
     continued = all(kind.continued for kind, _ in by_kind(config))
     if first and not continued:
         config = _filled(config, {"environment": {"shots": SHOTS}})
@@ -121,6 +126,8 @@ def _filled(config: S, values: Mapping[str, Mapping[str, Any]]) -> S:
     for name, options in values.items():
         section = getattr(config, name, None)
         if isinstance(section, Section):
-            missing = {key: value for key, value in options.items() if key not in section.model_fields_set}
+            missing = {
+                key: value for key, value in options.items() if key not in section.model_fields_set
+            }
             changes[name] = section.model_copy(update=missing)
     return config.model_copy(update=changes)

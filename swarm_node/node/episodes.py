@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 from protocol.limits import MIN_EPISODES
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Turn
 from swarm_node.common.lru import Lru
-from swarm_node.rollouts.groups import DIVERGED, GeneratedGroup, Played, Plays, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import (
+    DIVERGED,
+    GeneratedGroup,
+    Played,
+    Plays,
+    ScoredGroup,
+    Skipped,
+    Tokens,
+)
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.rollouts.transcript import fits, parse
 
@@ -69,18 +77,29 @@ class Live:
         """
         assert self.played is not None
         single = len(self.turns) == 1 and not self.turns[0].calls
-        episode = Episode(ended=self.ended, trace="" if single else self.played.trace, turns=tuple(self.turns))
+        episode = Episode(
+            ended=self.ended, trace="" if single else self.played.trace, turns=tuple(self.turns)
+        )
         end = len(self.mask) - self.mask[::-1].index(True)
         ids, mask = self.context[self.begin : self.begin + end], tuple(self.mask[:end])
         known = tuple(self.log_probs[:end]), tuple(self.versions[:end])
         return episode, Tokens(tuple(ids), *known, () if all(mask) else mask)
 
 
-def complete(environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str) -> Made:
+def complete(
+    environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str
+) -> Made:
     """`group_size` completions of each question; see interfaces.Generator."""
     several = [environment.turns(question) > 1 for question, _ in asked]
-    plain, turned = ([one for one, more in zip(asked, several, strict=True) if more is kind] for kind in (False, True))
-    made = iter(generator.generate([prompt for _, prompt in plain], group_size, stream) if plain or not turned else ())
+    plain, turned = (
+        [one for one, more in zip(asked, several, strict=True) if more is kind]
+        for kind in (False, True)
+    )
+    made = iter(
+        generator.generate([prompt for _, prompt in plain], group_size, stream)
+        if plain or not turned
+        else ()
+    )
     played = iter(play_out(environment, generator, turned, group_size, stream) if turned else ())
     return [next(played) if more else next(made) for more in several]
 
@@ -90,8 +109,16 @@ def scores(
 ) -> list[tuple[float, ...] | Skipped]:
     """Rewards in [0, 1] of the completions that this node generated, by question."""
     several = [environment.turns(question) > 1 for question, _ in made]
-    turned = [(q, [each.turns for each in said]) for (q, said), more in zip(made, several, strict=True) if more]
-    plain = [(q, [each.text for each in said]) for (q, said), more in zip(made, several, strict=True) if not more]
+    turned = [
+        (q, [each.turns for each in said])
+        for (q, said), more in zip(made, several, strict=True)
+        if more
+    ]
+    plain = [
+        (q, [each.text for each in said])
+        for (q, said), more in zip(made, several, strict=True)
+        if not more
+    ]
     played = iter(environment.play(turned) if turned else ())
     scored = iter(environment.score(plain))
     return [_scores(next(played)) if more else next(scored) for more in several]
@@ -103,7 +130,9 @@ def _scores(played: tuple[Played | Skipped, ...] | Skipped) -> tuple[float, ...]
     return failed or tuple(one.score for one in each if isinstance(one, Played))
 
 
-def play_out(environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str) -> Made:
+def play_out(
+    environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str
+) -> Made:
     """Groups of episodes of several turns. A question is skipped where its first turns are not
     generated, or its environment fails.
     """
@@ -118,7 +147,10 @@ def play_out(environment: Environment, generator: Generator, asked: Asked, group
         going = [
             (place, live)
             for place, live in going
-            if place not in failed and live.ended and not _done(live) and turn < environment.turns(asked[place][0])
+            if place not in failed
+            and live.ended
+            and not _done(live)
+            and turn < environment.turns(asked[place][0])
         ]
         for _, live in going:
             live.hear(generator.encode_observations(_said(live), live.context[-1]))
@@ -149,14 +181,18 @@ def _said(live: Live) -> Sequence[str]:
     return live.played.observations[-1] if live.played else ()
 
 
-def _play(environment: Environment, asked: Asked, going: Sequence[tuple[int, Live]]) -> dict[int, Skipped]:
+def _play(
+    environment: Environment, asked: Asked, going: Sequence[tuple[int, Live]]
+) -> dict[int, Skipped]:
     """Plays these episodes, and notes the replies of the environment. Returns the questions that it
     cannot play.
     """
     groups: dict[int, list[Live]] = {}
     for place, live in going:
         groups.setdefault(place, []).append(live)
-    replies = environment.play([(asked[place][0], [live.turns for live in group]) for place, group in groups.items()])
+    replies = environment.play(
+        [(asked[place][0], [live.turns for live in group]) for place, group in groups.items()]
+    )
     failed: dict[int, Skipped] = {}
     for (place, group), reply in zip(groups.items(), replies, strict=True):
         each = [reply] * len(group) if isinstance(reply, Skipped) else reply
@@ -182,7 +218,11 @@ Task = tuple[str, str, str]  # environment, data set, config id
 
 
 def replayed(
-    group: RolloutGroup, prompt: str, plays: Plays, tokens: Sequence[Tokens] = (), prompt_ids: tuple[int, ...] = ()
+    group: RolloutGroup,
+    prompt: str,
+    plays: Plays,
+    tokens: Sequence[Tokens] = (),
+    prompt_ids: tuple[int, ...] = (),
 ) -> ScoredGroup | Skipped:
     """The group without the episodes that went differently here, with this node's rewards and
     observations; `Skipped` where too few are left. `tokens`: of each episode, where this node
@@ -191,7 +231,11 @@ def replayed(
     if isinstance(plays, Skipped):
         return plays
     pairs = enumerate(zip(group.episodes, plays, strict=True))
-    kept = {place: each for place, (told, each) in pairs if isinstance(each, Played) and as_told(told, each)}
+    kept = {
+        place: each
+        for place, (told, each) in pairs
+        if isinstance(each, Played) and as_told(told, each)
+    }
     if len(kept) < MIN_EPISODES:
         return Skipped(DIVERGED)
     return ScoredGroup(
@@ -216,7 +260,9 @@ class Divergence:
     thread notes.
     """
 
-    def __init__(self, clock: Callable[[], float], odd: Callable[[list[str]], object] = lambda tasks: None) -> None:
+    def __init__(
+        self, clock: Callable[[], float], odd: Callable[[list[str]], object] = lambda tasks: None
+    ) -> None:
         """`clock`: seconds. `odd` is told all tasks on which this node's environment is the odd
         one, when they change.
         """

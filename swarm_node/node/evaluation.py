@@ -36,15 +36,27 @@ class Answers:
     scores: list[float | None]
 
 
-def answer(generator: Generator, environment: Environment, batch: Sequence[Question], stream: str) -> Answers:
+def answer(
+    generator: Generator, environment: Environment, batch: Sequence[Question], stream: str
+) -> Answers:
     """What the model says to these questions. `stream` names the random stream."""
-    asked = [(i, prompt) for i, prompt in enumerate(environment.prompts(batch)) if isinstance(prompt, str)]
-    written = complete(environment, generator, [(batch[i], prompt) for i, prompt in asked], 1, stream)
+    asked = [
+        (i, prompt)
+        for i, prompt in enumerate(environment.prompts(batch))
+        if isinstance(prompt, str)
+    ]
+    written = complete(
+        environment, generator, [(batch[i], prompt) for i, prompt in asked], 1, stream
+    )
     answers = Answers([None] * len(batch), [None] * len(batch))
     made = [
-        (i, group.completions) for (i, _), group in zip(asked, written, strict=True) if not isinstance(group, Skipped)
+        (i, group.completions)
+        for (i, _), group in zip(asked, written, strict=True)
+        if not isinstance(group, Skipped)
     ]
-    for (i, (said,)), reward in zip(made, scores(environment, [(batch[i], s) for i, s in made]), strict=True):
+    for (i, (said,)), reward in zip(
+        made, scores(environment, [(batch[i], s) for i, s in made]), strict=True
+    ):
         answers.texts[i] = said.turns[-1].text
         answers.scores[i] = None if isinstance(reward, Skipped) else reward[0]
     return answers
@@ -63,14 +75,23 @@ class Validation:
     """One sampled completion of each held-out prompt, from the same random stream each time."""
 
     def __init__(
-        self, config: NodeConfig, environment: Mixture, generator: Generator, best: float | None, measured: Measured
+        self,
+        config: NodeConfig,
+        environment: Mixture,
+        generator: Generator,
+        best: float | None,
+        measured: Measured,
     ) -> None:
         """`environment` is the node's, asked where the configuration names no other tasks or
         puzzles for validation. `best`: the highest reward of an earlier part of the run;
         `measured`: what validation found in that part.
         """
         self.best, self.measured = best, measured
-        self._config, self._generator, self._at_once = config.validation, generator, config.environment.at_once
+        self._config, self._generator, self._at_once = (
+            config.validation,
+            generator,
+            config.environment.at_once,
+        )
         self._own = _other_environment(config)
         self._environment = self._own or environment
         self._asked = set(environment.choose(measured.now))
@@ -97,26 +118,38 @@ class Validation:
         corrected: list[Corrected] = []
         due, known = self._asked | set(self.measured.now), len(self.measured.before)
         while due:
-            asked = [question for question in questions if not self._at_once or task_of(question) in due]
+            asked = [
+                question for question in questions if not self._at_once or task_of(question) in due
+            ]
             corrected += self._take(asked, rewards)
             self._asked = set(self._environment.choose(self.measured.now))
             due = self._asked - set(rewards) if self._at_once else set()
         scored = [reward for of_task in rewards.values() for reward in of_task]
         reward = fmean(scored) if scored else 0.0
-        is_best = done > 0 and (self.best is None or len(self.measured.before) > known or reward > self.best)
+        is_best = done > 0 and (
+            self.best is None or len(self.measured.before) > known or reward > self.best
+        )
         if is_best:
             self.best = reward
         now = {task: fmean(of_task) for task, of_task in rewards.items()}
-        return Validated(done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected))
+        return Validated(
+            done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected)
+        )
 
     def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
         """Asks these questions, and adds to `rewards` by task. Returns those first wrong and now
         right, one a task.
         """
         answers = answer(self._generator, self._environment, asked, "validation")
-        prompts, corrected, known = self._environment.prompts(asked), dict[str, Corrected](), set(self.measured.before)
+        prompts, corrected, known = (
+            self._environment.prompts(asked),
+            dict[str, Corrected](),
+            set(self.measured.before),
+        )
         found: dict[str, list[float]] = {}
-        for question, prompt, text, score in zip(asked, prompts, answers.texts, answers.scores, strict=True):
+        for question, prompt, text, score in zip(
+            asked, prompts, answers.texts, answers.scores, strict=True
+        ):
             if text is None or score is None:
                 continue
             task, name = task_of(question), f"{task_of(question)}/{question.index}"
@@ -125,10 +158,14 @@ class Validation:
                 self.measured.wrong[name] = text[:SHOWN]
             elif score == 1.0 and name in self.measured.wrong:
                 last = str(prompt).strip().rpartition("\n")[2]
-                corrected[task] = Corrected(task, last[:SHOWN], self.measured.wrong[name], text[:SHOWN])
+                corrected[task] = Corrected(
+                    task, last[:SHOWN], self.measured.wrong[name], text[:SHOWN]
+                )
         rewards |= found
         self.measured.now.update({task: fmean(scores) for task, scores in found.items()})
-        self.measured.before.update({task: self.measured.now[task] for task in found if task not in known})
+        self.measured.before.update(
+            {task: self.measured.now[task] for task in found if task not in known}
+        )
         return list(corrected.values())
 
 

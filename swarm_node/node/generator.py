@@ -19,7 +19,15 @@ from queue import SimpleQueue
 from socket import socket
 
 from protocol.messages import PeerId, Question, Round
-from swarm_node.common.channel import BrokenFrame, Channel, Failed, Message, Talk, inherited, telling
+from swarm_node.common.channel import (
+    BrokenFrame,
+    Channel,
+    Failed,
+    Message,
+    Talk,
+    inherited,
+    telling,
+)
 from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment
@@ -104,9 +112,13 @@ class GeneratorProcess:
     def start(self) -> None:
         self._messages = SimpleQueue()
         environment, passed = generator_environment(self._threads), (self._order.descriptor,)
-        self._process, connection = start(self._command, self._log, environment, passed, append=True)
+        self._process, connection = start(
+            self._command, self._log, environment, passed, append=True
+        )
         self._channel = Channel(connection, connection, GENERATOR.up, GENERATOR.down)
-        threading.Thread(target=_read, args=(connection, self._channel, self._messages), daemon=True).start()
+        threading.Thread(
+            target=_read, args=(connection, self._channel, self._messages), daemon=True
+        ).start()
         self._send(self._order)
 
     def generate(self, now: Round, others: Sequence[Question]) -> None:
@@ -136,7 +148,9 @@ class GeneratorProcess:
 
 
 def _read(
-    connection: socket, channel: Channel[FromGenerator, ToGenerator], messages: "SimpleQueue[FromGenerator | None]"
+    connection: socket,
+    channel: Channel[FromGenerator, ToGenerator],
+    messages: "SimpleQueue[FromGenerator | None]",
 ) -> None:
     with connection:
         try:
@@ -185,13 +199,17 @@ def serve(build: Build) -> None:
             _generate_rounds(order, build, orders, channel)
 
 
-def _generate_rounds(order: Order, build: Build, orders: "SimpleQueue[Generate]", channel: Ours) -> None:
+def _generate_rounds(
+    order: Order, build: Build, orders: "SimpleQueue[Generate]", channel: Ours
+) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
     if order.tried:
         policy.tried = Tried(Path(os.fsdecode(order.tried)))
     policy.version = -1  # the first snapshot replaces what was loaded
-    node = build_node(order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer())
+    node = build_node(
+        order.config, order.peer_id, environment, Alone(), policy, trainer=NoTrainer()
+    )
     while True:
         began = time.monotonic()
         asked = orders.get()

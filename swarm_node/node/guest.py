@@ -76,7 +76,9 @@ class Traffic:
     training goes on.
     """
 
-    def __init__(self, home: Path, megabytes: int, now: Callable[[], datetime] = datetime.now) -> None:
+    def __init__(
+        self, home: Path, megabytes: int, now: Callable[[], datetime] = datetime.now
+    ) -> None:
         """`megabytes`: the limit for a calendar month; 0 for none."""
         self._path, self._limit, self._now = home / TRAFFIC_FILE, megabytes * 1_000_000, now
         self._month, self._bytes = self._read()
@@ -101,7 +103,9 @@ class Traffic:
     def save(self) -> None:
         """Write the count down for the next start."""
         with suppress(OSError):
-            write_bytes(self._path, json.dumps({"month": self._month, "bytes": self._bytes}).encode())
+            write_bytes(
+                self._path, json.dumps({"month": self._month, "bytes": self._bytes}).encode()
+            )
             self._kept = self._bytes
 
     def _read(self) -> tuple[str, int]:

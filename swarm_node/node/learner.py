@@ -135,7 +135,9 @@ def build_defence(config: DefenceConfig) -> LayeredDefence:
     return LayeredDefence([plugins.load("defences", name)() for name in config.layers])
 
 
-def build_trainer(config: LearningConfig, policy: Policy, reference: Policy | None = None) -> GrpoTrainer:
+def build_trainer(
+    config: LearningConfig, policy: Policy, reference: Policy | None = None
+) -> GrpoTrainer:
     """The trainer with the objective and the advantages that the configuration names."""
     training = config.training
     return GrpoTrainer(
@@ -171,7 +173,9 @@ def scoring_ahead(
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
 
-    scoring = ScoringAhead(judging(environment, monotonic, partial(note, "odd")), monotonic, Random(), warm)
+    scoring = ScoringAhead(
+        judging(environment, monotonic, partial(note, "odd")), monotonic, Random(), warm
+    )
     scoring.start()
     try:
         yield scoring

@@ -18,7 +18,15 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.stopping import Interrupted, Stop
 from swarm_node.rollouts.interfaces import Runner
-from swarm_node.telemetry.events import Listening, Notice, Resting, RoundDone, RunFinished, Telemetry, Warned
+from swarm_node.telemetry.events import (
+    Listening,
+    Notice,
+    Resting,
+    RoundDone,
+    RunFinished,
+    Telemetry,
+    Warned,
+)
 from swarm_node.telemetry.recent import RecentRounds
 
 LINE_CHARS = 400  # of a line from the network that are shown
@@ -62,8 +70,14 @@ class Session:
             except Interrupted:
                 self._give_up(start)
                 return
-            alone = "" if report.external_considered + report.external_informative else self.network.why_alone()
-            self.telemetry.emit(RoundDone(report, self.network.connected, self.network.waiting, alone))
+            alone = (
+                ""
+                if report.external_considered + report.external_informative
+                else self.network.why_alone()
+            )
+            self.telemetry.emit(
+                RoundDone(report, self.network.connected, self.network.waiting, alone)
+            )
             self._pass_on()
             if self.validation.due(self.done, self.guest.asked()):
                 self._validate()
@@ -71,10 +85,14 @@ class Session:
                 self.keeper.save(self.done, self.runner.waiting())
         if self.done > start:
             self._save_last(self.runner.waiting())
-        self.telemetry.emit(RunFinished(self._summary(start) + (f", while it rested: {rested}" if rested else "")))
+        self.telemetry.emit(
+            RunFinished(self._summary(start) + (f", while it rested: {rested}" if rested else ""))
+        )
 
     def _summary(self, start: int) -> str:
-        return f"stopped after {self.done - start} rounds" + (f", {self.done} in all" if start else "")
+        return f"stopped after {self.done - start} rounds" + (
+            f", {self.done} in all" if start else ""
+        )
 
     def _validate(self) -> None:
         with suppress(Interrupted):
@@ -104,7 +122,11 @@ class Session:
         if exceeded != self.capped:
             self.capped = exceeded
             self.network.rest(exceeded)
-            how = "reached: training alone until the next month" if exceeded else "begins anew: sharing again"
+            how = (
+                "reached: training alone until the next month"
+                if exceeded
+                else "begins anew: sharing again"
+            )
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 
     def _save_last(self, waiting: list[str]) -> None:

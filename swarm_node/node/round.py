@@ -88,11 +88,19 @@ class Node:
         ones stay as local groups are trained on.
         """
         least = max(1, min(self.config.local_groups, self.config.questions))
-        own = self.environment.sample(self.peer_id, now, max(least, self.config.questions - len(others)))
+        own = self.environment.sample(
+            self.peer_id, now, max(least, self.config.questions - len(others))
+        )
         groups, skipped, seconds = self._complete([*own, *others], now)
         asked = set(others)
         answers = [group for group in groups if group.question in asked]
-        return Generated(now, [group for group in groups if group.question not in asked], skipped, seconds, answers)
+        return Generated(
+            now,
+            [group for group in groups if group.question not in asked],
+            skipped,
+            seconds,
+            answers,
+        )
 
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
@@ -138,7 +146,9 @@ class Node:
                     faults[external.id] = result.reason
                     hung.update([external.author] if result.reason in HUNG else [])
                 considered += scored
-                screened, rejected = self.defence.screen(generated.groups + generated.answers, scored, rng)
+                screened, rejected = self.defence.screen(
+                    generated.groups + generated.answers, scored, rng
+                )
                 passed, refused = passed + screened, refused + rejected
                 chosen = self.sampler.choose(passed, wanted)
         self._settle(spent, passed, chosen, faults, hung, generated.round)
@@ -163,7 +173,11 @@ class Node:
         written = groups + selection.generated.answers
         lengths = [tokens.written for group in written for tokens in group.tokens or () if tokens]
         endings = [completion.ended for group in written for completion in group.group.episodes]
-        skipped = Counter(selection.generated.skipped) + Counter(selection.skipped) + Counter(step.skipped)
+        skipped = (
+            Counter(selection.generated.skipped)
+            + Counter(selection.skipped)
+            + Counter(step.skipped)
+        )
         return RoundReport(
             peer_id=self.peer_id,
             round=selection.generated.round,
@@ -175,7 +189,9 @@ class Node:
             ended_share=_mean(endings),
             local_groups=len(selection.local),
             local_informative=sum(group.informative for group in selection.local),
-            external_informative=sum(group.informative and group.from_others for group in selection.external),
+            external_informative=sum(
+                group.informative and group.from_others for group in selection.external
+            ),
             informative_share=_mean([group.informative for group in groups]),
             pool_size=len(self.pool),
             skipped=dict(skipped),
@@ -197,7 +213,10 @@ class Node:
         if not self.defence.compares:
             return list(chosen)
         self.unanswered.add(chosen)
-        return [self.defence.mix(local, external, rng) for local, external in self.unanswered.take(answers)]
+        return [
+            self.defence.mix(local, external, rng)
+            for local, external in self.unanswered.take(answers)
+        ]
 
     def _settle(
         self,
@@ -212,8 +231,12 @@ class Node:
         the defence and were not chosen. Tells the network what the taken groups were worth.
         """
         used = {(scored.author, scored.question) for scored in chosen}
-        waiting = {(scored.author, scored.question) for scored in passed if scored.informative} - used
-        spent = [external for external in spent if (external.author, external.question) not in waiting]
+        waiting = {
+            (scored.author, scored.question) for scored in passed if scored.informative
+        } - used
+        spent = [
+            external for external in spent if (external.author, external.question) not in waiting
+        ]
         self.pool.remove(spent)
         self.pool.shun(hung, now)
         for external in spent:
@@ -229,11 +252,17 @@ class Node:
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
         return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
 
-    def _complete(self, questions: Sequence[Question], now: Round) -> tuple[list[ScoredGroup], Counts, Seconds]:
+    def _complete(
+        self, questions: Sequence[Question], now: Round
+    ) -> tuple[list[ScoredGroup], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""
         prompts, stream = self.environment.prompts(questions), f"{self.seed}/{self.peer_id}/{now}"
         skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
-        asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
+        asked = [
+            (q, prompt)
+            for q, prompt in zip(questions, prompts, strict=True)
+            if isinstance(prompt, str)
+        ]
         with _timed(self.clock, "generate") as generating:
             generated = complete(self.environment, self.generator, asked, self.group_size, stream)
         groups, kept, written = [], [], []
@@ -242,7 +271,12 @@ class Node:
                 skipped[completed.reason] += 1
                 continue
             groups.append(
-                RolloutGroup(author=self.peer_id, round=now, question=question, episodes=completed.completions)
+                RolloutGroup(
+                    author=self.peer_id,
+                    round=now,
+                    question=question,
+                    episodes=completed.completions,
+                )
             )
             kept.append(prompt)
             written.append(completed)
@@ -259,9 +293,14 @@ def score_external(
     """Scores external groups, their prompts rebuilt. `divergence` says which to leave out, and
     learns of the others.
     """
-    left = [divergence is not None and divergence.leaves(external.author, external.question) for external in asked]
+    left = [
+        divergence is not None and divergence.leaves(external.author, external.question)
+        for external in asked
+    ]
     groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
-    results = score_groups(environment, groups, environment.prompts([group.question for group in groups]))
+    results = score_groups(
+        environment, groups, environment.prompts([group.question for group in groups])
+    )
     for group, result in zip(groups, results, strict=True):
         if divergence is not None and environment.turns(group.question) > 1:
             divergence.note(group, result)
@@ -287,10 +326,16 @@ def score_groups(
     order; empty for external ones.
     """
     several = [place for place, group in enumerate(groups) if environment.turns(group.question) > 1]
-    played = [(groups[place].question, [each.turns for each in groups[place].episodes]) for place in several]
+    played = [
+        (groups[place].question, [each.turns for each in groups[place].episodes])
+        for place in several
+    ]
     plays = dict(zip(several, environment.play(played) if played else (), strict=True))
     single = [place for place in range(len(groups)) if place not in plays]
-    texts = [(groups[place].question, [each.turns[0].text for each in groups[place].episodes]) for place in single]
+    texts = [
+        (groups[place].question, [each.turns[0].text for each in groups[place].episodes])
+        for place in single
+    ]
     rewards = dict(zip(single, environment.score(texts), strict=True))
     results: list[ScoredGroup | Skipped] = []
     for place, (group, prompt) in enumerate(zip(groups, prompts, strict=True)):
@@ -335,11 +380,15 @@ def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
 def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
     found: dict[PeerId, Counter[str]] = {}
     for group in selection.considered:
-        found.setdefault(group.author, Counter()).update(scored=1, informative=int(group.informative))
+        found.setdefault(group.author, Counter()).update(
+            scored=1, informative=int(group.informative)
+        )
     for refused in selection.refused:
         found.setdefault(refused.author, Counter()).update(refused=1)
     for group in selection.external:
-        found.setdefault(group.author, Counter()).update(trained=int(group.informative and group.from_others))
+        found.setdefault(group.author, Counter()).update(
+            trained=int(group.informative and group.from_others)
+        )
     return {peer: dict(counts) for peer, counts in sorted(found.items())}
 
 

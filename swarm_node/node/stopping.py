@@ -61,7 +61,9 @@ class Stop:
                 interrupts.leave_at_once(number)
             if self._typed == 2:
                 signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
-                self.note("giving up this round, and saving; Ctrl-C again leaves at once, and saves nothing")
+                self.note(
+                    "giving up this round, and saving; Ctrl-C again leaves at once, and saves nothing"
+                )
         elif not self._asked:
             self._asked = monotonic()
             signal.setitimer(signal.ITIMER_REAL, ROUND_SECONDS, LOOK_SECONDS)
@@ -86,8 +88,17 @@ def stoppable() -> Iterator[Stop]:
     stays ignored.
     """
     stop = Stop()
-    handlers = {signal.SIGINT: stop.ask, signal.SIGTERM: stop.ask, signal.SIGHUP: stop.ask, signal.SIGALRM: stop.hurry}
-    taken = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    handlers = {
+        signal.SIGINT: stop.ask,
+        signal.SIGTERM: stop.ask,
+        signal.SIGHUP: stop.ask,
+        signal.SIGALRM: stop.hurry,
+    }
+    taken = {
+        number: handler
+        for number, handler in handlers.items()
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     before = {number: signal.signal(number, handler) for number, handler in taken.items()}
     try:
         yield stop

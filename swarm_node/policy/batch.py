@@ -69,7 +69,9 @@ class TokenGroup:
         """The places, in each completion, of the tokens that the policy wrote."""
         masks = self.masks or [()] * len(self.completion_ids)
         each = zip(self.completion_ids, masks, strict=True)
-        return [list(compress(range(len(ids)), mask)) if mask else range(len(ids)) for ids, mask in each]
+        return [
+            list(compress(range(len(ids)), mask)) if mask else range(len(ids)) for ids, mask in each
+        ]
 
     @property
     def fed(self) -> int:
@@ -110,7 +112,9 @@ class TokenGroup:
         )
 
 
-def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
+def tokenise(
+    group: ScoredGroup, advantages: Sequence[float], policy: Encoder
+) -> TokenGroup | Skipped:
     """A group as token ids: those that were generated for a local completion, this tokenizer's for
     an external one.
 
@@ -132,7 +136,10 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
         return Skipped("no trainable completion")
     if len(prompt_ids) + max(len(ids[i]) for i in keep) > policy.context_length:
         return Skipped("longer than the context")
-    ages = [[float(policy.version - version) for version in tokens.versions] if tokens else [] for tokens in written]
+    ages = [
+        [float(policy.version - version) for version in tokens.versions] if tokens else []
+        for tokens in written
+    ]
     ages = [age or [0.0] * len(own) for age, own in zip(ages, ids, strict=True)]
     return TokenGroup(
         prompt_ids,
@@ -141,12 +148,16 @@ def tokenise(group: ScoredGroup, advantages: Sequence[float], policy: Encoder) -
         external=[tokens is None for tokens in written],
         behaviour=[None if t is None else _seen(t.log_probs, t.mask) for t in written],
         proximal=[None] * len(written),
-        staleness=[None if t is None else _seen(age, t.mask) for t, age in zip(written, ages, strict=True)],
+        staleness=[
+            None if t is None else _seen(age, t.mask) for t, age in zip(written, ages, strict=True)
+        ],
         masks=masks if any(masks) else (),
     ).only(keep)
 
 
-def _encoded(group: ScoredGroup, number: int, policy: Encoder) -> tuple[Sequence[int], Sequence[bool]]:
+def _encoded(
+    group: ScoredGroup, number: int, policy: Encoder
+) -> tuple[Sequence[int], Sequence[bool]]:
     """Ids and mask of an external completion."""
     episode = group.group.episodes[number]
     if not group.observations:
@@ -163,11 +174,19 @@ def unrecorded(prompt_ids: Sequence[int], completion_ids: Sequence[Sequence[int]
     """A group with ids but no recorded values, to compare ways of computing log-probs."""
     unknown = [None] * len(completion_ids)
     return TokenGroup(
-        prompt_ids, completion_ids, [0.0] * len(unknown), [True] * len(unknown), unknown, unknown, unknown
+        prompt_ids,
+        completion_ids,
+        [0.0] * len(unknown),
+        [True] * len(unknown),
+        unknown,
+        unknown,
+        unknown,
     )
 
 
-def micro_batches(groups: Sequence[TokenGroup], token_budget: int, *, pads: bool = True) -> Iterator[list[int]]:
+def micro_batches(
+    groups: Sequence[TokenGroup], token_budget: int, *, pads: bool = True
+) -> Iterator[list[int]]:
     """Indices of groups, longest first, in batches of little padding whose padded size stays within
     the budget.
 
@@ -210,9 +229,12 @@ def dynamic_batches(
     real: list[int] = []  # tokens of each batch
     for index in sorted(range(len(groups)), key=lambda i: -groups[i].length):
         group = groups[index]
-        wider = [(max(prompt, len(group.prompt_ids)), max(fed, group.fed)) for prompt, fed in widths]
+        wider = [
+            (max(prompt, len(group.prompt_ids)), max(fed, group.fed)) for prompt, fed in widths
+        ]
         sizes = [
-            sum(wider[i]) * (len(batch) + 1) if pads else real[i] + group.length for i, batch in enumerate(batches)
+            sum(wider[i]) * (len(batch) + 1) if pads else real[i] + group.length
+            for i, batch in enumerate(batches)
         ]
         roomy = [i for i, size in enumerate(sizes) if size <= token_budget]
         if len(batches) < fewest or not roomy:
@@ -251,9 +273,14 @@ def build_rows(groups: Sequence[TokenGroup], device: torch.device) -> Batch:
     """One row per completion, padded with its first token. Pads often embed to zero, where Gemma 3n
     has no gradient.
     """
-    pairs = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
+    pairs = [
+        (group.prompt_ids, completion) for group in groups for completion in group.completion_ids
+    ]
     predicted = [places for group in groups for places in group.predicted]
-    width, keep = max(len(prompt) for prompt, _ in pairs), max(len(completion) for _, completion in pairs)
+    width, keep = (
+        max(len(prompt) for prompt, _ in pairs),
+        max(len(completion) for _, completion in pairs),
+    )
     ids, positions, mask = [], [], []
     source: list[int] = []
     for number, ((prompt, completion), places) in enumerate(zip(pairs, predicted, strict=True)):
@@ -273,13 +300,26 @@ def build_tree(groups: Sequence[TokenGroup], device: torch.device, worth: int = 
     """The groups in one row, where a common beginning of sequences stands once. See `grow` for
     `worth`.
     """
-    completions = [(group.prompt_ids, completion) for group in groups for completion in group.completion_ids]
-    tree, columns = grow([(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth)
+    completions = [
+        (group.prompt_ids, completion) for group in groups for completion in group.completion_ids
+    ]
+    tree, columns = grow(
+        [(*prompt, *completion[:-1]) for prompt, completion in completions], device, worth
+    )
     predicted = [places for group in groups for places in group.predicted]
     source: list[int] = []
     for (prompt, _), own, places in zip(completions, columns, predicted, strict=True):
         source += [own[len(prompt) - 1 + place] for place in places]
-    return _batch(groups, device, tree.ids_L[None], tree.positions_L[None], None, tree, len(tree.ids_L), source)
+    return _batch(
+        groups,
+        device,
+        tree.ids_L[None],
+        tree.positions_L[None],
+        None,
+        tree,
+        len(tree.ids_L),
+        source,
+    )
 
 
 def _batch(
@@ -295,7 +335,9 @@ def _batch(
     """Adds to the input what both layouts have: targets and recorded values, in the order of the
     groups.
     """
-    pairs = [pair for group in groups for pair in zip(group.completion_ids, group.predicted, strict=True)]
+    pairs = [
+        pair for group in groups for pair in zip(group.completion_ids, group.predicted, strict=True)
+    ]
     lengths = [len(places) for _, places in pairs]
 
     def flat(recorded: Iterable[Recorded]) -> list[float]:
@@ -319,11 +361,15 @@ def _batch(
         keep=keep,
         columns_U=to_device(columns_U, device),
         source_T=to_device(source_T, device),
-        target_T=torch.tensor([completion[place] for completion, places in pairs for place in places], device=device),
+        target_T=torch.tensor(
+            [completion[place] for completion, places in pairs for place in places], device=device
+        ),
         lengths=lengths,
         advantages_T=advantages_T,
         behaviour_T=behaviour_T,
         proximal_T=proximal_T,
         staleness_T=staleness_T,
-        external_T=to_device(spread([external for group in groups for external in group.external]), device),
+        external_T=to_device(
+            spread([external for group in groups for external in group.external]), device
+        ),
     )

@@ -63,7 +63,9 @@ def is_shortage(error: BaseException) -> bool:
     """Whether this error says that there is no memory left."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError, OutOfMemory)):
         return True
-    return isinstance(error, RuntimeError | OSError) and any(said in str(error).lower() for said in SAYINGS)
+    return isinstance(error, RuntimeError | OSError) and any(
+        said in str(error).lower() for said in SAYINGS
+    )
 
 
 def keep_freed(plenty: bool) -> None:

@@ -81,8 +81,13 @@ def convert(source: Path, out: Path) -> None:
         weights = {}
         for name, shape, kind, offset in listed:
             numbers, size = BLOCK[kind]
-            packed = np.frombuffer(data, np.uint8, int(np.prod(shape)) // numbers * size, start + offset).copy()
-            heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}.get(_part(name))
+            packed = np.frombuffer(
+                data, np.uint8, int(np.prod(shape)) // numbers * size, start + offset
+            ).copy()
+            heads = {
+                "attn_q": config.num_attention_heads,
+                "attn_k": config.num_key_value_heads,
+            }.get(_part(name))
             values = _numbers(packed, kind).reshape(shape)
             if heads:  # llama.cpp has the two halves of a head's rotary dimensions interleaved
                 values = values.reshape(heads, -1, 2, shape[1]).swapaxes(1, 2).reshape(shape)
@@ -145,13 +150,21 @@ def _tokenizer(told: dict[str, Any]) -> PreTrainedTokenizerFast:
     tokens, kinds = told["tokenizer.ggml.tokens"], told["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ", 1)) for merge in told["tokenizer.ggml.merges"]]
     made = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
-    digits, pieces = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits, pieces = (
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
     made.pre_tokenizer = pre_tokenizers.Sequence([digits, pieces])
     made.decoder = decoders.ByteLevel()
     special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL]
-    made.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    made.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in special]
+    )
     named = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-    chosen = {f"{ours}_token": tokens[told[f"tokenizer.ggml.{name}_token_id"]] for ours, name in named.items()}
+    chosen = {
+        f"{ours}_token": tokens[told[f"tokenizer.ggml.{name}_token_id"]]
+        for ours, name in named.items()
+    }
     return PreTrainedTokenizerFast(
         tokenizer_object=made,
         **chosen,

@@ -31,7 +31,9 @@ from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, M
 
 
 def configured_policy(
-    config: LearningConfig | EvaluationConfig, resume: Path | None = None, tried: Tried | None = None
+    config: LearningConfig | EvaluationConfig,
+    resume: Path | None = None,
+    tried: Tried | None = None,
 ) -> Policy:
     """The policy of a whole configuration, with the frame around its prompts and the precision of
     an extension whose section asks for one. `tried`: what is known to work here. UserError if the
@@ -67,7 +69,10 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # its bars of loading would stay in pipes, and above the view
     try:
-        return attempt(partial(_loaded, config, device, source, resume, precision), f"in loading model {str(source)!r}")
+        return attempt(
+            partial(_loaded, config, device, source, resume, precision),
+            f"in loading model {str(source)!r}",
+        )
     except UserError:
         raise
     except Exception as error:
@@ -80,14 +85,18 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
             logging.enable_progress_bar()
 
 
-def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None, use: Use) -> Policy:
+def _loaded(
+    config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None, use: Use
+) -> Policy:
     for folder in (source, resume):
         if isinstance(folder, Path):
             soundness.check_adapters(folder)
     # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and ignores it
-    tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, local_files_only=here)
+    tokenizer = AutoTokenizer.from_pretrained(
+        source, revision=revision, trust_remote_code=False, local_files_only=here
+    )
     model, loading = AutoModelForCausalLM.from_pretrained(
         source,
         revision=revision,
@@ -102,12 +111,18 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     if missing := sorted(loading["missing_keys"]):
         raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
-        raise UserError(f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}")
+        raise UserError(
+            f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}"
+        )
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
     # A small model of the user's own is not worth a file there
     place = named.cache() / Path(source).name
-    base = _share_base(model, place) if frozen and (place == Path(source) or model.num_parameters() > 2**27) else None
+    base = (
+        _share_base(model, place)
+        if frozen and (place == Path(source) or model.num_parameters() > 2**27)
+        else None
+    )
     precision = use(model, device)
     if config.lora_rank:
         model = _with_lora(model, config.lora_rank, resume).to(device)
@@ -117,8 +132,19 @@ def _loaded(config: ModelConfig, device: torch.device, source: str | Path, resum
     # Not in every build
     has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     if config.dtype == "bfloat16" and device.type == "cpu" and not has_bfloat16():
-        named.say("this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast")
-    policy = Policy(model, tokenizer, device, autocast_dtype(config, device), config.name, precision, commit, base=base)
+        named.say(
+            "this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast"
+        )
+    policy = Policy(
+        model,
+        tokenizer,
+        device,
+        autocast_dtype(config, device),
+        config.name,
+        precision,
+        commit,
+        base=base,
+    )
     for module in model.modules():
         if type(module).__name__ == "Linear4bit":
             # Else bitsandbytes lays it out for inference on a CPU, without a backward pass
@@ -136,12 +162,17 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     if not config.lora_rank:
         raise UserError("model.quantization nf4 needs model.lora_rank above 0")
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
-        raise UserError("model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'")
+        raise UserError(
+            "model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'"
+        )
     from transformers import BitsAndBytesConfig  # now: an extra
 
     products = autocast_dtype(config, device) or weights_dtype(config, device)
     four_bits = BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=products
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=products,
     )
     return {"quantization_config": four_bits, "device_map": {"": str(device)}}
 
@@ -158,7 +189,9 @@ def choose_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         # That text lists every device
         why = "" if "device type at start" in str(error) else f" ({first_line(error)})"
-        raise UserError(f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps") from error
+        raise UserError(
+            f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps"
+        ) from error
     return device
 
 
@@ -166,7 +199,9 @@ def _locate(name: str) -> str | Path:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
-            raise UserError(f"model folder {name!r} has no config.json; is it a Hugging Face model folder?")
+            raise UserError(
+                f"model folder {name!r} has no config.json; is it a Hugging Face model folder?"
+            )
         return path
     if not named.is_hub_name(name):
         raise UserError(f"model folder {name!r} does not exist")
@@ -208,7 +243,9 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
     try:
         # Peft uses an outdated name
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            return peft.get_peft_model(model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options))
+            return peft.get_peft_model(
+                model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options)
+            )
     except ValueError as error:
         raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
 
@@ -228,7 +265,9 @@ def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
                     write_bytes(file, (weight.detach().numpy().data for weight in weights))
                     memory = _taken(weights, file)
     except OSError as error:
-        named.say(f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}")
+        named.say(
+            f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}"
+        )
     return memory
 
 
@@ -243,7 +282,9 @@ def _taken(weights: list[nn.Parameter], file: Path) -> mmap.mmap | None:
     with file.open("rb") as opened:
         memory = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
     whole = True
-    for weight, flat in zip(weights, torch.split(torch.frombuffer(memory, dtype=torch.float32), sizes), strict=True):
+    for weight, flat in zip(
+        weights, torch.split(torch.frombuffer(memory, dtype=torch.float32), sizes), strict=True
+    ):
         mapped = flat.view_as(weight)
         if same := torch.equal(weight.detach().view(torch.int32), mapped.view(torch.int32)):
             weight.data = mapped

@@ -81,10 +81,16 @@ class _Projected(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         kind = hidden_TD.device.type
         ctx.temperature, ctx.rows = temperature, rows
-        ctx.dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_TD.dtype
+        ctx.dtype = (
+            torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_TD.dtype
+        )
         ctx.frozen = not any(ctx.needs_input_grad[1:3])
-        of_hidden_TD = torch.empty_like(hidden_TD) if ctx.frozen and ctx.needs_input_grad[0] else None
-        log_probs_T, entropies_T = torch.empty(2, len(taken_T), dtype=torch.float32, device=hidden_TD.device)
+        of_hidden_TD = (
+            torch.empty_like(hidden_TD) if ctx.frozen and ctx.needs_input_grad[0] else None
+        )
+        log_probs_T, entropies_T = torch.empty(
+            2, len(taken_T), dtype=torch.float32, device=hidden_TD.device
+        )
         with torch.autocast(kind, enabled=False):
             used = _Head(weight_VD, bias_V, ctx.dtype)
             for part in _parts(len(taken_T), rows):
@@ -97,7 +103,9 @@ class _Projected(torch.autograd.Function):
                 if of_hidden_TD is not None:
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
                     of_hidden_TD[part] = of_logits_TV @ used.weight
-        ctx.save_for_backward(*((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T)))
+        ctx.save_for_backward(
+            *((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T))
+        )
         ctx.mark_non_differentiable(entropies_T)
         return log_probs_T, entropies_T
 
@@ -110,13 +118,17 @@ class _Projected(torch.autograd.Function):
         hidden_TD, weight_VD, bias_V, taken_T = ctx.saved_tensors
         of_hidden_TD = torch.empty_like(hidden_TD) if ctx.needs_input_grad[0] else None
         of_weight_VD = _total(weight_VD) if ctx.needs_input_grad[1] else None
-        of_bias_V = torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        of_bias_V = (
+            torch.zeros_like(bias_V, dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        )
         with torch.autocast(hidden_TD.device.type, enabled=False):
             used = _Head(weight_VD, bias_V, ctx.dtype)
             for part in _parts(len(taken_T), ctx.rows):
                 rows = hidden_TD[part].to(ctx.dtype)
                 p_TV = log_distribution(used(rows), ctx.temperature).exp_()
-                of_logits_TV = _of_logits(p_TV, taken_T[part]).mul_(scale_T[part, None]).to(ctx.dtype)
+                of_logits_TV = (
+                    _of_logits(p_TV, taken_T[part]).mul_(scale_T[part, None]).to(ctx.dtype)
+                )
                 if of_hidden_TD is not None:
                     of_hidden_TD[part] = of_logits_TV @ used.weight
                 if of_weight_VD is not None:

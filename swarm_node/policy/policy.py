@@ -93,7 +93,9 @@ class Policy:
         self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
         self.turn_end = turn_end(self.tokenizer, self.eos_ids, self.eos_id)
         self.pad_id = pad if pad is not None else min(self.eos_ids, default=0)
-        self.context_length = getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
+        self.context_length = (
+            getattr(self.model.config, "max_position_embeddings", None) or NO_LIMIT
+        )
 
     def take(self, frame: Frame) -> None:
         """Puts this frame around prompts from now on. UserError if the model's chat template does
@@ -117,7 +119,9 @@ class Policy:
             return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
         turns = [{"role": "system", "content": system}] if system else []
         turns.append({"role": "user", "content": text})
-        ids = self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False, **arguments)
+        ids = self.tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, return_dict=False, **arguments
+        )
         return list(ids)
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
@@ -135,7 +139,9 @@ class Policy:
         id before them. A turn that ends with an end token does not get a second one.
         """
         said = results(observations) if self._around is None else "\n".join(observations)
-        ids = list(self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids)
+        ids = list(
+            self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids
+        )
         before, behind = self._around or ([], [])
         ended = last in self.eos_ids and before and before[0] in self.eos_ids
         return [*(before[1:] if ended else before), *ids, *behind]
@@ -148,12 +154,17 @@ class Policy:
         if not self.tokenizer.chat_template or not self.frame.chat:
             return None
         found = around_turns(self.tokenizer, self.frame.system, self.frame.arguments)
-        before, behind = (list(self.tokenizer(part, add_special_tokens=False).input_ids) for part in found or ("", ""))
+        before, behind = (
+            list(self.tokenizer(part, add_special_tokens=False).input_ids)
+            for part in found or ("", "")
+        )
         return (before, behind) if found else None
 
     def decode(self, completions: list[list[int]]) -> list[str]:
         """Texts of these token ids, special tokens left out."""
-        texts = self.tokenizer.batch_decode(completions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts = self.tokenizer.batch_decode(
+            completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return list(texts)
 
     def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
@@ -179,7 +190,9 @@ class Policy:
         kind, wanted = self.device.type, self.autocast_dtype
         # No cast of a weight outlives its block then
         again = self.checkpointing and torch.is_grad_enabled()
-        return torch.autocast(kind, wanted or torch.bfloat16, enabled=wanted is not None, cache_enabled=not again)
+        return torch.autocast(
+            kind, wanted or torch.bfloat16, enabled=wanted is not None, cache_enabled=not again
+        )
 
     def let_go(self) -> None:
         """Lets go of the pages of a mapped base, which has been copied. They come back when the
@@ -196,7 +209,9 @@ class Policy:
     @property
     def arithmetic(self) -> str:
         """The type that the linear layers compute in, for people."""
-        return self.precision.describe(str(self.autocast_dtype or self.model.dtype).removeprefix("torch."))
+        return self.precision.describe(
+            str(self.autocast_dtype or self.model.dtype).removeprefix("torch.")
+        )
 
     @contextmanager
     def generating(self) -> Iterator[None]:
@@ -204,7 +219,9 @@ class Policy:
         own precision.
         """
         alike = self.precision.in_training and self.packing is Packing.BLOCKS
-        attention = tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
+        attention = (
+            tree_attention.using(self.model, tree_attention.ALIKE) if alike else nullcontext()
+        )
         with self.precision.active(True), attention:
             yield
 
@@ -214,23 +231,31 @@ class Policy:
         """
         return self.precision.active(False)
 
-    def log_probs(self, batch: Batch, temperature: float, *, entropy: bool = True) -> tuple[Tensor, Tensor]:
+    def log_probs(
+        self, batch: Batch, temperature: float, *, entropy: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Log-prob [T] of each of `batch.target_T`, and the sum of the entropies, which has no
         gradient (0 unless asked for). A large [T, V] is never held.
         """
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         way = self.packing  # tried, if it has to be, before autocast keeps casts of weights
         frozen = head is not None and not head.weight.requires_grad
-        if head is not None and is_large(len(batch.columns_U), head.out_features, head.in_features, frozen=frozen):
+        if head is not None and is_large(
+            len(batch.columns_U), head.out_features, head.in_features, frozen=frozen
+        ):
             with self._autocast():
                 hidden_TD = self._computed(batch, way, self.causal.base_model)[source_T]
-                log_probs_T, entropies_T = projected_log_probs(hidden_TD, head, target_T, temperature)
+                log_probs_T, entropies_T = projected_log_probs(
+                    hidden_TD, head, target_T, temperature
+                )
             return log_probs_T, entropies_T.sum()
         distribution_UV = log_distribution(self._computed(batch, way, self.model), temperature)
         total = torch.zeros((), device=self.device)
         if entropy:
             with torch.no_grad():
-                total = -torch.special.xlogy(p_UV := distribution_UV.exp(), p_UV).sum(1)[source_T].sum()
+                total = (
+                    -torch.special.xlogy(p_UV := distribution_UV.exp(), p_UV).sum(1)[source_T].sum()
+                )
         return distribution_UV[source_T, target_T], total
 
     def backward(self, loss: Tensor, batch: Batch) -> None:
@@ -249,15 +274,25 @@ class Policy:
         """The output [U, V or D] of `module`: logits for the model, hidden states for its body."""
         if way is Packing.NATIVE and batch.tree is not None:
             native = self._native_forward
-            return (native.logits if module is self.model else native.hidden)(batch, self.checkpointing)
-        inputs: dict[str, Any] = {"input_ids": batch.ids_RL, "position_ids": batch.positions_RL, "use_cache": False}
+            return (native.logits if module is self.model else native.hidden)(
+                batch, self.checkpointing
+            )
+        inputs: dict[str, Any] = {
+            "input_ids": batch.ids_RL,
+            "position_ids": batch.positions_RL,
+            "use_cache": False,
+        }
         if batch.tree is None:
             wanted: dict[str, Any] = {"logits_to_keep": batch.keep} if module is self.model else {}
             with self._recomputing(), self._autocast():
                 output = module(attention_mask=batch.mask, **inputs, **wanted)
             kept = _put_out(output)[:, -batch.keep :]  # some models ignore logits_to_keep
             return kept.reshape(-1, kept.shape[-1])[batch.columns_U]
-        chosen = {"logits_to_keep": batch.columns_U} if module is self.model and self._selects_logits else {}
+        chosen = (
+            {"logits_to_keep": batch.columns_U}
+            if module is self.model and self._selects_logits
+            else {}
+        )
         with (
             tree_attention.attending(self.model, batch.tree),
             self._recomputing(partial(tree_attention.within, batch.tree)),
@@ -267,7 +302,11 @@ class Policy:
         return found if chosen else found[batch.columns_U]
 
     def _recomputing(self, around: Around = nullcontext) -> AbstractContextManager[Any]:
-        return checkpointing(self.model, around) if self.checkpointing and torch.is_grad_enabled() else nullcontext()
+        return (
+            checkpointing(self.model, around)
+            if self.checkpointing and torch.is_grad_enabled()
+            else nullcontext()
+        )
 
     @property
     def causal(self) -> Any:
@@ -282,11 +321,15 @@ class Policy:
         head = self.causal.get_output_embeddings()
         if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
             return None
-        ids = torch.tensor([[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device)
+        ids = torch.tensor(
+            [[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device
+        )
 
         def project() -> tuple[Tensor, Tensor]:
             with torch.no_grad(), self.exact(), self._autocast():
-                return head(self.causal.base_model(input_ids=ids).last_hidden_state), self.model(input_ids=ids).logits
+                return head(self.causal.base_model(input_ids=ids).last_hidden_state), self.model(
+                    input_ids=ids
+                ).logits
 
         def plain() -> bool | None:
             found = probed(project, "in trying the output head")
@@ -317,17 +360,25 @@ class Policy:
         completions = [[(5 * i + k) % vocabulary for i in range(1, 5 + k)] for k in (1, 2, 3)]
         # Begins as another; the second prompt begins as the first
         longer = [*completions[1], *completions[2]]
-        packed = [unrecorded(prompt, [*completions, longer]), unrecorded([*prompt[:6], *prompt[1:]], completions[:2])]
+        packed = [
+            unrecorded(prompt, [*completions, longer]),
+            unrecorded([*prompt[:6], *prompt[1:]], completions[:2]),
+        ]
 
         @cache
         def reference() -> Tensor:
             batch = build_rows(packed, self.device)
-            return attempt(lambda: self._computed(batch, None, self.model)[batch.source_T], "in trying packed rows")
+            return attempt(
+                lambda: self._computed(batch, None, self.model)[batch.source_T],
+                "in trying packed rows",
+            )
 
         with torch.no_grad(), self.exact():
             agrees = (partial(self._agrees, way, packed, reference) for way in Packing)
             tried = zip(Packing, agrees, strict=True)
-            return next((way for way, agree in tried if self.works(f"rows: {way.value}", agree)), None)
+            return next(
+                (way for way, agree in tried if self.works(f"rows: {way.value}", agree)), None
+            )
 
     def works(self, name: str, trial: Callable[[], bool | None]) -> bool:
         """Whether something works for this model here: found out once, by `trial`. See
@@ -337,11 +388,16 @@ class Policy:
 
     @cached_property
     def _subject(self) -> str:
-        precision = [self.precision.describe(""), folder_digest(Path(getfile(type(self.precision))).parent)]
+        precision = [
+            self.precision.describe(""),
+            folder_digest(Path(getfile(type(self.precision))).parent),
+        ]
         facts = {"name": self.name, "products": str(self.autocast_dtype), "precision": precision}
         return subject(facts, self.model, self.device)
 
-    def _agrees(self, way: Packing, packed: list[TokenGroup], reference: Callable[[], Tensor]) -> bool | None:
+    def _agrees(
+        self, way: Packing, packed: list[TokenGroup], reference: Callable[[], Tensor]
+    ) -> bool | None:
         def attended() -> Tensor:
             batch = build_tree(packed, self.device, 1)
             return self._computed(batch, way, self.model)[batch.source_T]
@@ -360,7 +416,9 @@ class Policy:
         """
         names = ("sliding_window", "window_size", "attention_chunk_size")
         reaches = (getattr(self.model.config, name, None) for name in names)
-        return min(self.context_length, *(reach for reach in reaches if isinstance(reach, int)), NO_LIMIT)
+        return min(
+            self.context_length, *(reach for reach in reaches if isinstance(reach, int)), NO_LIMIT
+        )
 
 
 def rounding(dtype: torch.dtype) -> float:
@@ -374,7 +432,9 @@ def agreement(ours: Tensor, reference: Tensor, tolerance: float) -> bool:
     Relative, since the small logits of a fresh model would make any two ways agree, until training
     tells them apart.
     """
-    return bool((ours.float() - reference.float()).abs().max() <= tolerance * float(reference.abs().max()))
+    return bool(
+        (ours.float() - reference.float()).abs().max() <= tolerance * float(reference.abs().max())
+    )
 
 
 def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) -> int | None:
@@ -389,14 +449,19 @@ def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) ->
         behind = rendered(tokenizer, chat).rpartition(SAID)[2]
     except Damaged:  # a template that takes no answers
         return otherwise
-    return next((i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids), otherwise)
+    return next(
+        (i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids),
+        otherwise,
+    )
 
 
 def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:
     """The model's weights in another type; tied weights stay tied."""
     made: dict[int, Tensor] = {}
     state = model.state_dict(keep_vars=True)
-    return {name: made.setdefault(id(value), value.detach().to(dtype)) for name, value in state.items()}
+    return {
+        name: made.setdefault(id(value), value.detach().to(dtype)) for name, value in state.items()
+    }
 
 
 def _put_out(output: Any) -> Tensor:

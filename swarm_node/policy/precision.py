@@ -45,7 +45,9 @@ class Precision:
         model.
         """
 
-    def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
+    def side_by_side(
+        self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype
+    ) -> Map | None:
         """One map to the outputs of all these layers, for a decoder. It computes them in `dtype`,
         as the layers do in training, and returns them in the type of its input. None for plain
         layers.

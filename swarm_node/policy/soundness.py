@@ -52,7 +52,9 @@ def read_state(path: Path) -> dict[str, Any]:
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        raise Damaged(f"{path.name}: {where + ': ' if where else ''}{problem['msg'].lower()[:100]}") from error
+        raise Damaged(
+            f"{path.name}: {where + ': ' if where else ''}{problem['msg'].lower()[:100]}"
+        ) from error
 
 
 def check_plain(folder: Path) -> None:
@@ -68,11 +70,15 @@ def check_adapters(folder: Path) -> None:
     """Raises Damaged if the folder has adapters in another format than safetensors: peft would
     unpickle them.
     """
-    if (folder / "adapter_config.json").exists() and not (folder / "adapter_model.safetensors").is_file():
+    if (folder / "adapter_config.json").exists() and not (
+        folder / "adapter_model.safetensors"
+    ).is_file():
         raise Damaged("its adapters are no safetensors")
 
 
-def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]) -> None:
+def check_optimizer(
+    tensors: Mapping[str, torch.Tensor], parameters: list[torch.nn.Parameter]
+) -> None:
     """Raises Damaged unless each of the optimiser's tensors fits its parameter and is finite, and
     no weight lacks its state. The keys are "INDEX.NAME", as in the checkpoint.
     """
@@ -83,7 +89,9 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
             raise Damaged(f"the optimiser has {key!r}, the model does not")
         names.setdefault(index, set()).add(name)
         if name in MOMENTS and tensor.shape != parameters[int(index)].shape:
-            raise Damaged(f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model")
+            raise Damaged(
+                f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model"
+            )
         if not bool(torch.isfinite(tensor).all()):
             raise Damaged(f"the optimiser's {key!r} is not finite")
     if len({frozenset(each - TABLES) for each in names.values()}) > 1 or any(
@@ -92,11 +100,18 @@ def check_optimizer(tensors: Mapping[str, torch.Tensor], parameters: list[torch.
         raise Damaged("the optimiser lacks the state of some weights")
 
 
-def check_template(tokenizer: Any, system: str = "", arguments: Mapping[str, Any] | None = None) -> None:
+def check_template(
+    tokenizer: Any, system: str = "", arguments: Mapping[str, Any] | None = None
+) -> None:
     """Raises Damaged where the chat template fails, or does not end."""
     turns = [{"role": "system", "content": system}] if system else []
     if tokenizer.chat_template:
-        rendered(tokenizer, [*turns, {"role": "user", "content": "?"}], add_generation_prompt=True, **(arguments or {}))
+        rendered(
+            tokenizer,
+            [*turns, {"role": "user", "content": "?"}],
+            add_generation_prompt=True,
+            **(arguments or {}),
+        )
 
 
 def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> str:
@@ -124,7 +139,9 @@ def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> s
         sys.settrace(before)
 
 
-def around_turns(tokenizer: Any, system: str, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+def around_turns(
+    tokenizer: Any, system: str, arguments: Mapping[str, Any]
+) -> tuple[str, str] | None:
     """The text that the chat template writes between an answer and the next user turn, and the text
     between that turn and the next answer. None if the template changes earlier turns, or fails.
     """
@@ -132,7 +149,10 @@ def around_turns(tokenizer: Any, system: str, arguments: Mapping[str, Any]) -> t
     asked.append({"role": "user", "content": "?"})
     later = [*asked, {"role": "assistant", "content": SAID}, {"role": "user", "content": NEXT}]
     try:
-        start, whole = (rendered(tokenizer, turns, add_generation_prompt=True, **arguments) for turns in (asked, later))
+        start, whole = (
+            rendered(tokenizer, turns, add_generation_prompt=True, **arguments)
+            for turns in (asked, later)
+        )
     except Damaged:
         return None
     before, found, behind = whole[len(start + SAID) :].partition(NEXT)

@@ -82,12 +82,18 @@ class _Run(NamedTuple):
     end: int
 
 
-def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORTH) -> tuple[Tree, list[Sequence[int]]]:
+def grow(
+    paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORTH
+) -> tuple[Tree, list[Sequence[int]]]:
     """The tree of these sequences, and each one's columns in order; more may follow its last one.
     `worth`: as WORTH.
     """
     ordered = sorted(set(map(tuple, paths)))
-    leaves = [path for path, after in zip(ordered, [*ordered[1:], ()], strict=True) if after[: len(path)] != path]
+    leaves = [
+        path
+        for path, after in zip(ordered, [*ordered[1:], ()], strict=True)
+        if after[: len(path)] != path
+    ]
     columns: list[list[int]] = [[] for _ in leaves]
     ids: list[int] = []
     positions: list[int] = []
@@ -97,7 +103,11 @@ def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORT
         while any(run.past - run.first > 1 for run in runs) and (
             len(levels) + 1 == MAX_LEVELS or _saved(leaves, runs) < worth
         ):
-            runs = [longer._replace(start=run.start) for run in runs for longer in _children(leaves, run, run.parent)]
+            runs = [
+                longer._replace(start=run.start)
+                for run in runs
+                for longer in _children(leaves, run, run.parent)
+            ]
         for run in runs:
             new = range(len(ids), len(ids) + run.end - run.start)
             for number in range(run.first, run.past):
@@ -105,13 +115,21 @@ def grow(paths: Sequence[Sequence[int]], device: torch.device, worth: int = WORT
             ids += leaves[run.first][run.start : run.end]
             positions += range(run.start, run.end)
         levels.append(runs)
-        below = (_children(leaves, run, number) for number, run in enumerate(runs) if run.past - run.first > 1)
+        below = (
+            _children(leaves, run, number)
+            for number, run in enumerate(runs)
+            if run.past - run.first > 1
+        )
         runs = [run for some in below for run in some]
     # A path that is no leaf is the beginning of the next one.
-    return _tree(ids, positions, levels, device), [columns[bisect_left(leaves, tuple(path))] for path in paths]
+    return _tree(ids, positions, levels, device), [
+        columns[bisect_left(leaves, tuple(path))] for path in paths
+    ]
 
 
-def _runs(leaves: Sequence[Sequence[int]], parent: int, first: int, past: int, start: int) -> Iterator[_Run]:
+def _runs(
+    leaves: Sequence[Sequence[int]], parent: int, first: int, past: int, start: int
+) -> Iterator[_Run]:
     """The leaves from `first` to before `past`, in runs of the same token at `start`."""
     for _, equal in groupby(range(first, past), key=lambda number: leaves[number][start]):
         members = list(equal)
@@ -135,7 +153,9 @@ def _saved(leaves: Sequence[Sequence[int]], runs: Sequence[_Run]) -> int:
     return sum((run.end - run.start) * (len(_children(leaves, run, 0)) - 1) for run in runs)
 
 
-def _tree(ids: list[int], positions: list[int], levels: Sequence[Sequence[_Run]], device: torch.device) -> Tree:
+def _tree(
+    ids: list[int], positions: list[int], levels: Sequence[Sequence[_Run]], device: torch.device
+) -> Tree:
     blocks: list[Level] = []
     columns: list[Tensor] = []
     reals: list[Tensor] = []
@@ -154,7 +174,9 @@ def _tree(ids: list[int], positions: list[int], levels: Sequence[Sequence[_Run]]
     real_P, columns_P = torch.cat(reals), torch.cat(columns)
     places_L = torch.empty(len(ids), dtype=torch.long)
     places_L[columns_P[real_P]] = real_P.nonzero()[:, 0]
-    leaves = [(run.first, run.past) for runs in levels for run in runs for _ in range(run.start, run.end)]
+    leaves = [
+        (run.first, run.past) for runs in levels for run in runs for _ in range(run.start, run.end)
+    ]
     return Tree(
         ids_L=to_device(ids, device),
         positions_L=to_device(positions, device),
@@ -246,10 +268,14 @@ class _Repeated(torch.autograd.Function):
         return (named.T @ gradients[0].flatten(1)).view(ctx.shape), None
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float | None = None) -> Tensor:
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float | None = None
+) -> Tensor:
     """q [L, heads, dim], k and v [L, kv_heads, dim] -> [L, heads, dim]."""
     attention = partial(F.scaled_dot_product_attention, scale=scaling)
-    (q, *queries), (keys, *own_keys), (values, *own_values) = (_split(x, tree) for x in (query, key, value))
+    (q, *queries), (keys, *own_keys), (values, *own_values) = (
+        _split(x, tree) for x in (query, key, value)
+    )
     seen = [attention(q, keys, values, is_causal=True, enable_gqa=q.shape[1] != keys.shape[1])]
     for level, q, k, v in zip(tree.levels[1:], queries, own_keys, own_values, strict=True):
         keys, values = (
@@ -259,7 +285,9 @@ def attend(query: Tensor, key: Tensor, value: Tensor, tree: Tree, scaling: float
         wide = keys, values
         if query.device.type == "cuda":  # whose fused kernels under a mask take no shared heads
             wide = _for_every_head(keys, query.shape[1]), _for_every_head(values, query.shape[1])
-        seen.append(attention(q, *wide, attn_mask=level.mask, enable_gqa=q.shape[1] != wide[0].shape[1]))
+        seen.append(
+            attention(q, *wide, attn_mask=level.mask, enable_gqa=q.shape[1] != wide[0].shape[1])
+        )
     flat = torch.cat([block.transpose(1, 2).flatten(0, 1) for block in seen])
     joined: Tensor = _Rearranged.apply(flat, tree.places_L, tree.columns_P, tree.pads)  # type: ignore[no-untyped-call]
     return joined
@@ -271,7 +299,13 @@ def _for_every_head(x: Tensor, heads: int) -> Tensor:
 
 
 def _attend(
-    _module: Any, query: Tensor, key: Tensor, value: Tensor, _mask: Any, scaling: float | None = None, **_options: Any
+    _module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _mask: Any,
+    scaling: float | None = None,
+    **_options: Any,
 ) -> tuple[Tensor, None]:
     """transformers' signature: q [1, heads, L, dim], k and v [1, kv_heads, L, dim] -> [1, L, heads,
     dim].

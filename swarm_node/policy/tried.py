@@ -44,7 +44,9 @@ class Tried:
     lives.
     """
 
-    def __init__(self, path: Path | None = None, warn: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, path: Path | None = None, warn: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.path = path
         self._answers = {} if path is None else _read(path, warn)
 
@@ -68,7 +70,11 @@ class Tried:
         whole[subject] = {**whole.pop(subject, {}), **self._answers[subject]}
         kept = dict(list(whole.items())[-SUBJECTS:])
         with suppress(OSError):  # it is tried again next time
-            write_bytes(self.path, json.dumps({"answers": kept, "digest": _digest(kept)}).encode(), mode=0o600)
+            write_bytes(
+                self.path,
+                json.dumps({"answers": kept, "digest": _digest(kept)}).encode(),
+                mode=0o600,
+            )
 
 
 def subject(facts: Mapping[str, Any], model: Any, device: torch.device) -> str:

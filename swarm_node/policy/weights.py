@@ -45,7 +45,10 @@ class SharedWeights:
         """Empty memory for the trained parameters of `policy`. It is gone when the last process has
         closed it.
         """
-        layout = [(name, tuple(p.shape), str(p.dtype).removeprefix("torch.")) for name, p in _trained(policy).items()]
+        layout = [
+            (name, tuple(p.shape), str(p.dtype).removeprefix("torch."))
+            for name, p in _trained(policy).items()
+        ]
         descriptor = _anonymous_file()
         os.ftruncate(descriptor, _places(layout)[-1])
         weights = cls.attach(descriptor, layout)
@@ -64,7 +67,9 @@ class SharedWeights:
         for (name, shape, kind), place in zip(known, places, strict=False):
             dtype = getattr(torch, kind)
             count = torch.Size(shape).numel()
-            tensors[name] = torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(shape)
+            tensors[name] = torch.frombuffer(memory, dtype=dtype, count=count, offset=place).view(
+                shape
+            )
         return cls(descriptor, known, memory, tensors)
 
     def publish(self, policy: Policy) -> None:

@@ -44,7 +44,9 @@ class Layer(Protocol):
     reason: str = ""  # of a refusal: short and stable, a key for counting
     compares: bool = False  # whether `mix` reads local completions, which the node then generates
 
-    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+    def keep(
+        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
+    ) -> list[list[int]]:
         """Positions of the completions that may be trained on, for each external group: all, unless
         a layer says otherwise. `local`: all groups that this node generated this round, answers to
         peers' questions included.
@@ -70,7 +72,9 @@ class LengthLayer(Layer):
 
     reason = "longer than local"
 
-    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+    def keep(
+        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
+    ) -> list[list[int]]:
         limit = longest(local)
         return [_passing(group, lambda text: len(text) <= limit) for group in groups]
 
@@ -85,12 +89,19 @@ class NgramsLayer(Layer):
     def __init__(self) -> None:
         self._alarm = EnrichmentAlarm()
 
-    def keep(self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random) -> list[list[int]]:
+    def keep(
+        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
+    ) -> list[list[int]]:
         local_texts = _whole(local)
-        external = [(group.question.dataset, rng.choice(_whole([only(group, better(group))]))) for group in groups]
+        external = [
+            (group.question.dataset, rng.choice(_whole([only(group, better(group))])))
+            for group in groups
+        ]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
-        return [_passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups]
+        return [
+            _passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups
+        ]
 
     def snapshot(self) -> Mapping[str, list[str]]:
         return self._alarm.snapshot()
@@ -124,8 +135,15 @@ class LayeredDefence:
         """
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
-            rests = [only(group, chosen) for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)]
-            refused += [Refused(rest.author, layer.reason, rest.question) for rest in rests if not rest.informative]
+            rests = [
+                only(group, chosen)
+                for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)
+            ]
+            refused += [
+                Refused(rest.author, layer.reason, rest.question)
+                for rest in rests
+                if not rest.informative
+            ]
             groups = [rest for rest in rests if rest.informative]
         return groups, refused
 
@@ -189,7 +207,9 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
     right, none is added. The group carries the peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
-    found = {c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean}
+    found = {
+        c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean
+    }
     added = only(external, rng.sample(sorted(found.values()), min(ADDED, len(found))))
     completions = local.group.episodes + added.group.episodes
     return ScoredGroup(
@@ -214,7 +234,10 @@ def _turns(group: ScoredGroup) -> list[list[str]]:
     arguments of calls.
     """
     return [
-        [turn.text + "".join(call.name + call.arguments for call in turn.calls) for turn in episode.turns]
+        [
+            turn.text + "".join(call.name + call.arguments for call in turn.calls)
+            for turn in episode.turns
+        ]
         for episode in group.group.episodes
     ]
 
@@ -230,7 +253,9 @@ def strings_of(text: str) -> frozenset[str]:
     """
     parts = [text] if len(text) <= 2 * READ else [text[:READ], text[-READ:]]
     folded = [_DIGITS.sub("0", part) for part in parts]
-    return frozenset(t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n))
+    return frozenset(
+        t[i : i + n] for t in folded for n in range(1, LONGEST + 1) for i in range(len(t) + 1 - n)
+    )
 
 
 class _Window:
@@ -264,7 +289,9 @@ class _Window:
         return sum(string in counts for counts in topics) / len(topics)
 
     def in_at_least(self, share: float) -> list[str]:
-        return [string for string, count in self._counts.items() if count >= share * len(self.entries)]
+        return [
+            string for string, count in self._counts.items() if count >= share * len(self.entries)
+        ]
 
 
 class EnrichmentAlarm:
@@ -301,12 +328,16 @@ class EnrichmentAlarm:
         return frozenset(
             string
             for string in external.in_at_least(self._share)
-            if external.share(string) >= self._factor * local.share(string) and external.spread(string) >= SPREAD
+            if external.share(string) >= self._factor * local.share(string)
+            and external.spread(string) >= SPREAD
         )
 
     def snapshot(self) -> dict[str, list[str]]:
         windows = {"local": self._local, "external": self._external}
-        return {name: [f"{topic} {text}" for topic, text in window.entries] for name, window in windows.items()}
+        return {
+            name: [f"{topic} {text}" for topic, text in window.entries]
+            for name, window in windows.items()
+        }
 
     def restore(self, snapshot: Mapping[str, list[str]]) -> None:
         self._local, self._external = _Window(HELD_LOCAL), _Window(HELD_EXTERNAL)

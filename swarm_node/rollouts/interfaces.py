@@ -37,7 +37,9 @@ class Environment(Protocol):
         """The prompt of each question."""
         ...
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(
+        self, completions: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
         """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if
         the verifier hung, crashed or returned nonsense.
         """
@@ -66,7 +68,9 @@ class Environment(Protocol):
 class Generator(Protocol):
     """Compute, first half: prompts in, completions out."""
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+    def generate(
+        self, prompts: Sequence[str], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
         """`group_size` completions per prompt. `stream` names the random stream: same name and
         weights, same completions.
         """

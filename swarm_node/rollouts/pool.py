@@ -47,7 +47,11 @@ class RolloutPool:
     """
 
     def __init__(
-        self, local_id: PeerId, max_age: int = MAX_AGE, max_groups: int = MAX_GROUPS, max_per_peer: int = MAX_PER_PEER
+        self,
+        local_id: PeerId,
+        max_age: int = MAX_AGE,
+        max_groups: int = MAX_GROUPS,
+        max_per_peer: int = MAX_PER_PEER,
     ) -> None:
         self._local_id = local_id
         self._max_age, self._max_groups, self._max_per_peer = max_age, max_groups, max_per_peer
@@ -66,7 +70,9 @@ class RolloutPool:
         many.
         """
         oldest = now - self._max_age
-        self._shunned = {author: since for author, since in self._shunned.items() if since >= oldest}
+        self._shunned = {
+            author: since for author, since in self._shunned.items() if since >= oldest
+        }
         for group in groups:
             key = (group.author, group.question)
             known = key in self._waiting or key in self._spent
@@ -85,30 +91,46 @@ class RolloutPool:
         again.
         """
         for group in groups:
-            _, self._spent[group.author, group.question] = self._waiting.pop((group.author, group.question))
+            _, self._spent[group.author, group.question] = self._waiting.pop(
+                (group.author, group.question)
+            )
 
     def shun(self, authors: Iterable[PeerId], now: Round) -> None:
         """Drop all groups of these authors, and take in none of theirs for as long as a group may
         wait.
         """
         self._shunned.update(dict.fromkeys(authors, now))
-        self._waiting = {k: entry for k, entry in self._waiting.items() if k[0] not in self._shunned}
+        self._waiting = {
+            k: entry for k, entry in self._waiting.items() if k[0] not in self._shunned
+        }
 
     def snapshot(self) -> dict[str, list[tuple[int, str]]]:
         """Plain data for a checkpoint: waiting groups, and those that must not be used again."""
         return {
-            "waiting": [(r, f"{each.id.hex()} {each.group.model_dump_json()}") for each, r in self._waiting.values()],
-            "spent": [(r, f"{author} {question.model_dump_json()}") for (author, question), r in self._spent.items()],
+            "waiting": [
+                (r, f"{each.id.hex()} {each.group.model_dump_json()}")
+                for each, r in self._waiting.values()
+            ],
+            "spent": [
+                (r, f"{author} {question.model_dump_json()}")
+                for (author, question), r in self._spent.items()
+            ],
         }
 
     def restore(self, snapshot: dict[str, list[tuple[int, str]]]) -> None:
         """The inverse of `snapshot`. Waiting groups of version 0.1 have no id and are left out:
         they come again.
         """
-        waiting = [(_external(*text.split(" ", 1)), Round(r)) for r, text in snapshot["waiting"] if text[0] != "{"]
+        waiting = [
+            (_external(*text.split(" ", 1)), Round(r))
+            for r, text in snapshot["waiting"]
+            if text[0] != "{"
+        ]
         self._waiting = {(each.author, each.question): (each, r) for each, r in waiting}
         spent = [(text.split(" ", 1), r) for r, text in snapshot["spent"]]
-        self._spent = {(PeerId(a), Question.model_validate_json(q)): Round(r) for (a, q), r in spent}
+        self._spent = {
+            (PeerId(a), Question.model_validate_json(q)): Round(r) for (a, q), r in spent
+        }
 
     def _enforce_quotas(self) -> None:
         held: dict[PeerId, int] = {}
@@ -190,13 +212,19 @@ class Unanswered:
 
     def take(self, answers: Sequence[ScoredGroup]) -> list[tuple[ScoredGroup, ScoredGroup]]:
         """Each local group that answers a question of another node, with that node's group."""
-        return [(local, self._asked.pop(local.question)) for local in answers if local.question in self._asked]
+        return [
+            (local, self._asked.pop(local.question))
+            for local in answers
+            if local.question in self._asked
+        ]
 
 
 class ExternalScoring(Protocol):
     """Scores the external groups of one node."""
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
+    def ready(
+        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
+    ) -> Ready:
         """Called once a round, before it selects `wanted` of the waiting groups. `local`: the
         groups of this node.
         """
@@ -217,7 +245,9 @@ class ScoringInStep(ExternalScoring):
     def __init__(self, score: ScoreGroups) -> None:
         self._score = score
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
+    def ready(
+        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
+    ) -> Ready:
         return list(waiting), []
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
@@ -256,7 +286,11 @@ class ScoringAhead(ExternalScoring):
     """
 
     def __init__(
-        self, score: ScoreGroups, clock: Callable[[], float], rng: Random, prepare: Callable[[], object] = lambda: None
+        self,
+        score: ScoreGroups,
+        clock: Callable[[], float],
+        rng: Random,
+        prepare: Callable[[], object] = lambda: None,
     ) -> None:
         """`score` may take long. `prepare` starts its processes, so that no group is charged for
         their start. Call `start`, or call `work` to do in your own thread what the scoring thread
@@ -279,7 +313,9 @@ class ScoringAhead(ExternalScoring):
     def start(self) -> None:
         self._thread.start()
 
-    def ready(self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]) -> Ready:
+    def ready(
+        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
+    ) -> Ready:
         """Raises the exception that ended the thread."""
         with self._changed:
             if self._error is not None:
@@ -297,7 +333,9 @@ class ScoringAhead(ExternalScoring):
             self._waiting = self._rng.sample(rest, len(rest))
             self._changed.notify()
             found = [(external, self._results.get(external.id)) for external in waiting]
-        faults = [(external, result.reason) for external, result in found if isinstance(result, Skipped)]
+        faults = [
+            (external, result.reason) for external, result in found if isinstance(result, Skipped)
+        ]
         return [external for external, result in found if isinstance(result, ScoredGroup)], faults
 
     def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
@@ -344,9 +382,14 @@ class ScoringAhead(ExternalScoring):
         """One group of a stranger, or a few of as many known authors, which cost less in one
         call.
         """
-        ready = sum(isinstance(result, ScoredGroup) and result.informative for result in self._results.values())
+        ready = sum(
+            isinstance(result, ScoredGroup) and result.informative
+            for result in self._results.values()
+        )
         missing = 0 if self._closed else AHEAD * self._wanted - ready
-        first = next((each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None)
+        first = next(
+            (each for each in self._waiting if missing > 0 and self._budget_of(each.author)), None
+        )
         if first is None or not self._known(first.author):
             return [first] if first else []
         known = {each.author: each for each in reversed(self._waiting) if self._known(each.author)}
@@ -359,7 +402,9 @@ class ScoringAhead(ExternalScoring):
         """The budget for a group of this author. Known authors may also use what strangers
         leave.
         """
-        budgets = [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
+        budgets = (
+            [self._for_known, self._for_strangers] if self._known(author) else [self._for_strangers]
+        )
         return next((budget for budget in budgets if budget.holds), None)
 
     def _done(self, external: ExternalGroup, result: ScoredGroup | Skipped, seconds: float) -> None:
@@ -375,6 +420,8 @@ class ScoringAhead(ExternalScoring):
             while not self._closed:
                 if not self.work():
                     with self._changed:
-                        self._changed.wait_for(lambda: self._closed or bool(self._measured or self._next()))
+                        self._changed.wait_for(
+                            lambda: self._closed or bool(self._measured or self._next())
+                        )
         except BaseException as error:  # noqa: BLE001  raised in the trainer's next round
             self._error = error

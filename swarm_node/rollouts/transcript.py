@@ -59,7 +59,10 @@ def _call(inner: str) -> Call | None:
 
 def written(turn: Turn) -> str:
     """The inverse of `parse`, with all calls behind the text."""
-    calls = (f'{CALL}{{"name":"{call.name}","arguments":{_plain(call.arguments)}}}{CALLED}' for call in turn.calls)
+    calls = (
+        f'{CALL}{{"name":"{call.name}","arguments":{_plain(call.arguments)}}}{CALLED}'
+        for call in turn.calls
+    )
     return _plain(turn.text) + "".join(calls)
 
 

@@ -31,12 +31,17 @@ class Builder:
     """Builds the questions of one source."""
 
     def __init__(
-        self, source: Source | EpisodeSource, clock: Callable[[], float] = time.process_time, rng: Random | None = None
+        self,
+        source: Source | EpisodeSource,
+        clock: Callable[[], float] = time.process_time,
+        rng: Random | None = None,
     ) -> None:
         """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may
         foresee them.
         """
-        self._make: Callable[..., Item | Episode] = getattr(source, "begin", None) or cast(Source, source).build
+        self._make: Callable[..., Item | Episode] = (
+            getattr(source, "begin", None) or cast(Source, source).build
+        )
         self._clock, self._rng = clock, rng or SystemRandom()
         self._kept: Lru[Address, Item | Episode] = Lru(KEPT_ITEMS)
         # Task -> whether its random question was slow
@@ -78,7 +83,10 @@ class Builder:
         """
         task = dataset, config_id
         if not self._slow_here.use(task):
-            seed, index = self._rng.randint(0, MAX_SEED), self._rng.randrange(MAX_QUESTIONS_PER_ROUND)
+            seed, index = (
+                self._rng.randint(0, MAX_SEED),
+                self._rng.randrange(MAX_QUESTIONS_PER_ROUND),
+            )
             _, seconds = self._timed((*task, seed, index), contract.QUESTION_BUDGET)
             self._slow_here[task] = seconds > contract.QUESTION_BUDGET
         return not self._slow_here.use(task)

@@ -30,7 +30,16 @@ from typing import Any, TypeGuard, cast
 
 from swarm_node.scoring import contract, playing
 from swarm_node.scoring.confinement import allow_cpu, silence
-from swarm_node.scoring.contract import CHILD_ITEMS, Episode, Item, Reader, Scorers, Turn, encode, is_score
+from swarm_node.scoring.contract import (
+    CHILD_ITEMS,
+    Episode,
+    Item,
+    Reader,
+    Scorers,
+    Turn,
+    encode,
+    is_score,
+)
 from swarm_node.scoring.sandbox import LAST_WRITABLE, Sandbox
 
 SCORE = struct.Struct("<d")
@@ -70,7 +79,9 @@ class _Gone(Exception):
 class Child:
     """One child, from the fork to its end."""
 
-    def __init__(self, sandbox: Sandbox, time_limit: float, work: Callable[[], Sequence[Work]]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, time_limit: float, work: Callable[[], Sequence[Work]]
+    ) -> None:
         """`work` is called in the child, inside the sandbox. Raises OSError where no process can be
         had.
         """
@@ -102,7 +113,11 @@ class Child:
         for each in asked:
             deadline = time.monotonic() + self._time_limit
             try:
-                verdicts.append(self._played(each, deadline) if episodes(each) else self._scores(len(each), deadline))
+                verdicts.append(
+                    self._played(each, deadline)
+                    if episodes(each)
+                    else self._scores(len(each), deadline)
+                )
             except _Gone as gone:
                 return [*verdicts, self._end() or str(gone)]
         self._connection.close()
@@ -111,7 +126,9 @@ class Child:
         return verdicts
 
     def _scores(self, number: int, deadline: float) -> Verdict:
-        return verdict([value for (value,) in SCORE.iter_unpack(self._read(SCORE.size * number, deadline))])
+        return verdict(
+            [value for (value,) in SCORE.iter_unpack(self._read(SCORE.size * number, deadline))]
+        )
 
     def _played(self, asked: Sequence[Sequence[Turn]], deadline: float) -> Verdict:
         (length,) = playing.LENGTH.unpack(self._read(playing.LENGTH.size, deadline))
@@ -141,7 +158,11 @@ class Child:
         self._connection.close()
         os.kill(self._pid, signal.SIGKILL)
         status = os.waitpid(self._pid, 0)[1]
-        return contract.TIMEOUT if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU else None
+        return (
+            contract.TIMEOUT
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+            else None
+        )
 
 
 def reap() -> None:
@@ -149,7 +170,9 @@ def reap() -> None:
     _ended[:] = [pid for pid in _ended if not os.waitpid(pid, os.WNOHANG)[0]]
 
 
-def episodes(asked: Sequence[str] | Sequence[Sequence[Turn]]) -> TypeGuard[Sequence[Sequence[Turn]]]:
+def episodes(
+    asked: Sequence[str] | Sequence[Sequence[Turn]],
+) -> TypeGuard[Sequence[Sequence[Turn]]]:
     """Whether these are episodes to be played, and not texts to be scored."""
     return not isinstance(asked[0], str)
 
@@ -162,7 +185,11 @@ def verdict(values: list[float]) -> list[float] | str:
 
 
 def _be_the_child(
-    connection: int, sandbox: Sandbox, parent: int, cpu_seconds: int, work: Callable[[], Sequence[Work]]
+    connection: int,
+    sandbox: Sandbox,
+    parent: int,
+    cpu_seconds: int,
+    work: Callable[[], Sequence[Work]],
 ) -> None:
     """All that a child does; never returns. A child that fails before the sandbox holds ends
     without a score.
@@ -221,7 +248,9 @@ class KeyItem:
 class ForkServer:
     """The scoring process's end of the fork server, which lives as long as the scoring process."""
 
-    def __init__(self, scorers: Scorers, sandbox: Sandbox, time_limit: float, lifeline: int) -> None:
+    def __init__(
+        self, scorers: Scorers, sandbox: Sandbox, time_limit: float, lifeline: int
+    ) -> None:
         """`lifeline`: the scoring process's descriptor, which the fork server closes."""
         self.scorers = scorers
         self._connection, theirs = socket.socketpair()

@@ -64,7 +64,12 @@ class ScoringClient:
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
     def __init__(
-        self, source: str, version: str, time_limit: float, memory_limit: int = 1024, scorers: str = ""
+        self,
+        source: str,
+        version: str,
+        time_limit: float,
+        memory_limit: int = 1024,
+        scorers: str = "",
     ) -> None:
         """`source`: see `server.load`; `time_limit`: seconds per item; `memory_limit`: megabytes;
         `scorers`: the module of the environment's `contract.Scorers`, if it has one.
@@ -102,7 +107,9 @@ class ScoringClient:
         with self._lock:
             replies = self._ask(items)
             again = [place for place, reply in enumerate(replies) if reply == DEAD]
-            for place, reply in zip(again, self._ask([items[place] for place in again]), strict=True):
+            for place, reply in zip(
+                again, self._ask([items[place] for place in again]), strict=True
+            ):
                 replies[place] = reply
         return replies
 
@@ -193,7 +200,9 @@ class ScoringClient:
         except (TimeoutError, BrokenFrame) as error:
             hello, cause = None, error
         if not isinstance(hello, dict):
-            raise ScoringUnavailable(f"the scoring process does not start: {self._last_words(cause)}") from cause
+            raise ScoringUnavailable(
+                f"the scoring process does not start: {self._last_words(cause)}"
+            ) from cause
         if hello.get("version") != self._version:
             self._stop()
             raise ScoringUnavailable(
@@ -245,7 +254,9 @@ class ScoringPool:
 
     def __init__(self, make: Callable[[], ScoringClient], workers: int = 1) -> None:
         self._clients = [make() for _ in range(workers)]
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
+        self._threads = (
+            ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
+        )
 
     def prepare(self) -> None:
         """Start the processes without waiting for them. Raises ScoringUnavailable."""
@@ -311,9 +322,17 @@ def _checked(frame: Any, item: Item) -> Reply:
         if isinstance(frame, str):
             return frame
     elif isinstance(asked[0], str):
-        if isinstance(frame, list) and list(map(type, frame)) == [float] * len(asked) and all(map(is_score, frame)):
+        if (
+            isinstance(frame, list)
+            and list(map(type, frame)) == [float] * len(asked)
+            and all(map(is_score, frame))
+        ):
             return tuple(frame)
-    elif isinstance(frame, dict) and isinstance(played := frame.get("played"), list) and len(played) == len(asked):
+    elif (
+        isinstance(frame, dict)
+        and isinstance(played := frame.get("played"), list)
+        and len(played) == len(asked)
+    ):
         return list(map(_replay, played, asked))
     raise BrokenFrame("neither prompt nor scores nor episodes")
 

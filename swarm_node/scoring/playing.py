@@ -37,7 +37,9 @@ def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
     return heads + len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
 
 
-def play(began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time) -> bytes:
+def play(
+    began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time
+) -> bytes:
     """Plays all episodes of a question, in a child. The bytes are for `read`. `clock`: seconds of
     CPU time.
     """
@@ -80,7 +82,9 @@ def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
     """Whether these turns, and no others, were answered."""
     asked = [(len(turn.calls), max(1, len(turn.calls))) for turn in turns]
     asked += [(0, 0)] * (len(observations) - len(turns))
-    return all(least <= len(said) <= most for (least, most), said in zip(asked, observations, strict=True))
+    return all(
+        least <= len(said) <= most for (least, most), said in zip(asked, observations, strict=True)
+    )
 
 
 def _episode(began: Episode, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
@@ -122,7 +126,11 @@ def _steps(
         return _SLOW, 0.0, []
     if not _fits(observations, turns[: len(turns) - done]):
         return _RAISED, 0.0, []
-    return (_DONE if done else _ON, float(score), observations) if is_score(score) else (_NO_SCORE, 0.0, [])
+    return (
+        (_DONE if done else _ON, float(score), observations)
+        if is_score(score)
+        else (_NO_SCORE, 0.0, [])
+    )
 
 
 class _Bytes:
@@ -148,7 +156,9 @@ class _Bytes:
     def observations(self) -> tuple[str, ...]:
         """The observations to one turn."""
         number = self.take(1)[0]
-        return tuple(self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number))
+        return tuple(
+            self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number)
+        )
 
 
 ERROR = "error: "  # the beginning of the answer to a call that has no result

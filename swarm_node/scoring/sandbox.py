@@ -98,7 +98,13 @@ def program(machine: str) -> list[linux.Instruction]:
 
 def _unless(number: int, index: int, refused: linux.Instruction) -> list[linux.Instruction]:
     """Allow this call unless the test `refused` of one of its arguments is true."""
-    return [(linux.EQUAL, 0, 4, number), linux.argument(index), refused, linux.TO_REFUSE, linux.TO_ALLOW]
+    return [
+        (linux.EQUAL, 0, 4, number),
+        linux.argument(index),
+        refused,
+        linux.TO_REFUSE,
+        linux.TO_ALLOW,
+    ]
 
 
 def layers() -> dict[str, bool]:
@@ -185,7 +191,12 @@ def _deny_everything() -> int:
 
 
 def _limit() -> None:
-    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+    for what in (
+        resource.RLIMIT_CORE,
+        resource.RLIMIT_FSIZE,
+        resource.RLIMIT_NOFILE,
+        resource.RLIMIT_NPROC,
+    ):
         resource.setrlimit(what, (0, 0))
 
 

@@ -30,7 +30,18 @@ from swarm_node.scoring import children, contract
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
-from swarm_node.scoring.contract import Asked, Call, Episode, EpisodeSource, Item, Reader, Scorers, Source, Turn, encode
+from swarm_node.scoring.contract import (
+    Asked,
+    Call,
+    Episode,
+    EpisodeSource,
+    Item,
+    Reader,
+    Scorers,
+    Source,
+    Turn,
+    encode,
+)
 from swarm_node.scoring.sandbox import Sandbox
 
 Reply = str | list[float] | dict[str, Any]
@@ -72,7 +83,9 @@ def load(target: str) -> Source | EpisodeSource:
     """
     place, asked, argument = target.partition("?")
     made = loading.load(place)
-    return cast(Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made)
+    return cast(
+        Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made
+    )
 
 
 def declare(target: str) -> None:
@@ -96,7 +109,11 @@ class ScoringServer:
     """Builds questions and scores answers to them, batch by batch."""
 
     def __init__(
-        self, source: Source | EpisodeSource, sandbox: Sandbox, forkserver: ForkServer | None, time_limit: float
+        self,
+        source: Source | EpisodeSource,
+        sandbox: Sandbox,
+        forkserver: ForkServer | None,
+        time_limit: float,
     ) -> None:
         """`forkserver`: None where the environment has no scorers beside its source."""
         self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
@@ -107,7 +124,10 @@ class ScoringServer:
         """Answers batches until the node closes its end."""
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
-            asked = [((dataset, config_id, seed, k), _asked(said)) for dataset, config_id, seed, k, said in batch]
+            asked = [
+                ((dataset, config_id, seed, k), _asked(said))
+                for dataset, config_id, seed, k, said in batch
+            ]
             for begin in range(0, len(asked), contract.CHILD_ITEMS):
                 allow_cpu(contract.CHILD_ITEMS)
                 replies = self.replies(asked[begin : begin + contract.CHILD_ITEMS])
@@ -120,7 +140,9 @@ class ScoringServer:
         together: dict[Cohort, list[tuple[int, children.Work]]] = {}
         for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
             if not isinstance(item, str) and texts:
-                together.setdefault(cohort(address, item, self._scorers), []).append((place, (item, texts)))
+                together.setdefault(cohort(address, item, self._scorers), []).append(
+                    (place, (item, texts))
+                )
         for (where, _), members in together.items():
             verdicts = self._score(where, [pair for _, pair in members])
             for (place, (_, given)), verdict in zip(members, verdicts, strict=True):
@@ -162,7 +184,9 @@ def _asked(said: Any) -> Asked:
     """What the node asks of a question."""
     if not said or isinstance(said[0], str):
         return cast(Asked, said)
-    return tuple(tuple(Turn(text, tuple(starmap(Call, calls))) for text, calls in turns) for turns in said)
+    return tuple(
+        tuple(Turn(text, tuple(starmap(Call, calls))) for text, calls in turns) for turns in said
+    )
 
 
 def _told(item: Item | Episode | str, texts: Asked) -> Reply:

@@ -63,7 +63,11 @@ def section_of(config: object, kind: type[S]) -> S:
 
 def sections_of(config: BaseModel) -> dict[str, Section]:
     """The sections of extensions in a configuration, by name."""
-    return {name: getattr(config, name) for name in plugins.registered(KIND) if name in type(config).model_fields}
+    return {
+        name: getattr(config, name)
+        for name in plugins.registered(KIND)
+        if name in type(config).model_fields
+    }
 
 
 def asked_for(config: BaseModel, kind: str) -> list[str]:
@@ -71,7 +75,11 @@ def asked_for(config: BaseModel, kind: str) -> list[str]:
     user set.
     """
     sections = sections_of(config)
-    return [name for name in plugins.registered(kind) if name in sections and sections[name] != type(sections[name])()]
+    return [
+        name
+        for name in plugins.registered(kind)
+        if name in sections and sections[name] != type(sections[name])()
+    ]
 
 
 def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
@@ -97,12 +105,20 @@ def _restored(kind: type[C], values: dict[str, Any]) -> C:
 
 @cache
 def _extended(kind: type[BaseModel]) -> type[BaseModel]:
-    registered = {name: plugins.load(KIND, name) for name in plugins.registered(KIND) if name not in kind.model_fields}
+    registered = {
+        name: plugins.load(KIND, name)
+        for name in plugins.registered(KIND)
+        if name not in kind.model_fields
+    }
     fields: dict[str, Any] = {
-        name: (section, section()) for name, section in registered.items() if issubclass(kind, section.serves)
+        name: (section, section())
+        for name, section in registered.items()
+        if issubclass(kind, section.serves)
     }
     if not fields:
         return kind
     about = {"__doc__": kind.__doc__, "__module__": kind.__module__}
-    made: type[BaseModel] = create_model(kind.__name__, __base__=(_Extended, kind), **about, **fields)  # type: ignore[call-overload]
+    made: type[BaseModel] = create_model(
+        kind.__name__, __base__=(_Extended, kind), **about, **fields
+    )  # type: ignore[call-overload]
     return made

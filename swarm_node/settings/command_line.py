@@ -22,7 +22,16 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import read_plain
 from swarm_node.settings import programs, with_sections
-from swarm_node.settings.options import Option, describe, flatten, help_page, meant, negated, options, wrong
+from swarm_node.settings.options import (
+    Option,
+    describe,
+    flatten,
+    help_page,
+    meant,
+    negated,
+    options,
+    wrong,
+)
 from swarm_node.settings.secret import UNSHOWN, Secret
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
@@ -50,7 +59,9 @@ class Source:
     names: dict[str, str] = field(default_factory=dict)  # of keys, as the user wrote them
 
 
-def from_command_line(kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = "") -> C:
+def from_command_line(
+    kind: type[C], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
+) -> C:
     """A configuration from `[FILE.toml] [--flags]`. With --help it prints all options, and exits.
 
     It has the sections that extensions registered for it. `first` is the key that the first word
@@ -69,7 +80,10 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
     in one line.
     """
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
-    given = [Source("file", flatten(_read_file(file)) if file else {}), *(Source("flag", flatten(v)) for v in values)]
+    given = [
+        Source("file", flatten(_read_file(file)) if file else {}),
+        *(Source("flag", flatten(v)) for v in values),
+    ]
     return _combined(kind, [_of_home(kind, given), *given], file)
 
 
@@ -86,7 +100,11 @@ def shipped(file: Path) -> Path:
 
 
 def sources_of(
-    kind: type[BaseModel], argv: Sequence[str], program: str, flags_only: bool = False, first: str = ""
+    kind: type[BaseModel],
+    argv: Sequence[str],
+    program: str,
+    flags_only: bool = False,
+    first: str = "",
 ) -> tuple[Path | None, list[Source]]:
     """The configuration file, if one is named, and all sources, the weakest first. See
     `from_command_line`.
@@ -110,7 +128,9 @@ def sources_of(
     return file, given
 
 
-def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str = "") -> tuple[str, Source]:
+def parse(
+    kind: type[BaseModel], argv: Sequence[str], command: str, first: str = ""
+) -> tuple[str, Source]:
     """The first word that is no flag's, and what the flags say. UserError for a flag that the
     command lacks, one without its value, and one given twice.
 
@@ -130,7 +150,9 @@ def parse(kind: type[BaseModel], argv: Sequence[str], command: str, first: str =
         value = _value(option, says, name, given)
         if option.key in found.values and not option.is_list:
             raise UserError(f"{name} is given twice: give it once")
-        found.values[option.key] = found.values.get(option.key, []) + value if option.is_list else value
+        found.values[option.key] = (
+            found.values.get(option.key, []) + value if option.is_list else value
+        )
         found.names[option.key] = name
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
@@ -152,7 +174,9 @@ def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
     return found
 
 
-def find_flag(known: Mapping[str, tuple[Option, bool]], name: str, command: str) -> tuple[Option, bool]:
+def find_flag(
+    known: Mapping[str, tuple[Option, bool]], name: str, command: str
+) -> tuple[Option, bool]:
     """The option of a flag. UserError, with the flag that was probably meant, where there is
     none.
     """
@@ -180,7 +204,9 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
                 warning = f"{source.names[key]} goes with the next release; {instead}"
                 print(f"swarm-node: warning: {warning}", file=sys.stderr)
     try:
-        return kind.model_validate(_nested(values), context={"folder": file.expanduser().parent if file else Path()})
+        return kind.model_validate(
+            _nested(values), context={"folder": file.expanduser().parent if file else Path()}
+        )
     except ValidationError as error:
         lines = [_line(kind, problem, given) for problem in error.errors(include_url=False)]
         raise UserError("; ".join(list(dict.fromkeys(lines))[:3])) from error
@@ -190,7 +216,10 @@ def all_kinds() -> list[type[BaseModel]]:
     """The configurations of all commands, those of extensions included: a variable may be meant for
     any of them.
     """
-    return [*KINDS, *(plugins.load("configurations", name) for name in plugins.registered("configurations"))]
+    return [
+        *KINDS,
+        *(plugins.load("configurations", name) for name in plugins.registered("configurations")),
+    ]
 
 
 def origins(given: Sequence[Source]) -> dict[str, str]:
@@ -220,7 +249,9 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
     if option.is_switch:
         text = given[0].lower() if given else "true"
         if text not in TRUTH:
-            raise UserError(f"{name} takes true or false, or stands alone, not {printable(given[0], 60)!r}")
+            raise UserError(
+                f"{name} takes true or false, or stands alone, not {printable(given[0], 60)!r}"
+            )
         return TRUTH[text] is says
     if option.is_list:
         # The flag alone empties a list that is not empty by itself
@@ -261,10 +292,16 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
     """The options of this command that the home's file sets; none where a command has no home."""
     if "home" not in kind.model_fields:
         return Source("home")
-    named = next((source.values["home"] for source in reversed(given) if "home" in source.values), None)
+    named = next(
+        (source.values["home"] for source in reversed(given) if "home" in source.values), None
+    )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
     kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
-    return Source("home", {key: kept[key] for key in kept if key in known}, {key: f"{file}: {key}" for key in kept})
+    return Source(
+        "home",
+        {key: kept[key] for key in kept if key in known},
+        {key: f"{file}: {key}" for key in kept},
+    )
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -272,7 +309,11 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
     option anywhere.
     """
     ours = sorted(name for name in environment if name.startswith(PREFIX))
-    every = {key for each in (*all_kinds(), kind) for key in options(with_sections(each))} if ours else set()
+    every = (
+        {key for each in (*all_kinds(), kind) for key in options(with_sections(each))}
+        if ours
+        else set()
+    )
     own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
     # SWARM_NODE_MODEL may be a whole section, as JSON
     sections = {key.split(".")[0] for key in every if "." in key}
@@ -283,7 +324,9 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
         if key not in every | sections:
             if "." in key:
                 near = meant(key, sorted(every))
-                advice = f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
+                advice = (
+                    f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
+                )
                 raise UserError(f"{name} is no option; {advice}")
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:

@@ -19,7 +19,9 @@ def _arguments(text: str) -> str:
     return text if text == NO_TEMPLATE else json_object(text)
 
 
-Stops = Annotated[tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()]
+Stops = Annotated[
+    tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()
+]
 
 
 class ModelConfig(Section):

@@ -43,7 +43,9 @@ class Option:
         """The flag of its key first, then its aliases. A switch has a second form of each:
         `negated`.
         """
-        aliases = (each for mark in self.about.metadata if isinstance(mark, Alias) for each in mark.aliases)
+        aliases = (
+            each for mark in self.about.metadata if isinstance(mark, Alias) for each in mark.aliases
+        )
         return [f"--{self.key}".replace("_", "-"), *aliases]
 
     @property
@@ -107,7 +109,11 @@ def help_page(kind: type[BaseModel], program: str) -> str:
     sections: dict[str, list[Option]] = {"": []}
     for option in options(kind).values():
         sections.setdefault(option.section, []).append(option)
-    parts = [f"usage: {program} [OPTIONS]", "", *textwrap.wrap(" ".join((kind.__doc__ or "").split()), WIDTH)]
+    parts = [
+        f"usage: {program} [OPTIONS]",
+        "",
+        *textwrap.wrap(" ".join((kind.__doc__ or "").split()), WIDTH),
+    ]
     for title, listed in sections.items():
         if listed:
             parts += ["", f"{title} options".strip(), "-" * (WIDTH - 2)]
@@ -115,7 +121,9 @@ def help_page(kind: type[BaseModel], program: str) -> str:
             first, *aliases = option.flags
             named = ", ".join([first, *([negated(first)] if option.is_switch else []), *aliases])
             named += _placeholder(option)
-            parts += textwrap.wrap(named, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+            parts += textwrap.wrap(
+                named, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+            )
             text = f"{option.about.description or ''} (default: {_shown(option.about.default)})"
             parts += textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(parts) + "\n"
@@ -159,10 +167,16 @@ def _likely(name: str, names: Sequence[str]) -> Iterator[str]:
     yield from [sections[last]] if not dot and last in sections else []
     yield from same if not dot or len({each.split(".")[0] for each in same}) == 1 else []
     yield from [sections[last]] if last in sections else []
-    longer = [each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}]
+    longer = [
+        each for each in names if {*re.split("[-_]", last)} < {*re.split("[-_]", _last(each))}
+    ]
     yield from (each for each in longer if not dot or each.split(".")[0] == section)
-    close = difflib.get_close_matches(name, names, n=5, cutoff=CLOSE if len(name) > SHORT else CLOSE_IF_SHORT)
-    yield from (each for each in close if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE)
+    close = difflib.get_close_matches(
+        name, names, n=5, cutoff=CLOSE if len(name) > SHORT else CLOSE_IF_SHORT
+    )
+    yield from (
+        each for each in close if difflib.SequenceMatcher(None, last, _last(each)).ratio() >= ALIKE
+    )
     for among in () if dot else (sections, {_last(each): each for each in reversed(names)}):
         near = difflib.get_close_matches(last, among, n=1, cutoff=NEARLY)
         begun = [each for each in among if min(len(each), len(last)) >= BEGUN]
@@ -174,7 +188,9 @@ def wrong(problem: Any, secret: bool = False) -> str:
     """What pydantic found in a value, for a person: what it should be, and, unless it is secret,
     what it is.
     """
-    said = re.sub(r"^(Input|String|Value error,|Tuple|List) *", "", str(problem["msg"])).removesuffix(".")
+    said = re.sub(
+        r"^(Input|String|Value error,|Tuple|List) *", "", str(problem["msg"])
+    ).removesuffix(".")
     said = re.sub(r"^should be", "must be", said)
     said = re.sub(r"valid dictionary or instance of \w+", "section, with keys of its own", said)
     said = re.sub(r"is not a valid path.*", "must be a path", said)

@@ -20,10 +20,13 @@ class Secret(SecretStr):
     """
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: type[Any], handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         """As SecretStr, but written to JSON as it prints."""
         return core_schema.no_info_plain_validator_function(
-            cls._read, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+            cls._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json"),
         )
 
     @classmethod

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 
 from swarm_node.common import plugins
@@ -51,7 +59,9 @@ class PlugIn:
     kind: str  # "environments", "samplers", ...
     besides: tuple[str, ...] = ()  # names that the option also takes and that are no plug-ins
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.with_info_after_validator_function(self._found, handler(source))
 
     def _found(self, name: str, info: core_schema.ValidationInfo) -> str:
@@ -119,7 +129,9 @@ class Section(BaseModel):
             value = value.split()
         if not isinstance(value, list | tuple) or WithCommas() in field.metadata:
             return value
-        return [part for each in value for part in (_parts(each) if isinstance(each, str) else (each,))]
+        return [
+            part for each in value for part in (_parts(each) if isinstance(each, str) else (each,))
+        ]
 
 
 def _parts(text: str) -> list[str]:

@@ -156,7 +156,9 @@ class Telemetry:
     training goes on.
     """
 
-    def __init__(self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, sinks: Sequence[Sink] = (), show: Callable[[str], None] = lambda text: None
+    ) -> None:
         """
         Args:
             show: prints a line on the user's terminal at once, in any thread. No sink gets the
@@ -172,7 +174,9 @@ class Telemetry:
         """Hand the event to every sink, in their order; a sink may emit another event while it
         takes one. The event's text, which may be that of a library's error, is stripped of secrets.
         """
-        told = {key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)}
+        told = {
+            key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)
+        }
         event = replace(event, **told)
         for sink in list(self._sinks):
             try:
@@ -191,7 +195,10 @@ class Telemetry:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -225,7 +232,9 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"observer {name} cannot begin: {type(error).__name__}: {error}") from error
+            raise UserError(
+                f"observer {name} cannot begin: {type(error).__name__}: {error}"
+            ) from error
         if observer is not None:
             telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))
             made += 1
@@ -257,7 +266,9 @@ class Guarded:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                self._warn(f"{self._name} cannot write ({error.strerror}); the run goes on without some figures")
+                self._warn(
+                    f"{self._name} cannot write ({error.strerror}); the run goes on without some figures"
+                )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True
             self._warn(f"{self._name} failed and is left out: {type(error).__name__}: {error}")

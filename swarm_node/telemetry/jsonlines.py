@@ -81,7 +81,11 @@ class JsonLines:
     """
 
     def __init__(
-        self, path: Path, warn: Callable[[str], None], clock: Callable[[], float] = time.time, most: int = 0
+        self,
+        path: Path,
+        warn: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+        most: int = 0,
     ) -> None:
         """`most`: bytes at which the file is put aside and a new one begun; 0 for no limit."""
         self._path, self._warn, self._clock, self._most = path, warn, clock, most
@@ -91,7 +95,11 @@ class JsonLines:
     def take(self, event: Event) -> None:
         if not event.written:
             return
-        record = {"time": round(self._clock(), 3), "event": type(event).__name__, **plain(asdict(event))}
+        record = {
+            "time": round(self._clock(), 3),
+            "event": type(event).__name__,
+            **plain(asdict(event)),
+        }
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
             self._rotate()
@@ -99,7 +107,9 @@ class JsonLines:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                self._warn(f"cannot write {self._path}: {error.strerror}; the run goes on without some of its events")
+                self._warn(
+                    f"cannot write {self._path}: {error.strerror}; the run goes on without some of its events"
+                )
 
     def close(self) -> None:
         self._lines.close()

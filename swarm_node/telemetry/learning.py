@@ -73,8 +73,16 @@ class Learning:
     @property
     def tasks(self) -> dict[str, TaskLearning]:
         """The tasks of held-out questions; if none are asked, all tasks that rounds asked."""
-        shown = {task: known for task, known in self._tasks.items() if known.before is not None or not self.held_out}
-        return {task: known for task, known in shown.items() if known.rewards or known.before is not None}
+        shown = {
+            task: known
+            for task, known in self._tasks.items()
+            if known.before is not None or not self.held_out
+        }
+        return {
+            task: known
+            for task, known in shown.items()
+            if known.rewards or known.before is not None
+        }
 
     @property
     def example(self) -> tuple[Corrected, str] | None:
@@ -82,7 +90,11 @@ class Learning:
         else "". Tasks that others taught come first, then those that gained most.
         """
         found = [(self._teacher(task) != "", self._gain(task), task) for task in self._corrected]
-        return (self._corrected[task], self._teacher(task)) if (task := max(found, default=(0, 0, ""))[2]) else None
+        return (
+            (self._corrected[task], self._teacher(task))
+            if (task := max(found, default=(0, 0, ""))[2])
+            else None
+        )
 
     def _of(self, task: str) -> TaskLearning:
         return self._tasks.setdefault(task, TaskLearning())
@@ -123,4 +135,6 @@ def sparkline(values: Sequence[float], width: int, ceiling: float = 0.0) -> str:
     ceiling = ceiling or max(means)
     if ceiling <= 0:
         return BLOCKS[0] * width
-    return "".join(BLOCKS[min(len(BLOCKS) - 1, max(0, int(mean / ceiling * len(BLOCKS))))] for mean in means)
+    return "".join(
+        BLOCKS[min(len(BLOCKS) - 1, max(0, int(mean / ceiling * len(BLOCKS))))] for mean in means
+    )

@@ -75,7 +75,17 @@ def commit(root: Path) -> str | None:
     head = _output([git, "-C", str(root), "rev-parse", "HEAD"])
     if head is None:
         return None
-    changes = _output([git, "--no-optional-locks", "-C", str(root), "status", "--porcelain", "--untracked-files=no"])
+    changes = _output(
+        [
+            git,
+            "--no-optional-locks",
+            "-C",
+            str(root),
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+        ]
+    )
     return head + ("+changes" if changes else "")
 
 
@@ -136,4 +146,6 @@ def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
         write_json(home / "manifest.json", manifest("node", config, [config.seed]))
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
     except OSError as error:
-        telemetry.emit(Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there"))
+        telemetry.emit(
+            Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there")
+        )

@@ -58,4 +58,9 @@ class RecentRounds(Sink):
         """
         resting = {"resting": self._resting} if self._resting else {}
         noted = {name: value for name, value in self._noted.items() if value}
-        return {**self._facts, **noted, **resting, "seconds_since": round(self._clock() - self._latest, 1)}
+        return {
+            **self._facts,
+            **noted,
+            **resting,
+            "seconds_since": round(self._clock() - self._latest, 1),
+        }

@@ -53,7 +53,9 @@ class SampleWriter(Sink):
             case RunStarted():
                 self._advantages = plugins.load("advantages", self._config.training.scale_rewards)
             case Trained(selection) if self._advantages and self._ring.due():
-                self._ring.take(selection.generated.round, list(samples_of(selection, self._advantages)))
+                self._ring.take(
+                    selection.generated.round, list(samples_of(selection, self._advantages))
+                )
 
 
 def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]:
@@ -67,7 +69,9 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
         yield sample_of(group, advantages, local=False, why="" if group.from_others else NO_BETTER)
     refused = {(each.author, each.question): each.reason for each in selection.refused}
     for group in selection.considered:  # the rest of these groups are trained on, now or later
-        if why := refused.get((group.author, group.question), "" if group.informative else "uninformative"):
+        if why := refused.get(
+            (group.author, group.question), "" if group.informative else "uninformative"
+        ):
             yield sample_of(group, advantages, local=False, why=why)
 
 
@@ -101,9 +105,13 @@ def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
     """
     turns = group.group.episodes[number].turns
     said: list[tuple[bool, str]] = []
-    for turn, heard in zip(turns, group.observations[number] if group.observations else [()] * len(turns), strict=True):
+    for turn, heard in zip(
+        turns, group.observations[number] if group.observations else [()] * len(turns), strict=True
+    ):
         said += [
-            (True, text) for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls)) if text
+            (True, text)
+            for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls))
+            if text
         ]
         said += [(False, text) for text in heard]
     most = COMPLETION_CHARS // max(1, len(said))

@@ -81,7 +81,9 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
     """The line of this event; "" where there is none."""
     match event:
         case RunStarted(title=title, folder=folder, facts=facts):
-            return ", ".join([f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())])
+            return ", ".join(
+                [f"{title} in {folder}", *(f"{key} {value}" for key, value in facts.items())]
+            )
         case RoundDone(report=report, alone=alone):
             return _round_line(report, alone)
         case CheckpointSaved(round=number, path=path):
@@ -106,7 +108,8 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
         f"round {report.round}",
         _written("reward {:.3f}", report.reward),
         _written("informative {:.0%}", report.informative_share),
-        f"external {report.external_informative}" + _written(" ({} heard)", report.external_considered or None),
+        f"external {report.external_informative}"
+        + _written(" ({} heard)", report.external_considered or None),
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
     if alone:
@@ -124,7 +127,9 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
 
 def wall_seconds(report: RoundReport) -> float:
     """Seconds that the round took; never 0."""
-    return max(sum(report.seconds.values()) if report.overlap is None else report.overlap.wall, 1e-9)
+    return max(
+        sum(report.seconds.values()) if report.overlap is None else report.overlap.wall, 1e-9
+    )
 
 
 def _overlap(staleness: Figure, overlap: Overlap) -> str:
@@ -157,7 +162,9 @@ class LiveNode:
         self._checkpoint = "none yet"
         self._resting, self._note = "", LEAVING
         # The redrawn panel disappears when the view ends, and `close` prints its last state once.
-        self._live = Live(get_renderable=self._fitting, console=console, refresh_per_second=4, transient=True)
+        self._live = Live(
+            get_renderable=self._fitting, console=console, refresh_per_second=4, transient=True
+        )
         self._live.start()
 
     def take(self, event: Event) -> None:
@@ -165,7 +172,9 @@ class LiveNode:
         match event:
             case RunStarted(title=title, folder=folder, facts=facts, rounds=rounds):
                 self._title = title
-                self._checkpoint = f"after {rounds} rounds: it goes on from there" if rounds else self._checkpoint
+                self._checkpoint = (
+                    f"after {rounds} rounds: it goes on from there" if rounds else self._checkpoint
+                )
                 self._facts = [folder, *(f"{key} {value}" for key, value in facts.items() if value)]
             case RoundDone(report=report):
                 self._latest = event
@@ -197,18 +206,28 @@ class LiveNode:
     def render(self) -> Panel:
         """The panel as of now."""
         if self._latest is None:
-            figures = _rows({"round": "the first ...", "resting": self._resting, "leave": self._note})
+            figures = _rows(
+                {"round": "the first ...", "resting": self._resting, "leave": self._note}
+            )
         else:
             figures = self._figures(self._latest)
         parts: list[RenderableType] = [figures]
         if (example := self._example()) is not None:
             parts += [Text(), example]
         if self._learning.tasks:
-            room = self._console.height - 1 - BESIDE - figures.row_count - (example.row_count + 1 if example else 0)
+            room = (
+                self._console.height
+                - 1
+                - BESIDE
+                - figures.row_count
+                - (example.row_count + 1 if example else 0)
+            )
             parts[1:1] = [Text(), self._tasks(max(1, room))]
         body = Group(*parts)
         facts = Text(_fitted(self._facts, self._console.width - ECHO - FRAME), no_wrap=True)
-        return Panel(body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left")
+        return Panel(
+            body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left"
+        )
 
     def _fitting(self) -> Panel:
         """The panel as it is redrawn. It would leave a border behind if it were higher than the
@@ -230,7 +249,10 @@ class LiveNode:
                 f"{report.generated_tokens / seconds:.0f} tokens/s",
                 "time": _shares(report.seconds),
                 "reward": _written("{:.3f}   ", report.reward)
-                + _written(f"mean of {min(len(smooth), WINDOW)} rounds {{:.3f}}   ", smooth[-1] if smooth else None)
+                + _written(
+                    f"mean of {min(len(smooth), WINDOW)} rounds {{:.3f}}   ",
+                    smooth[-1] if smooth else None,
+                )
                 + sparkline(smooth, SPARK_WIDTH),
                 "trained on": f"{report.local_informative} local + {report.external_informative} external groups"
                 + _written("; {:.0%} of local ones informative", report.informative_share),
@@ -254,12 +276,23 @@ class LiveNode:
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
         asked = "held out" if self._learning.held_out else "in training"
-        table.add_row(*(Text(word, style="dim") for word in (asked, "before", "now", "curve", "from others")))
+        table.add_row(
+            *(Text(word, style="dim") for word in (asked, "before", "now", "curve", "from others"))
+        )
         for task, known in tasks[left:]:
             (before, now), others = known.span, known.from_others
-            curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(CURVE_WIDTH)
-            figures = (f"{before:.2f}", f"{now:.2f}", curve, "" if others is None else f"{others:.0%}")
-            table.add_row(Text(task, no_wrap=True, overflow="ellipsis"), *(Text(each) for each in figures))
+            curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(
+                CURVE_WIDTH
+            )
+            figures = (
+                f"{before:.2f}",
+                f"{now:.2f}",
+                curve,
+                "" if others is None else f"{others:.0%}",
+            )
+            table.add_row(
+                Text(task, no_wrap=True, overflow="ellipsis"), *(Text(each) for each in figures)
+            )
         if left:
             table.add_row(Text(f"and {left} more", style="dim"))
         return table
@@ -310,4 +343,8 @@ def _shown(report: RoundReport) -> str:
 
 def _shares(seconds: Mapping[str, float]) -> str:
     total = max(sum(seconds.values()), 1e-9)
-    return ", ".join(f"{phase} {spent / total:.0%}" for phase, spent in seconds.items() if spent / total > SHOWN_SHARE)
+    return ", ".join(
+        f"{phase} {spent / total:.0%}"
+        for phase, spent in seconds.items()
+        if spent / total > SHOWN_SHARE
+    )

@@ -60,7 +60,10 @@ def save(
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
-        _link_equal(partial, [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]])
+        _link_equal(
+            partial,
+            [old for other in folder.parent.iterdir() for old in all_checkpoints(other)[-1:]],
+        )
         for path in (*partial.iterdir(), partial):
             _sync(path)
         partial.rename(final)
@@ -110,7 +113,9 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     state = soundness.read_state(checkpoint / STATE)
     if state["format"] != FORMAT:
         remedy = "upgrade swarm-node" if state["format"] > FORMAT else "move it away to begin anew"
-        raise UserError(f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: {remedy}")
+        raise UserError(
+            f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: {remedy}"
+        )
     return state
 
 
@@ -131,7 +136,9 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
         index, name = key.split(".", 1)
         parameter = trainer.parameters[int(index)]
         whole = tensor.dim() == 0 and not tensor.is_floating_point()
-        trainer.optimizer.state[parameter][name] = int(tensor) if whole else tensor.to(parameter.device)
+        trainer.optimizer.state[parameter][name] = (
+            int(tensor) if whole else tensor.to(parameter.device)
+        )
 
 
 def set_aside(checkpoint: Path) -> Path:

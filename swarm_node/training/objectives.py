@@ -28,7 +28,9 @@ Advantages = Callable[[Sequence[float]], list[float]]
 EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
 
 
-def group_advantages(rewards: Sequence[float], scale: Literal["group", "none"] = "group") -> list[float]:
+def group_advantages(
+    rewards: Sequence[float], scale: Literal["group", "none"] = "group"
+) -> list[float]:
     """One advantage per completion of a group.
 
     `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are found by
@@ -72,7 +74,9 @@ class StepSize(NamedTuple):
     tokens: int
 
 
-def token_weight(length: int, step: StepSize, loss_type: LossType, max_completion_length: int) -> float:
+def token_weight(
+    length: int, step: StepSize, loss_type: LossType, max_completion_length: int
+) -> float:
     """The weight of each token of a completion of `length`, so that the weighted sum over all
     tokens is the loss.
 
@@ -160,7 +164,9 @@ def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
     5).
     """
     importance = torch.exp((terms.proximal - terms.behaviour).detach()).clamp_max(bounds.importance)
-    around_proximal = clipped(terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds)
+    around_proximal = clipped(
+        terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds
+    )
     return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
 
 
@@ -174,7 +180,9 @@ def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
     the others; local ones as in `decoupled`.
     """
     better = (terms.advantages > 0).to(terms.advantages.dtype)
-    return decoupled(terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds)
+    return decoupled(
+        terms._replace(advantages=torch.where(terms.external, better, terms.advantages)), bounds
+    )
 
 
 @dataclass(frozen=True, slots=True)

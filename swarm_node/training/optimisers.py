@@ -15,9 +15,15 @@ from swarm_node.common.errors import UserError
 from swarm_node.settings import TrainingConfig
 
 
-def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+def build_optimizer(
+    parameters: Sequence[nn.Parameter], config: TrainingConfig
+) -> torch.optim.Optimizer:
     """The configured optimiser. UserError if its library is not installed."""
-    how: dict[str, Any] = {"lr": config.learning_rate, "betas": config.adam_betas, "weight_decay": config.weight_decay}
+    how: dict[str, Any] = {
+        "lr": config.learning_rate,
+        "betas": config.adam_betas,
+        "weight_decay": config.weight_decay,
+    }
     if config.optimizer != "adamw_8bit":
         return torch.optim.AdamW(parameters, fused=True, **how)
     try:
@@ -32,7 +38,9 @@ def build_optimizer(parameters: Sequence[nn.Parameter], config: TrainingConfig) 
 
 def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
     """Takes the step with this number, which seeds its random stream."""
-    coarse = [p for group in optimizer.param_groups for p in group["params"] if p.dtype == torch.bfloat16]
+    coarse = [
+        p for group in optimizer.param_groups for p in group["params"] if p.dtype == torch.bfloat16
+    ]
     if not coarse:
         optimizer.step()
         return
@@ -41,7 +49,9 @@ def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
     for p in coarse:
         p.grad = None
     optimizer.step()  # of what is in float32
-    fine = {p: p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+    fine = {
+        p: p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+    }
     optimizer.zero_grad(set_to_none=True)
     for p, gradient in gradients.items():
         kept = p.data
@@ -55,7 +65,9 @@ def take_step(optimizer: torch.optim.Optimizer, number: int) -> None:
         p.grad = gradient
 
 
-def state_tensors(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> dict[str, Tensor]:
+def state_tensors(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]
+) -> dict[str, Tensor]:
     """The optimiser's state by "INDEX.NAME", in memory of the host; INDEX is that of `parameters`.
     A tensor that weights share, such as a table of AdamW in 8 bits, is copied for each: safetensors
     takes no overlaps.
@@ -73,5 +85,7 @@ def state_tensors(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Para
 def rounded_by_chance(x: Tensor, generator: torch.Generator) -> Tensor:
     """float32 as bfloat16, up or down with the probability that makes the mean right."""
     bits = x.view(torch.int32)
-    noise = torch.randint(0, 1 << 16, x.shape, dtype=torch.int32, device=x.device, generator=generator)
+    noise = torch.randint(
+        0, 1 << 16, x.shape, dtype=torch.int32, device=x.device, generator=generator
+    )
     return ((bits + noise) & -(1 << 16)).view(torch.float32).to(torch.bfloat16)

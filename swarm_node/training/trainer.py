@@ -18,7 +18,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches, tokenise
+from swarm_node.policy.batch import (
+    Batch,
+    TokenGroup,
+    build_rows,
+    build_tree,
+    dynamic_batches,
+    micro_batches,
+    tokenise,
+)
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.recompute import blocks_of
@@ -105,7 +113,9 @@ class GrpoTrainer:
         try:
             trained = self._tokenised(groups, totals)
             if trained:
-                longest = max(len(g.prompt_ids) + len(ids) for g in trained for ids in g.completion_ids)
+                longest = max(
+                    len(g.prompt_ids) + len(ids) for g in trained for ids in g.completion_ids
+                )
                 self.packing = self._packing if longest <= self.policy.reach else None
                 self.updating = True
                 self._steps(trained, totals)
@@ -173,7 +183,9 @@ class GrpoTrainer:
         lengths = [len(places) for group in groups for places in group.predicted]
         size = StepSize(len(lengths), sum(lengths))
         loss = self._gradient(groups, size, totals)
-        grad_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm))
+        grad_norm = float(
+            torch.nn.utils.clip_grad_norm_(self.parameters, self._config.max_grad_norm)
+        )
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
@@ -189,8 +201,12 @@ class GrpoTrainer:
 
         def work() -> tuple[float, Totals]:
             rows, counted = self._rows(groups), Totals(steps=totals.steps)
-            batches = self._batching(rows, min(self._token_budget, self._filled), pads=self.packing is None)
-            return sum(self._backward([rows[i] for i in indices], size, counted) for indices in batches), counted
+            batches = self._batching(
+                rows, min(self._token_budget, self._filled), pads=self.packing is None
+            )
+            return sum(
+                self._backward([rows[i] for i in indices], size, counted) for indices in batches
+            ), counted
 
         loss, counted = self._fitting(work, totals)
         totals.add(counted)
@@ -238,11 +254,15 @@ class GrpoTrainer:
         result = self._objective(terms, self._bounds)
         loss = result.loss
         if self._reference is not None:
-            loss = loss + self._config.beta * kl_penalty(log_probs_T, self._reference_log_probs(batch), weights_T)
+            loss = loss + self._config.beta * kl_penalty(
+                log_probs_T, self._reference_log_probs(batch), weights_T
+            )
         self.policy.backward(loss, batch)
         with torch.no_grad():
             totals.tokens += len(log_probs_T)
-            totals.local_tokens += sum(len(known) for row in rows for known in row.staleness if known is not None)
+            totals.local_tokens += sum(
+                len(known) for row in rows for known in row.staleness if known is not None
+            )
             totals.staleness += float(terms.staleness.sum())
             if totals.steps == 0:  # no weight has moved since fresh tokens were generated
                 fresh_T = batch.staleness_T == 0
@@ -255,7 +275,9 @@ class GrpoTrainer:
     def _weights(self, batch: Batch, size: StepSize) -> Tensor:
         """The weight of every token in the loss, [T]."""
         loss_type, longest = self._config.loss_type, self._max_completion_length
-        weights = torch.tensor([token_weight(length, size, loss_type, longest) for length in batch.lengths])
+        weights = torch.tensor(
+            [token_weight(length, size, loss_type, longest) for length in batch.lengths]
+        )
         # On the host, which knows the count. On a device the host would have to wait for it.
         return to_device(weights.repeat_interleave(torch.tensor(batch.lengths)), self.policy.device)
 
@@ -298,5 +320,15 @@ def _frozen(policy: Policy) -> Policy:
     """
     if hasattr(policy.model, "disable_adapter"):
         return policy
-    model = attempt(lambda: copy.deepcopy(policy.model).requires_grad_(False), "in copying the model for training.beta")
-    return Policy(model, policy.tokenizer, policy.device, policy.autocast_dtype, policy.name, tried=policy.tried)
+    model = attempt(
+        lambda: copy.deepcopy(policy.model).requires_grad_(False),
+        "in copying the model for training.beta",
+    )
+    return Policy(
+        model,
+        policy.tokenizer,
+        policy.device,
+        policy.autocast_dtype,
+        policy.name,
+        tried=policy.tried,
+    )

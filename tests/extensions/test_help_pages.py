@@ -21,9 +21,13 @@ def test_the_list_of_commands_and_the_readme_have_one_order() -> None:
         for member in (members.split("|") if group(first) else [""])
     ]
     assert listed == list(entries())
-    table = (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
+    table = (
+        (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
+    )
     rows = re.findall(r"^\| `swarm-node ([a-z]+)(?: ([a-z]+))?", table, re.MULTILINE)
-    assert [f"{first} {second}" if group(first) else first for first, second in rows] == list(entries())
+    assert [f"{first} {second}" if group(first) else first for first, second in rows] == list(
+        entries()
+    )
 
 
 @pytest.mark.parametrize("command", ["", "home", "model", "swarm", "task", "view", *entries()])
@@ -32,11 +36,15 @@ def test_a_page_of_help_fits_a_screen(command: str, capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < LINES  # one line is left for the prompt
     assert max(map(len, lines)) <= COLUMNS
-    assert not command or (f"swarm-node {command} " in lines[0].replace("[run]", "run") and "--help-all" in lines[-1])
+    assert not command or (
+        f"swarm-node {command} " in lines[0].replace("[run]", "run") and "--help-all" in lines[-1]
+    )
 
 
 @pytest.mark.parametrize("command", entries())
-def test_the_page_of_all_options_fits_80_columns_and_has_those_of_the_short_one(command, capsys, monkeypatch) -> None:
+def test_the_page_of_all_options_fits_80_columns_and_has_those_of_the_short_one(
+    command, capsys, monkeypatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     with pytest.raises(SystemExit) as ended:
         dispatch([*command.split(), "--help-all"])

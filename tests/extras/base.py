@@ -27,7 +27,16 @@ except UserError as error:
 def test_no_extra_is_installed() -> None:
     installed = {distribution.name for distribution in distributions()}
     assert "textswarm" in installed
-    assert not installed & {"libp2p", "docker", "trl", "datasets", "math-verify", "verifiers", "gguf", "trackio"}
+    assert not installed & {
+        "libp2p",
+        "docker",
+        "trl",
+        "datasets",
+        "math-verify",
+        "verifiers",
+        "gguf",
+        "trackio",
+    }
 
 
 def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
@@ -38,7 +47,9 @@ def test_it_starts_and_trains_a_round(tmp_path: Path) -> None:
 
 
 def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", TRL], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", TRL], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert done.stdout == "TRL is not installed: pip install 'textswarm[trl]'\n", done.stderr
 
 
@@ -48,7 +59,10 @@ def test_a_script_without_trl_is_told_what_to_install(tmp_path: Path) -> None:
         (("run", "--network.backend", "libp2p", "--home", "home"), "libp2p"),
         (("bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--home", "home"), "libp2p"),
         (("run", "--training.optimizer", "adamw_8bit", "--home", "home"), "memory"),
-        (("run", "--model.quantization", "nf4", "--model.lora-rank", 4, "--home", "home"), "memory"),
+        (
+            ("run", "--model.quantization", "nf4", "--model.lora-rank", 4, "--home", "home"),
+            "memory",
+        ),
         (("task", "try", "rows.parquet"), "data"),
         (("task", "try", "hf:some/rows"), "data"),
         (("task", "try", "rows.jsonl", "--verifier", "math"), "math"),

@@ -32,7 +32,12 @@ def model(tmp_path: Path) -> Path:
     """A model of four layers with a head size that vLLM's attention on a CPU has, and with an
     untied output head.
     """
-    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes = {
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
     sizes |= {"num_hidden_layers": 4, "max_position_embeddings": 512}
     made = tiny_model("Qwen2", tie_word_embeddings=False, initializer_range=0.1, **sizes)
     made.save_pretrained(tmp_path / "model")
@@ -57,7 +62,9 @@ class Learner:
         found = self.generator.generate(PROMPTS, 4, stream)
         groups = [
             ScoredGroup(
-                text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt, index=index).group,
+                text_group(
+                    [1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt, index=index
+                ).group,
                 prompt,
                 (1.0, 0.0, 0.0, 0.0),
                 group.tokens,
@@ -80,7 +87,9 @@ def learner(request: pytest.FixtureRequest, model: Path, tmp_path: Path) -> Iter
     made.generator.close()
 
 
-def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(learner: Learner, monkeypatch) -> None:
+def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(
+    learner: Learner, monkeypatch
+) -> None:
     differences = []
     for turn in range(UPDATES + 1):
         found = learner.round(str(turn))

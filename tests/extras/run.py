@@ -16,7 +16,9 @@ BENCHMARKS = "tests/lab/benchmarks/test_benchmarks.py"
 LANES = {
     "base": ["tests/extras/base.py", "tests/protocol"],
     "gym": ["tests/core/environments/test_reasoning_gym.py", "tests/lab/test_starters.py"],
-    "libp2p": [f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")],
+    "libp2p": [
+        f"tests/network/test_{name}.py" for name in ("backends", "multiaddr", "relays", "start")
+    ],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
     "docs": ["tests/house/test_site.py"],
     "data": ["tests/extensions/dataset/test_dataset.py"],
@@ -24,8 +26,14 @@ LANES = {
     "verifiers": ["tests/extensions/taskset/test_taskset.py"],
     "gguf": ["tests/extensions/hub/test_gguf.py"],
     "trackio": ["tests/extensions/trackers/test_trackers.py"],
-    "trl": ["tests/extensions/trl/test_trl.py", f"{BENCHMARKS}::test_last_line_holds_the_ratio_and_both_sides"],
-    "dev": ["tests/extensions/fp8/test_fp8_triton.py", "tests/core/training/test_trainer_beside_trl.py"],
+    "trl": [
+        "tests/extensions/trl/test_trl.py",
+        f"{BENCHMARKS}::test_last_line_holds_the_ratio_and_both_sides",
+    ],
+    "dev": [
+        "tests/extensions/fp8/test_fp8_triton.py",
+        "tests/core/training/test_trainer_beside_trl.py",
+    ],
     "vllm": ["tests/extras/real_vllm.py"],
 }
 HEAD = """# Every extra in an environment of its own
@@ -39,17 +47,29 @@ This table shows that each extra works without the others.
 def run(lane: str) -> tuple[bool, str]:
     sys.stdout.write(f"--- {lane}\n")
     sys.stdout.flush()
-    command = [ROOT / ".venvs" / lane / "bin" / "python", "-m", "pytest", "-rs", "-p", "no:cacheprovider", *LANES[lane]]
+    command = [
+        ROOT / ".venvs" / lane / "bin" / "python",
+        "-m",
+        "pytest",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        *LANES[lane],
+    ]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     sys.stdout.write(done.stdout)
-    last = re.findall(r"\d+ (?:passed|failed|skipped|errors?)", done.stdout.strip().splitlines()[-1])
+    last = re.findall(
+        r"\d+ (?:passed|failed|skipped|errors?)", done.stdout.strip().splitlines()[-1]
+    )
     return done.returncode == 0, f"| {lane} | {', '.join(last)} |"
 
 
 def main(wanted: list[str]) -> int:
     results = [run(lane) for lane in wanted or LANES]
     table = ["| extra | result |", "|---|---|", *(row for _, row in results)]
-    commit = subprocess.check_output(["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True).strip()
+    commit = subprocess.check_output(
+        ["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True
+    ).strip()
     where = f"Commit {commit}. Python {platform.python_version()}, {platform.system()} {platform.machine()}."
     if not wanted:
         TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")

@@ -15,14 +15,23 @@ from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.groups import group
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
-def generated(policy_config: ModelConfig, decoder: str, graphs: bool = True) -> list[GeneratedGroup]:
-    generator = BatchGenerator(load_policy(policy_config), GenerationConfig(), decoder=decoder, graphs=graphs)
+def generated(
+    policy_config: ModelConfig, decoder: str, graphs: bool = True
+) -> list[GeneratedGroup]:
+    generator = BatchGenerator(
+        load_policy(policy_config), GenerationConfig(), decoder=decoder, graphs=graphs
+    )
     assert generator.replays == (graphs and policy_config.device == "cuda" and decoder == "native")
-    return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)]
+    return [
+        each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)
+    ]
 
 
 def scored(generated: list[GeneratedGroup]) -> list[ScoredGroup]:
@@ -65,7 +74,9 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(padded: bool, dt
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
     trainer = GrpoTrainer(policy, TrainingConfig(), generation, padded=padded)
-    report = trainer.update(scored([group for group in groups if isinstance(group, GeneratedGroup)]))
+    report = trainer.update(
+        scored([group for group in groups if isinstance(group, GeneratedGroup)])
+    )
     assert report.optimizer_steps == 1 and (trainer.packing is None) == padded
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if dtype == "float32" else 0.05)
     assert not torch.equal(before, policy.model.get_input_embeddings().weight)
@@ -81,14 +92,21 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
 
 
 @pytest.mark.parametrize("kernel", [kernels.TRITON, kernels.CUBLAS], ids=["Triton", "cuBLAS"])
-def test_fp8_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model(kernel: kernels.Kernel) -> None:
+def test_fp8_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model(
+    kernel: kernels.Kernel,
+) -> None:
     capability = torch.cuda.get_device_capability()
     if capability < (8, 9) or (kernel is kernels.CUBLAS and capability[0] != 9):
         pytest.skip("this device has no such products")
     assert kernels.works(kernel, torch.device("cuda"))
-    assert kernels.choose(torch.device("cuda")) is (kernels.CUBLAS if capability[0] == 9 else kernels.TRITON)
+    assert kernels.choose(torch.device("cuda")) is (
+        kernels.CUBLAS if capability[0] == 9 else kernels.TRITON
+    )
     torch.manual_seed(0)
-    x, weight, dy = (torch.randn(size, device="cuda").bfloat16() for size in ((4099, 896), (4864, 896), (4099, 4864)))
+    x, weight, dy = (
+        torch.randn(size, device="cuda").bfloat16()
+        for size in ((4099, 896), (4864, 896), (4099, 4864))
+    )
     for view, side in ((x, 1), (x.t(), 1), (dy.t(), 1), (weight, 128)):
         assert kernels.same(kernel.quantise(view, side), quantise(view, side))
     backwards = kernel.quantise(weight, 128).transposed()
@@ -98,5 +116,8 @@ def test_fp8_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model(kerne
         (kernel.quantise(dy), backwards),
         (kernel.quantise(dy.t()), kernel.quantise(x.t())),
     ):
-        ours, exact = kernel.product(left, right, torch.float32), kernels.reference(left, right, torch.float32)
+        ours, exact = (
+            kernel.product(left, right, torch.float32),
+            kernels.reference(left, right, torch.float32),
+        )
         assert (ours - exact).norm() < 1e-3 * exact.norm()

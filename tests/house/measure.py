@@ -64,7 +64,9 @@ class House:
     @cached_property
     def nodes(self) -> dict[str, list[ast.AST]]:
         """The syntax of each module that ships, as one list."""
-        return {name: list(ast.walk(ast.parse(self.files[name].read_bytes()))) for name in self.shipped}
+        return {
+            name: list(ast.walk(ast.parse(self.files[name].read_bytes()))) for name in self.shipped
+        }
 
     @cached_property
     def depends(self) -> dict[str, set[str]]:
@@ -73,7 +75,9 @@ class House:
         found: dict[str, set[str]] = {}
         for name, nodes in self.nodes.items():
             package = name if self.files[name].name == "__init__.py" else name.rpartition(".")[0]
-            found[name] = {_nearest(dotted, known) for dotted in _dotted_names(nodes, package, known)} - {name, ""}
+            found[name] = {
+                _nearest(dotted, known) for dotted in _dotted_names(nodes, package, known)
+            } - {name, ""}
         return found
 
 
@@ -119,14 +123,21 @@ def room(name: str) -> str | None:
 
 def arrows(house: House) -> set[tuple[str, str]]:
     """Pairs of rooms of which the first depends on the second."""
-    pairs = {(room(name), room(other)) for name in house.core for other in house.depends[name] & house.core}
+    pairs = {
+        (room(name), room(other))
+        for name in house.core
+        for other in house.depends[name] & house.core
+    }
     return {(one, other) for one, other in pairs if one and other and one != other}
 
 
 def circles(house: House) -> set[frozenset[str]]:
     """The largest sets of files of which each depends on all others, directly or through them."""
     reached = {name: _reached(name, house) for name in house.shipped}
-    in_one = {name: frozenset(other for other in reached[name] if name in reached[other]) for name in reached}
+    in_one = {
+        name: frozenset(other for other in reached[name] if name in reached[other])
+        for name in reached
+    }
     return {circle for circle in in_one.values() if circle}
 
 
@@ -157,7 +168,8 @@ def wrappers(house: House) -> set[str]:
         for node in house.nodes[name]
         if isinstance(node, ast.ClassDef)
         for each in node.body
-        if isinstance(each, ast.AnnAssign) and any(group in ast.unparse(each.annotation) for group in GROUPS)
+        if isinstance(each, ast.AnnAssign)
+        and any(group in ast.unparse(each.annotation) for group in GROUPS)
     }
 
 
@@ -177,24 +189,38 @@ def options(house: House) -> set[str]:
     classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
     def bases(name: str) -> list[str]:
-        return [ast.unparse(base).rpartition(".")[2] for base in classes[name].bases] if name in classes else []
+        return (
+            [ast.unparse(base).rpartition(".")[2] for base in classes[name].bases]
+            if name in classes
+            else []
+        )
 
     def is_section(name: str) -> bool:
         return name in SECTIONS or any(is_section(base) for base in bases(name))
 
     def fields(name: str) -> dict[str, ast.expr]:
-        inherited = {key: kind for base in reversed(bases(name)) for key, kind in fields(base).items()}
+        inherited = {
+            key: kind for base in reversed(bases(name)) for key, kind in fields(base).items()
+        }
         body = classes[name].body if name in classes else []
         own = {
             each.target.id: each.annotation
             for each in body
-            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.target.id[0] != "_"
+            if isinstance(each, ast.AnnAssign)
+            and isinstance(each.target, ast.Name)
+            and each.target.id[0] != "_"
         }
-        return inherited | {key: kind for key, kind in own.items() if "ClassVar" not in ast.unparse(kind)}
+        return inherited | {
+            key: kind for key, kind in own.items() if "ClassVar" not in ast.unparse(kind)
+        }
 
     def leaves(name: str, prefix: str) -> Iterator[str]:
         for key, kind in fields(name).items():
-            sections = [each.id for each in ast.walk(kind) if isinstance(each, ast.Name) and is_section(each.id)]
+            sections = [
+                each.id
+                for each in ast.walk(kind)
+                if isinstance(each, ast.Name) and is_section(each.id)
+            ]
             yield from [] if sections else [prefix + key]
             for section in sections:
                 yield from leaves(section, f"{prefix}{key}.")
@@ -207,7 +233,10 @@ def doc_words(tree: Path) -> int:
     others.
     """
     pages = {*tree.glob("*.md"), *(page for top in DOCS for page in (tree / top).rglob("*.md"))}
-    made = {tree / "docs" / "reference" / f"{name}.md" for name in ("options", "events", "report", "messages")}
+    made = {
+        tree / "docs" / "reference" / f"{name}.md"
+        for name in ("options", "events", "report", "messages")
+    }
     return sum(len(page.read_text(encoding="utf-8").split()) for page in pages - made)
 
 
@@ -222,7 +251,11 @@ def names(house: House) -> dict[str, list[str]]:
         "arrows": {" -> ".join(pair) for pair in arrows(house)},
         "file_edges": {" -> ".join(pair) for pair in core if pair[1] in house.core},
         "core_to_extensions": {" -> ".join(pair) for pair in core if inside(pair[1], EXTENSIONS)},
-        "shipped_to_lab": {" -> ".join(pair) for pair in pairs if inside(pair[1], "lab") or inside(pair[1], "tests")},
+        "shipped_to_lab": {
+            " -> ".join(pair)
+            for pair in pairs
+            if inside(pair[1], "lab") or inside(pair[1], "tests")
+        },
         "file_circles": {", ".join(sorted(circle)) for circle in circles(house)},
         "loop_fan_out": fans[LOOP],
         "fan_out": max(fans.values(), key=len),
@@ -250,12 +283,16 @@ def measure(house: House) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tree", nargs="?", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("--names", action="store_true", help="list what is counted")
     arguments = parser.parse_args()
     house = House(arguments.tree.resolve())
-    sys.stdout.write(json.dumps(names(house) if arguments.names else measure(house), indent=1) + "\n")
+    sys.stdout.write(
+        json.dumps(names(house) if arguments.names else measure(house), indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -71,11 +71,19 @@ class Copy:
     python: Path
     without: tuple[str, ...]
 
-    def start(self, *arguments: str, where: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    def start(
+        self, *arguments: str, where: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         """Runs the interpreter with these arguments to its end, in the tree or elsewhere."""
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+        ours = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "PYTEST"))
+        }
         line = [str(self.python), *arguments]
-        return subprocess.run(line, cwd=where or self.tree, env=ours, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            line, cwd=where or self.tree, env=ours, capture_output=True, text=True, check=False
+        )
 
     def check(self) -> None:
         """AssertionError if processes take a module or registered name from elsewhere, or a removed
@@ -88,10 +96,16 @@ class Copy:
             for name, place in found["places"].items():
                 assert Path(place) == self.tree / name / "__init__.py", f"{name} comes from {place}"
             project = registered(self.tree)
-            assert sorted(map(tuple, found["registered"])) == project, "another distribution's entry points"
+            assert sorted(map(tuple, found["registered"])) == project, (
+                "another distribution's entry points"
+            )
         for name in self.without:
             assert not (self.tree / EXTENSIONS / name).exists()
-            assert not [value for _, _, value in project if re.match(rf"swarm_node\.extensions\.{name}[.:]", value)]
+            assert not [
+                value
+                for _, _, value in project
+                if re.match(rf"swarm_node\.extensions\.{name}[.:]", value)
+            ]
 
     def import_all(self) -> str:
         """Imports each module of the core. Returns a line for each exception, empty if there was
@@ -104,7 +118,9 @@ class Copy:
 def registered(tree: Path) -> list[tuple[str, str, str]]:
     """Group, name and value of each entry point in the tree's pyproject.toml."""
     groups = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["entry-points"]
-    return sorted((group, name, value) for group, points in groups.items() for name, value in points.items())
+    return sorted(
+        (group, name, value) for group, points in groups.items() for name, value in points.items()
+    )
 
 
 @contextmanager
@@ -126,7 +142,9 @@ def copied(without: Sequence[str]) -> Iterator[Copy]:
 
 def copy_tracked(to: Path) -> None:
     """Copies the files that git knows, as they are in the checkout now."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (to / name).parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +163,9 @@ def installed(tree: Path, home: Path) -> Path:
     version = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"]
     metadata = packages / f"textswarm-{version}.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: textswarm\nVersion: {version}\n")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: textswarm\nVersion: {version}\n"
+    )
     with (metadata / "entry_points.txt").open("w") as file:
         for group, points in groupby(registered(tree), itemgetter(0)):
             file.writelines([f"[{group}]\n", *(f"{name} = {value}\n" for _, name, value in points)])
@@ -155,21 +175,37 @@ def installed(tree: Path, home: Path) -> Path:
 
 def run(copy: Copy, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     """Runs pytest in the copy with these arguments."""
-    return copy.start("-m", "pytest", "--continue-on-collection-errors", "-p", "no:cacheprovider", *arguments)
+    return copy.start(
+        "-m", "pytest", "--continue-on-collection-errors", "-p", "no:cacheprovider", *arguments
+    )
 
 
 def main() -> int:
     """Removes what was asked for, says how the tests went, and ends with 1 if one failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.house.removal", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.house.removal", description=__doc__.partition("\n")[0]
+    )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--without", nargs="+", metavar="NAME", choices=extensions(), help="these; all by default")
-    which.add_argument("--each", action="store_true", help="each extension alone, one after the other")
-    parser.add_argument("--tests", nargs="+", metavar="PATH", default=TESTS, help="which tests; the core's by default")
+    which.add_argument(
+        "--without", nargs="+", metavar="NAME", choices=extensions(), help="these; all by default"
+    )
+    which.add_argument(
+        "--each", action="store_true", help="each extension alone, one after the other"
+    )
+    parser.add_argument(
+        "--tests",
+        nargs="+",
+        metavar="PATH",
+        default=TESTS,
+        help="which tests; the core's by default",
+    )
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="of pytest")
     asked = parser.parse_args()
     # A shell's background commands ignore it: so would tests
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    runs = [(name,) for name in extensions()] if asked.each else [tuple(asked.without or extensions())]
+    runs = (
+        [(name,) for name in extensions()] if asked.each else [tuple(asked.without or extensions())]
+    )
     good = True
     for without in runs:
         with copied(without) as copy:

@@ -13,7 +13,9 @@ from tests.commands import resolve
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name
+)
 def test_every_config_file_in_the_repository_is_valid(file):
     kind = SimulationConfig if file.stem in ("simulate", "starters") else NodeConfig
     config = resolve(kind, file, {})

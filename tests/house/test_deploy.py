@@ -41,7 +41,9 @@ def test_a_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
     here = tmp_path / unit.name
     # A program that exists
     here.write_text(unit.read_text().replace(command_of(unit)[0], sys.executable))
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", here], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     # 2.5 of 10, the lower the better
     limit = ["systemd-analyze", "security", "--offline=true", "--threshold=25", here]
@@ -132,7 +134,10 @@ def composed(name: str, **variables: str) -> dict[str, Any]:
 def test_a_composed_service_may_do_no_more_than_it_needs_and_keeps_what_it_is(name: str) -> None:
     service = composed(name, SWARM_NODE_NETWORK__PEERS=PEER)
     assert service["read_only"] and service["tmpfs"] == ["/tmp"] and service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"] and service["restart"] == "unless-stopped"
+    assert (
+        service["security_opt"] == ["no-new-privileges:true"]
+        and service["restart"] == "unless-stopped"
+    )
     assert service["pids_limit"] == 2048
     assert service["volumes"] == [f"{name}:/data"] and service["network_mode"] == "host"
 
@@ -148,7 +153,9 @@ def test_the_swarm_on_one_machine_is_hardened_as_the_services_of_servers_are() -
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
     assert list(services) == ["bootstrap", *(f"node{k}" for k in range(8))]
     for name, service in services.items():
-        like = composed("bootstrap" if name == "bootstrap" else "node", SWARM_NODE_NETWORK__PEERS=PEER)
+        like = composed(
+            "bootstrap" if name == "bootstrap" else "node", SWARM_NODE_NETWORK__PEERS=PEER
+        )
         assert {key: service.get(key) for key in LIMITS} == {key: like[key] for key in LIMITS}, name
         assert not RIGHTS & service.keys(), name
         own, *others = service["volumes"]
@@ -157,16 +164,25 @@ def test_the_swarm_on_one_machine_is_hardened_as_the_services_of_servers_are() -
 
 
 def test_what_lies_over_the_swarm_on_one_machine_takes_nothing_of_that_back() -> None:
-    for name, service in yaml.safe_load((DOCKER / "compose.gpu.yaml").read_text())["services"].items():
+    for name, service in yaml.safe_load((DOCKER / "compose.gpu.yaml").read_text())[
+        "services"
+    ].items():
         assert not (RIGHTS | {*LIMITS, "volumes", "entrypoint", "command"}) & service.keys(), name
 
 
-def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_both(tmp_path: Path) -> None:
+def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_both(
+    tmp_path: Path,
+) -> None:
     _, *flags = composed("bootstrap")["command"]
     bootstrap = from_command_line(BootstrapConfig, flags, "bootstrap")
-    variables = {"SWARM_NODE_NETWORK__PEERS": f"{PEER},{PEER[:-1]}X", "SWARM_NODE_MODEL__NAME": "rarest"}
+    variables = {
+        "SWARM_NODE_NETWORK__PEERS": f"{PEER},{PEER[:-1]}X",
+        "SWARM_NODE_MODEL__NAME": "rarest",
+    }
     (tmp_path / "node.toml").touch()
-    environment = {name: str(value) for name, value in composed("node", **variables)["environment"].items()}
+    environment = {
+        name: str(value) for name, value in composed("node", **variables)["environment"].items()
+    }
     node = resolve(NodeConfig, tmp_path / "node.toml", environment)
     assert node.network.peers == (PEER, f"{PEER[:-1]}X") and node.model.name == "rarest"
     assert {bootstrap.port, node.network.port} == {31330, 31331} and bootstrap.swarm == node.swarm
@@ -178,10 +194,18 @@ def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_bo
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
 def test_compose_takes_its_files() -> None:
-    for files in ([COMPOSED["bootstrap"]], [COMPOSED["node"]], [COMPOSED["node"], DEPLOY / "compose" / "gpu.yaml"]):
+    for files in (
+        [COMPOSED["bootstrap"]],
+        [COMPOSED["node"]],
+        [COMPOSED["node"], DEPLOY / "compose" / "gpu.yaml"],
+    ):
         words = [word for file in files for word in ("-f", str(file))]
         given = {"PATH": os.environ["PATH"], "SWARM_NODE_NETWORK__PEERS": PEER}
         done = subprocess.run(
-            ["docker-compose", *words, "config", "-q"], capture_output=True, text=True, env=given, check=False
+            ["docker-compose", *words, "config", "-q"],
+            capture_output=True,
+            text=True,
+            env=given,
+            check=False,
         )
         assert done.returncode == 0, done.stderr

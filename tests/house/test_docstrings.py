@@ -17,14 +17,20 @@ TREES = {
 }
 
 
-def public(node: ast.Module | ast.ClassDef) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+def public(
+    node: ast.Module | ast.ClassDef,
+) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     for each in node.body:
-        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
+        if isinstance(
+            each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not each.name.startswith("_"):
             yield each
 
 
 def is_protocol(node: ast.AST) -> bool:
-    return isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    return isinstance(node, ast.ClassDef) and any(
+        "Protocol" in ast.unparse(base) for base in node.bases
+    )
 
 
 SEAMS = {
@@ -48,7 +54,9 @@ def silent(node: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
             yield inner
 
 
-def speaks_for_itself(method: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.Module | ast.ClassDef) -> bool:
+def speaks_for_itself(
+    method: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.Module | ast.ClassDef
+) -> bool:
     if isinstance(owner, ast.Module):
         return False
     is_property = any("property" in ast.unparse(decorator) for decorator in method.decorator_list)
@@ -56,4 +64,7 @@ def speaks_for_itself(method: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast
 
 
 def test_every_public_name_says_what_it_is_for() -> None:
-    assert len(TREES) > 100 and {name for file, tree in TREES.items() for name in silent(tree, str(file))} == set()
+    assert (
+        len(TREES) > 100
+        and {name for file, tree in TREES.items() for name in silent(tree, str(file))} == set()
+    )

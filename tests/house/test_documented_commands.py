@@ -23,26 +23,41 @@ OURS = f"(?:{'|'.join(FOLDERS)})"
 
 
 def documented(pattern: str) -> set[str]:
-    lines = [line for document in DOCUMENTS for line in document.read_text().splitlines() if not GONE.search(line)]
+    lines = [
+        line
+        for document in DOCUMENTS
+        for line in document.read_text().splitlines()
+        if not GONE.search(line)
+    ]
     return set(re.findall(pattern, "\n".join(lines)))
 
 
 def test_every_command_in_the_documents_is_a_module_that_runs() -> None:
     modules = documented(rf"python -m\s+(lab\.{OURS}\.\w+)")
     assert len(modules) > 15
-    missing = {name for name in modules if (spec := find_spec(name)) is None or not runs(Path(str(spec.origin)))}
+    missing = {
+        name
+        for name in modules
+        if (spec := find_spec(name)) is None or not runs(Path(str(spec.origin)))
+    }
     assert missing == set()
 
 
-@pytest.mark.parametrize("page", sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")]), ids=lambda page: page.stem)
-def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_given(page: Path) -> None:
+@pytest.mark.parametrize(
+    "page", sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")]), ids=lambda page: page.stem
+)
+def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_given(
+    page: Path,
+) -> None:
     """`make test-long` runs them: tests/swarm/test_pages_followed.py."""
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
     for found in filter(None, (re.match(r"(?:\w+=\S+ )*swarm-node\b(.*)", line) for line in typed)):
         words = shlex.split(re.split(r" \|\| | > ", found[1])[0], comments=True)
         if words == ["--version"]:
             continue
-        name, entry, rest = find(words if words and not words[0].startswith("-") else ["run", *words])
+        name, entry, rest = find(
+            words if words and not words[0].startswith("-") else ["run", *words]
+        )
         parse(with_sections(load(entry).options), rest, name, "FILE")
 
 

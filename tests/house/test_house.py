@@ -32,12 +32,17 @@ EXACT_BELOW = 50  # no slack for values below this
 def bounds_of(text: str) -> dict[str, int]:
     """The bounds, with what the table `later` adds to them."""
     found = tomllib.loads(text)
-    return {key: bound + found.get("later", {}).get(key, 0) for key, bound in found["bounds"].items()}
+    return {
+        key: bound + found.get("later", {}).get(key, 0) for key, bound in found["bounds"].items()
+    }
 
 
 def too_much(measured: dict[str, int], bounds: dict[str, int]) -> list[str]:
     """One sentence for each value above its bound, and for each key that only one side has."""
-    unpaired = [f"{key} has a value or a bound, but not both" for key in sorted(measured.keys() ^ bounds.keys())]
+    unpaired = [
+        f"{key} has a value or a bound, but not both"
+        for key in sorted(measured.keys() ^ bounds.keys())
+    ]
     both = [key for key in bounds if key in measured]
     return unpaired + [
         f"{key} is {measured[key]}, and at most {bounds[key]} is allowed (measure.py --names lists what is counted)"
@@ -51,21 +56,26 @@ def too_loose(measured: dict[str, int], bounds: dict[str, int]) -> list[str]:
     return [
         f"{key} is {value}: lower its bound from {bounds[key]}"
         for key, value in measured.items()
-        if key in bounds and bounds[key] - value > (SLACK * bounds[key] if value >= EXACT_BELOW else 0)
+        if key in bounds
+        and bounds[key] - value > (SLACK * bounds[key] if value >= EXACT_BELOW else 0)
     ]
 
 
 def environment() -> dict[str, str]:
     """The environment without the variables by which git tells a hook its repository."""
     return {
-        key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
     }
 
 
 def git(root: Path, *words: str) -> str | None:
     """What git prints. None if it fails, as it does where there is no repository."""
     try:
-        done = subprocess.run(["git", "-C", root, *words], capture_output=True, env=environment(), check=True)
+        done = subprocess.run(
+            ["git", "-C", root, *words], capture_output=True, env=environment(), check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.decode(errors="replace")
@@ -75,12 +85,24 @@ def newest_release(root: Path) -> str | None:
     """The newest tag of a release before or at the present commit that has bounds and their
     measure.
     """
-    tags = git(root, "tag", "--merged", "HEAD", "--list", "v[0-9]*", "--sort=-version:refname", "--sort=-creatordate")
+    tags = git(
+        root,
+        "tag",
+        "--merged",
+        "HEAD",
+        "--list",
+        "v[0-9]*",
+        "--sort=-version:refname",
+        "--sort=-creatordate",
+    )
     return next((tag for tag in (tags or "").split() if all(released(root, tag).values())), None)
 
 
 def released(root: Path, tag: str) -> dict[str, str | None]:
-    return {name: git(root, "show", f"{tag}:{HOUSE.as_posix()}/{name}") for name in ("bounds.toml", "measure.py")}
+    return {
+        name: git(root, "show", f"{tag}:{HOUSE.as_posix()}/{name}")
+        for name in ("bounds.toml", "measure.py")
+    }
 
 
 def loosened(root: Path, folder: Path) -> list[str]:
@@ -91,10 +113,16 @@ def loosened(root: Path, folder: Path) -> list[str]:
     """
     tag = newest_release(root)
     if tag is None:
-        warnings.warn("No release tag has tests/house: there is no earlier bound to compare with.", stacklevel=2)
+        warnings.warn(
+            "No release tag has tests/house: there is no earlier bound to compare with.",
+            stacklevel=2,
+        )
         return []
     then = released(root, tag)
-    bounds, present = bounds_of(then["bounds.toml"] or ""), bounds_of((root / HOUSE / "bounds.toml").read_text())
+    bounds, present = (
+        bounds_of(then["bounds.toml"] or ""),
+        bounds_of((root / HOUSE / "bounds.toml").read_text()),
+    )
     raised = [
         f"the bound of {key} is {present.get(key, 'gone')}, and was {bound} in {tag}"
         for key, bound in bounds.items()
@@ -104,7 +132,9 @@ def loosened(root: Path, folder: Path) -> list[str]:
     program.write_text(then["measure.py"] or "")
     done = python(program, root)
     assert done.returncode == 0, f"measure.py of {tag} fails: {done.stderr}"
-    return raised + [f"as {tag} counts: {each}" for each in too_much(json.loads(done.stdout), bounds)]
+    return raised + [
+        f"as {tag} counts: {each}" for each in too_much(json.loads(done.stdout), bounds)
+    ]
 
 
 def long_subjects(root: Path, start: str) -> list[str]:
@@ -136,9 +166,14 @@ def test_no_bound_is_far_above_its_value(measured: dict[str, int]) -> None:
     assert too_loose(measured, BOUNDS) == []
 
 
-def test_the_file_of_bounds_has_bounds_and_wanted_values_of_the_same_keys_and_nothing_else() -> None:
+def test_the_file_of_bounds_has_bounds_and_wanted_values_of_the_same_keys_and_nothing_else() -> (
+    None
+):
     found = tomllib.loads((ROOT / HOUSE / "bounds.toml").read_text())
-    assert found.keys() == {"bounds", "later", "wanted"} and found["bounds"].keys() == found["wanted"].keys()
+    assert (
+        found.keys() == {"bounds", "later", "wanted"}
+        and found["bounds"].keys() == found["wanted"].keys()
+    )
 
 
 def test_the_newest_release_would_allow_the_present_tree(tmp_path: Path) -> None:
@@ -158,9 +193,17 @@ def test_every_file_on_the_path_of_a_group_exists() -> None:
 
 def test_the_options_found_in_the_text_are_those_of_the_class(house: measure.House) -> None:
     def leaves(kind: Any, name: str) -> set[str]:
-        if isinstance(kind, type) and not isinstance(kind, UnionType) and issubclass(kind, BaseModel):
+        if (
+            isinstance(kind, type)
+            and not isinstance(kind, UnionType)
+            and issubclass(kind, BaseModel)
+        ):
             fields = kind.model_fields.items()
-            return {leaf for key, entry in fields for leaf in leaves(entry.annotation, f"{name}.{key}".lstrip("."))}
+            return {
+                leaf
+                for key, entry in fields
+                for leaf in leaves(entry.annotation, f"{name}.{key}".lstrip("."))
+            }
         inner = {leaf for each in get_args(kind) for leaf in leaves(each, name)}
         return inner - {name} or {name}
 
@@ -211,7 +254,13 @@ def plant(tree: Path, text: str, name: str = FILES) -> None:
 def test_a_tiny_tree_is_measured(tiny: Path) -> None:
     none = ("core_to_extensions", "shipped_to_lab", "file_circles", "wrappers", "process_starters")
     edges = {"rooms": 4, "arrows": 1, "file_edges": 1, "loop_fan_out": 1, "fan_out": 1}
-    lines = {"core_lines": 13, "shipped_lines": 14, "lab_lines": 1, "longest_file": 10, "longest_function": 1}
+    lines = {
+        "core_lines": 13,
+        "shipped_lines": 14,
+        "lab_lines": 1,
+        "longest_file": 10,
+        "longest_function": 1,
+    }
     others = {"options": 2, **dict.fromkeys(("test_lines", "path", "doc_words"), 0)}
     assert measured_in(tiny) == {**edges, **lines, **others, **dict.fromkeys(none, 0)}
 
@@ -252,7 +301,9 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize(("key", "text", "name"), [*((*each, FILES) for each in IN_THE_CORE), *ELSEWHERE])
+@pytest.mark.parametrize(
+    ("key", "text", "name"), [*((*each, FILES) for each in IN_THE_CORE), *ELSEWHERE]
+)
 def test_what_is_planted_is_seen(tiny: Path, key: str, text: str, name: str) -> None:
     bounds = measured_in(tiny)
     (tiny / name).parent.mkdir(exist_ok=True)
@@ -261,12 +312,17 @@ def test_what_is_planted_is_seen(tiny: Path, key: str, text: str, name: str) -> 
 
 
 def test_a_key_without_a_bound_and_a_bound_without_a_value_are_seen() -> None:
-    assert too_much({"rooms": 1, "arrows": 1}, {"rooms": 1}) == ["arrows has a value or a bound, but not both"]
-    assert too_much({"rooms": 1}, {"rooms": 1, "doors": 1}) == ["doors has a value or a bound, but not both"]
+    assert too_much({"rooms": 1, "arrows": 1}, {"rooms": 1}) == [
+        "arrows has a value or a bound, but not both"
+    ]
+    assert too_much({"rooms": 1}, {"rooms": 1, "doors": 1}) == [
+        "doors has a value or a bound, but not both"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("value", "bound", "loose"), [(49, 50, True), (49, 49, False), (980, 1000, False), (979, 1000, True)]
+    ("value", "bound", "loose"),
+    [(49, 50, True), (49, 49, False), (980, 1000, False), (979, 1000, True)],
 )
 def test_a_bound_follows_a_value_that_fell(value: int, bound: int, loose: bool) -> None:
     assert bool(too_loose({"arrows": value}, {"arrows": bound})) == loose
@@ -276,10 +332,17 @@ def commit(tree: Path, subject: str, *tags: str, day: int = 1) -> None:
     (tree / HOUSE).mkdir(exist_ok=True)
     when = f"2030-01-{day:02}T00:00:00Z"
     ours = environment() | {
-        f"GIT_{who}_{what}": "someone" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        f"GIT_{who}_{what}": "someone"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
     }
     ours |= {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, "GIT_CONFIG_GLOBAL": os.devnull}
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", subject], *(["tag", tag] for tag in tags)):
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["commit", "-qm", subject],
+        *(["tag", tag] for tag in tags),
+    ):
         subprocess.run(["git", "-C", tree, *words], check=True, env=ours)
 
 
@@ -305,13 +368,17 @@ def test_the_same_tree_is_as_good_as_its_release(repository: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("written", "now"), [("arrows = 2\n", "2"), ("", "gone")])
-def test_a_bound_that_is_raised_or_gone_is_seen(repository: Path, tmp_path: Path, written: str, now: str) -> None:
+def test_a_bound_that_is_raised_or_gone_is_seen(
+    repository: Path, tmp_path: Path, written: str, now: str
+) -> None:
     file = repository / HOUSE / "bounds.toml"
     file.write_text(file.read_text().replace("arrows = 1\n", written))
     assert loosened(repository, tmp_path) == [f"the bound of arrows is {now}, and was 1 in v0.10.0"]
 
 
-def test_a_weaker_way_of_counting_is_seen_beside_the_release(repository: Path, tmp_path: Path) -> None:
+def test_a_weaker_way_of_counting_is_seen_beside_the_release(
+    repository: Path, tmp_path: Path
+) -> None:
     (repository / HOUSE / "measure.py").write_text("print({})\n")
     plant(repository, 'PAGE = "swarm_node.extensions.page.app:Page"')
     (found,) = [each for each in loosened(repository, tmp_path) if "core_to_extensions" in each]

@@ -44,15 +44,26 @@ def test_what_ci_installs_by_hash_is_within_the_ranges_too() -> None:
     project, known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"], locked(DEV)
     extras = project["optional-dependencies"]
     wanted = [
-        Requirement(text) for text in [*project["dependencies"], *(text for all in extras.values() for text in all)]
+        Requirement(text)
+        for text in [*project["dependencies"], *(text for all in extras.values() for text in all)]
     ]
-    found = [each for each in wanted if canonicalize_name(each.name) in known and each.name != "textswarm"]
+    found = [
+        each
+        for each in wanted
+        if canonicalize_name(each.name) in known and each.name != "textswarm"
+    ]
     assert len(found) > 40
-    assert [each for each in found if not each.specifier.contains(known[canonicalize_name(each.name)][0])] == []
+    assert [
+        each
+        for each in found
+        if not each.specifier.contains(known[canonicalize_name(each.name)][0])
+    ] == []
     assert DEV.name in (ROOT / "Makefile").read_text()
 
 
-def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be_had_does_not(tmp_path: Path) -> None:
+def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be_had_does_not(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     head = f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for a test."
@@ -77,7 +88,10 @@ def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be
 
 def test_the_bill_of_materials_has_the_same_files() -> None:
     bill = json.loads(LOCK.with_suffix(".cdx.json").read_text())
-    parts = {canonicalize_name(it["name"]): (it["version"], it["hashes"][0]["content"]) for it in bill["components"]}
+    parts = {
+        canonicalize_name(it["name"]): (it["version"], it["hashes"][0]["content"])
+        for it in bill["components"]
+    }
     assert parts == locked()
 
 
@@ -96,5 +110,9 @@ def test_the_image_has_the_lock_the_version_and_a_base_that_cannot_change_under_
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert {f"ARG LOCK=docker/locks/{LOCK.name}", f"ARG VERSION={version}"} <= {*lines}
-    assert [line for line in lines if re.fullmatch(r"ARG BASE=debian:bookworm-slim@sha256:[0-9a-f]{64}", line)]
+    assert [
+        line
+        for line in lines
+        if re.fullmatch(r"ARG BASE=debian:bookworm-slim@sha256:[0-9a-f]{64}", line)
+    ]
     assert {line.split()[1] for line in lines if line.startswith("FROM ")} == {"${BASE}", "scratch"}

@@ -6,14 +6,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROOMS = ("protocol", "swarm_node", "lab", "tests", "docs", "examples")
 FOLDERS = ("docs", "docker", "protocol", "examples")
-PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
+)
 MOST_WORDS = 3700  # of ARCHITECTURE.md: one essay that is read to its end
 EXAMPLES = ("my_", "FILE")  # names of files that a reader would write
 
 
 def text_of(page: Path) -> str:
     """The page without blocks of code: the brackets and names in them are not checked."""
-    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
 
 
 def links(page: Path) -> list[str]:
@@ -29,12 +33,18 @@ def named(page: Path) -> list[str]:
 
 def modules(page: Path) -> list[str]:
     """Python files in backticks, with the end of their path or without."""
-    return [name for name in re.findall(r"`([\w/]+\.py)[`:]", text_of(page)) if not name.startswith(EXAMPLES)]
+    return [
+        name
+        for name in re.findall(r"`([\w/]+\.py)[`:]", text_of(page))
+        if not name.startswith(EXAMPLES)
+    ]
 
 
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 def test_every_link_leads_to_a_file_and_to_a_heading_in_it() -> None:
@@ -52,14 +62,18 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it() -> None:
 def test_every_path_that_a_page_names_exists() -> None:
     found = [(page, name) for page in PAGES for name in named(page)]
     assert len(found) > 50
-    assert [f"{page.relative_to(ROOT)}: {name}" for page, name in found if not (ROOT / name).exists()] == []
+    assert [
+        f"{page.relative_to(ROOT)}: {name}" for page, name in found if not (ROOT / name).exists()
+    ] == []
 
 
 def test_every_module_that_a_page_names_exists() -> None:
     files = [f"/{file.relative_to(ROOT)}" for room in ROOMS for file in (ROOT / room).rglob("*.py")]
     found = [(page, name) for page in PAGES for name in modules(page)]
     assert len(found) > 50
-    missing = [(page, name) for page, name in found if not any(file.endswith(f"/{name}") for file in files)]
+    missing = [
+        (page, name) for page, name in found if not any(file.endswith(f"/{name}") for file in files)
+    ]
     assert [f"{page.relative_to(ROOT)}: {name}" for page, name in missing] == []
 
 

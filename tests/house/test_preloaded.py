@@ -34,7 +34,9 @@ def start(folder: Path, argument: str, **more: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.slow
-def test_streams_folder_arguments_environment_and_exit_code_are_those_of_the_start(folder: Path) -> None:
+def test_streams_folder_arguments_environment_and_exit_code_are_those_of_the_start(
+    folder: Path,
+) -> None:
     # As torch sets it in a worker
     process = start(folder, "7", A="b", TORCHINDUCTOR_CACHE_DIR="/tmp/torch")
     output, errors = process.communicate("typed")
@@ -42,7 +44,9 @@ def test_streams_folder_arguments_environment_and_exit_code_are_those_of_the_sta
 
 
 @pytest.mark.slow
-def test_what_libraries_read_when_they_are_imported_makes_it_a_start_of_the_interpreter(folder: Path) -> None:
+def test_what_libraries_read_when_they_are_imported_makes_it_a_start_of_the_interpreter(
+    folder: Path,
+) -> None:
     output, _ = start(folder, "0", HF_HOME="/elsewhere").communicate("")
     assert output.startswith("False False")
 

@@ -28,8 +28,14 @@ def calls(text: str) -> Iterator[str]:
     """The calls and imports in a file that start a process or load code."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
-            yield from (module for module in modules if OF_MODULES.get(module.partition(".")[0]) == {"*"})
+            modules = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [each.name for each in node.names]
+            )
+            yield from (
+                module for module in modules if OF_MODULES.get(module.partition(".")[0]) == {"*"}
+            )
         if isinstance(node, ast.ImportFrom) and node.module in OF_MODULES:
             yield from (each.name for each in node.names if each.name in OF_MODULES[node.module])
         if not isinstance(node, ast.Call):
@@ -39,14 +45,24 @@ def calls(text: str) -> Iterator[str]:
                 yield node.func.id
         elif isinstance(node.func, ast.Attribute):
             owner = ast.unparse(node.func.value)
-            if owner != "platform" and (node.func.attr in NAMES or node.func.attr in OF_MODULES.get(owner, ())):
+            if owner != "platform" and (
+                node.func.attr in NAMES or node.func.attr in OF_MODULES.get(owner, ())
+            ):
                 yield node.func.attr
 
 
 def test_each_file_that_starts_or_loads_something_has_a_row() -> None:
-    listed = re.findall(r"^\| `(swarm_node/[^`]+|protocol/[^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(
+        r"^\| `(swarm_node/[^`]+|protocol/[^`]+)` \|",
+        PAGE.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     files = [file for top in ("swarm_node", "protocol") for file in (ROOT / top).rglob("*.py")]
-    found = {str(file.relative_to(ROOT)) for file in files if list(calls(file.read_text(encoding="utf-8")))}
+    found = {
+        str(file.relative_to(ROOT))
+        for file in files
+        if list(calls(file.read_text(encoding="utf-8")))
+    }
     reads_through_others = {"swarm_node/extensions/hub/export.py"}  # calls policy.loading
     assert sorted(found | reads_through_others) == sorted(listed)
 
@@ -69,7 +85,9 @@ def test_a_new_call_would_be_found() -> None:
         "AutoModel.from_pretrained(folder)",
     ):
         assert list(calls(text)), text
-    assert not list(calls("import platform\nplatform.system()\nmodel.eval()\nserver.run()\njson.loads(x)"))
+    assert not list(
+        calls("import platform\nplatform.system()\nmodel.eval()\nserver.run()\njson.loads(x)")
+    )
 
 
 def test_children_of_this_interpreter_take_no_module_from_the_folder_they_are_started_in() -> None:

@@ -32,7 +32,9 @@ def make() -> ModuleType:
 
 def test_every_message_of_the_code_has_a_remedy_and_the_page_is_up_to_date() -> None:
     page = script(REFERENCE / "messages.py").page()  # ValueError names messages without a remedy
-    assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, "messages.md is stale: make reference"
+    assert (REFERENCE / "messages.md").read_text(encoding="utf-8") == page, (
+        "messages.md is stale: make reference"
+    )
 
 
 OF_OTHERS = {"--local-dir", "--force-reinstall", "--logprobs-mode"}  # hf, pip
@@ -41,8 +43,16 @@ OF_OTHERS |= {"--enable-prefix-caching", "--help", "--help-all"}  # vllm, and ev
 
 def test_each_command_and_flag_that_a_message_or_its_remedy_names_exists() -> None:
     page = (REFERENCE / "messages.md").read_text(encoding="utf-8")
-    known = [flags_of(with_sections(kind)) for entry in entries().values() if (kind := load(entry).options)]
-    named = {flag.rstrip(".") for flag in re.findall(r"(?<![\w-])--[a-z][\w.…-]*", page) if "…" not in flag}
+    known = [
+        flags_of(with_sections(kind))
+        for entry in entries().values()
+        if (kind := load(entry).options)
+    ]
+    named = {
+        flag.rstrip(".")
+        for flag in re.findall(r"(?<![\w-])--[a-z][\w.…-]*", page)
+        if "…" not in flag
+    }
     for flag in named - OF_OTHERS:
         assert any(takes(flags, flag) for flags in known), flag
     for first, member in re.findall(r"`swarm-node ([a-z]+)(?: ([a-z]+))?", page):
@@ -66,7 +76,9 @@ def test_every_option_event_and_field_is_explained(make: ModuleType) -> None:
         assert [name for name, text in describe(kind).items() if not text] == []
     for path, text in make.pages().items():
         assert [line for line in text.splitlines() if re.search(r"\| +\|", line)] == [], path.name
-        assert not re.search(r"^\w+\(.*\)$", text, re.MULTILINE), f"{path.name}: a dataclass without a docstring"
+        assert not re.search(r"^\w+\(.*\)$", text, re.MULTILINE), (
+            f"{path.name}: a dataclass without a docstring"
+        )
 
 
 # Names of options that have a longer one, too
@@ -77,22 +89,38 @@ def test_the_flags_on_the_page_are_those_of_the_command_line(
     make: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command, kind in make.COMMANDS.items():
-        rows = [row for row in (REFERENCE / "options.md").read_text().splitlines() if row.startswith("| `")]
-        taken = [row for row in rows if command in row.rsplit(" | ", 1)[1].removesuffix(" |").split(", ")]
-        written = {found.group(1) for row in taken if (found := re.search(r"\| `(--[\w.-]+)` \|", row))}
+        rows = [
+            row
+            for row in (REFERENCE / "options.md").read_text().splitlines()
+            if row.startswith("| `")
+        ]
+        taken = [
+            row for row in rows if command in row.rsplit(" | ", 1)[1].removesuffix(" |").split(", ")
+        ]
+        written = {
+            found.group(1) for row in taken if (found := re.search(r"\| `(--[\w.-]+)` \|", row))
+        }
         with pytest.raises(SystemExit):
             from_command_line(kind, ["--help"], command)
         shown = re.findall(r"^[^\w\n]*?(--\w.*)$", capsys.readouterr().out, re.MULTILINE)
         # Of each option, with its short names
         known = [set(re.findall(r"--\w[\w.-]+", line)) for line in shown]
         assert written <= set().union(*known), command
-        switches = [names for names in known if not all(re.search(r"(--|\.)no-", name) for name in names)]
-        assert [names for names in switches if not names & (written | SHORT | {"--help"})] == [], command
+        switches = [
+            names for names in known if not all(re.search(r"(--|\.)no-", name) for name in names)
+        ]
+        assert [names for names in switches if not names & (written | SHORT | {"--help"})] == [], (
+            command
+        )
 
 
-def test_each_group_of_entry_points_of_the_tree_is_that_of_plug_ins_or_one_of_contributing() -> None:
+def test_each_group_of_entry_points_of_the_tree_is_that_of_plug_ins_or_one_of_contributing() -> (
+    None
+):
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    text = "".join((ROOT / page).read_text() for page in ("docs/how-to/plugins.md", "CONTRIBUTING.md"))
+    text = "".join(
+        (ROOT / page).read_text() for page in ("docs/how-to/plugins.md", "CONTRIBUTING.md")
+    )
     assert sorted(re.findall(r"^\| `(swarm_node\.\w+)` \|", text, re.MULTILINE)) == sorted(groups)
 
 
@@ -104,8 +132,13 @@ def test_the_index_names_every_page() -> None:
 
 def test_peers_and_bootstrap_nodes_of_a_status_have_the_fields_of_the_page() -> None:
     assert [field.name for field in fields(PeerView)] == list(rows("status.md", "peers"))
-    assert [field.name for field in fields(BootstrapNode)] == list(rows("status.md", "bootstrap_nodes"))
-    assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {*REACHABILITY, "starting"}
+    assert [field.name for field in fields(BootstrapNode)] == list(
+        rows("status.md", "bootstrap_nodes")
+    )
+    assert set(re.findall("`([^`]+)`", rows("status.md", "network")["reachability"])) == {
+        *REACHABILITY,
+        "starting",
+    }
 
 
 def test_a_report_folder_holds_the_files_of_the_page() -> None:
@@ -119,9 +152,18 @@ def codes(text: str) -> set[int]:
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
     assert own.keys() == entries().keys()
-    raised = {UserError("no"): 2, OSError(28, "full"): 75, KeyboardInterrupt(): 130, BrokenPipeError(): 141}
+    raised = {
+        UserError("no"): 2,
+        OSError(28, "full"): 75,
+        KeyboardInterrupt(): 130,
+        BrokenPipeError(): 141,
+    }
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
-    assert codes(own["doctor"]) == {verdict([Finding("", level, "")])[0] for level in Level} == {0, 1, 3}
+    assert (
+        codes(own["doctor"])
+        == {verdict([Finding("", level, "")])[0] for level in Level}
+        == {0, 1, 3}
+    )
     assert codes(own["status"]) == {0, 1}
     for error, code in raised.items():
 

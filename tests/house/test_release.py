@@ -11,8 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.skipif(not (ROOT / ".venvs" / "release").is_dir(), reason="needs `make .venvs/release/installed`")
-def test_the_platform_understands_workflows_forms_and_citation_and_each_file_has_a_licence() -> None:
+@pytest.mark.skipif(
+    not (ROOT / ".venvs" / "release").is_dir(), reason="needs `make .venvs/release/installed`"
+)
+def test_the_platform_understands_workflows_forms_and_citation_and_each_file_has_a_licence() -> (
+    None
+):
     subprocess.run(["make", "forms"], cwd=ROOT, check=True)
 
 

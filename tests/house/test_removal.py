@@ -33,6 +33,8 @@ def test_a_node_does_a_round(bare: Copy, tmp_path: Path) -> None:
 
 
 def test_the_tests_of_rounds_and_of_what_passes_between_them_pass(bare: Copy) -> None:
-    result = run(bare, ["-n0", "--tb=short", "tests/core/rollouts", "tests/core/node", "-m", "not slow"])
+    result = run(
+        bare, ["-n0", "--tb=short", "tests/core/rollouts", "tests/core/node", "-m", "not slow"]
+    )
     passed = re.search(r"(\d+) passed", result.stdout)
     assert result.returncode == 0 and passed and int(passed[1]) > 50, result.stdout + result.stderr

@@ -21,7 +21,12 @@ def maker() -> ModuleType:
 def test_every_page_has_its_place(maker: ModuleType) -> None:
     listed = [
         *maker.HOME,
-        *(page for places in maker.SECTIONS.values() for where in places for page in maker.pages(where)),
+        *(
+            page
+            for places in maker.SECTIONS.values()
+            for where in places
+            for page in maker.pages(where)
+        ),
     ]
     assert len(listed) == len(set(listed))
     docs = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")}
@@ -30,7 +35,9 @@ def test_every_page_has_its_place(maker: ModuleType) -> None:
 
 
 def test_a_script_from_elsewhere_is_found(maker: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text('<a href="https://example.org">x</a><script async src="https://example.org/x.js">')
+    (tmp_path / "a.html").write_text(
+        '<a href="https://example.org">x</a><script async src="https://example.org/x.js">'
+    )
     assert list(maker.asking(tmp_path)) == ['a.html: <script async src="https://example.org/x.js"']
 
 
@@ -40,5 +47,10 @@ def test_the_site_is_built(maker: ModuleType) -> None:
     done = python(maker.__file__)
     assert done.returncode == 0, done.stdout + done.stderr
     html = maker.SITE / "html"
-    names = [page.replace("README.md", "index.md").replace(".md", ".html") for page in maker.pages("docs/tutorials")]
-    assert names and all((html / name).is_file() for name in [*names, "index.html", "docs/index.html"])
+    names = [
+        page.replace("README.md", "index.md").replace(".md", ".html")
+        for page in maker.pages("docs/tutorials")
+    ]
+    assert names and all(
+        (html / name).is_file() for name in [*names, "index.html", "docs/index.html"]
+    )

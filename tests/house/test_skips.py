@@ -36,5 +36,10 @@ def test_only_what_is_marked_may_be_skipped(tmp_path: Path) -> None:
     assert "::test_gpu: no device" in good.stdout
     bad = run(tmp_path, "--no-skips-but", "gpu", "-n", "2", tool=TOOL, library=LIBRARY)
     assert bad.returncode == 1, bad.stdout
-    assert "::test_tool: no tool" in bad.stdout and "could not import 'no_such_library'" in bad.stdout
-    assert "2 of these must run here" in bad.stdout and "1 passed, 3 skipped" in bad.stdout.splitlines()[-1]
+    assert (
+        "::test_tool: no tool" in bad.stdout and "could not import 'no_such_library'" in bad.stdout
+    )
+    assert (
+        "2 of these must run here" in bad.stdout
+        and "1 passed, 3 skipped" in bad.stdout.splitlines()[-1]
+    )

@@ -44,7 +44,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiled = folder / "source" / "swarm_node" / "starters" / "__pycache__" / "left_over.pyc"
     compiled.parent.mkdir()
     compiled.touch()
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, folder / "source"]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        folder,
+        folder / "source",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -60,7 +68,18 @@ def python(built: Path) -> Path:
     venv.create(home)
     (wheel,) = built.glob("*.whl")
     python = home / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        wheel,
+    ]
     subprocess.run(pip, check=True)
     torch = find_spec("torch")
     assert torch is not None and torch.origin is not None
@@ -99,7 +118,11 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
-        (entry_points,) = (archive.read(name).decode() for name in held if name.endswith("dist-info/entry_points.txt"))
+        (entry_points,) = (
+            archive.read(name).decode()
+            for name in held
+            if name.endswith("dist-info/entry_points.txt")
+        )
         (licence,) = (name for name in held if name.endswith("dist-info/licenses/LICENSE"))
     packages = tracked("swarm_node", "protocol")
     assert {"swarm_node/py.typed", "protocol/py.typed", "protocol/README.md"} <= packages
@@ -114,10 +137,14 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     assert licence
 
 
-def test_what_is_installed_runs_without_the_checkout(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_runs_without_the_checkout(
+    python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SWARM_NODE_MODEL__NAME")  # the variable would win over the file
     program = "import protocol, swarm_node; print(protocol.__file__, swarm_node.__file__)"
-    found = subprocess.run([python, "-I", "-c", program], cwd="/", capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [python, "-I", "-c", program], cwd="/", capture_output=True, text=True, check=True
+    )
     assert all(Path(path).is_relative_to(python.parents[1]) for path in found.stdout.split())
     assert "usage: swarm-node" in ran(python, "--help")
     configs = python.parents[1] / SHARE / "configs"
@@ -128,23 +155,41 @@ def test_what_is_installed_trains_and_simulates(python: Path) -> None:
     small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1)
     run = ("run", "--home", "home", "--network.no-enabled", "--max-rounds", 2, *small)
     assert "round 1 " in ran(python, *run)
-    swarm = ("simulate", "--nodes", 2, "--rounds", 2, "--arms", "1/1", "--workers", 1, "--out", "report")
+    swarm = (
+        "simulate",
+        "--nodes",
+        2,
+        "--rounds",
+        2,
+        "--arms",
+        "1/1",
+        "--workers",
+        1,
+        "--out",
+        "report",
+    )
     ran(python, *swarm, *small)
     assert (python.parents[1] / "report" / "report.json").is_file()
     assert (python.parents[1] / "report" / "rewards.png").is_file()
 
 
-def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_is_compiled() -> None:
-    needs = {line.partition(";")[0] for line in requires("reasoning-gym") or () if "extra ==" not in line}
-    assert needs - {*tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]} == {
-        "pycosat==0.6.6"
+def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_is_compiled() -> (
+    None
+):
+    needs = {
+        line.partition(";")[0] for line in requires("reasoning-gym") or () if "extra ==" not in line
     }
+    assert needs - {
+        *tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    } == {"pycosat==0.6.6"}
 
 
 @pytest.mark.long
 @pytest.mark.network
 @pytest.mark.timeout(2700)
-def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(built: Path, tmp_path: Path) -> None:
+def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(
+    built: Path, tmp_path: Path
+) -> None:
     """Downloads 1.4 GB. torch comes from PyTorch's index for the CPU unless PIP_FIND_LINKS names a
     folder.
     """
@@ -155,25 +200,39 @@ def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(bu
     for name in ("cc", "gcc", "c++", "g++", "clang", "x86_64-linux-gnu-gcc"):
         (path / name).write_text(f"#!/bin/sh\ntouch {called}\nexit 1\n")
         (path / name).chmod(0o755)
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", uv, "uv"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--target", uv, "uv"], check=True
+    )
     handler = partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "index")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     links = ",".join(os.environ.get("PIP_FIND_LINKS", "").split())
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
-    environment |= {"PATH": f"{path}:{uv / 'bin'}:/usr/bin:/bin", "CC": str(path / "cc"), "HOME": str(home)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL"))
+    }
+    environment |= {
+        "PATH": f"{path}:{uv / 'bin'}:/usr/bin:/bin",
+        "CC": str(path / "cc"),
+        "HOME": str(home),
+    }
     environment |= {"XDG_CACHE_HOME": f"{home}/cache", "UV_PYTHON": sys.executable}
     environment |= {"UV_FIND_LINKS": links} if links else {"UV_TORCH_BACKEND": "cpu"}
     environment |= {"UV_INDEX": f"http://127.0.0.1:{server.server_port}"}
 
     def said(line: str, code: int = 0) -> str:
-        done = subprocess.run(line.split(), cwd=home, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            line.split(), cwd=home, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     assert "swarm-node 0.1.0" in said("uvx textswarm --version")
     run = "uvx textswarm run --home h --model.name rare --network.no-enabled --max-rounds 1 --environment.tasks"
-    assert "round 0 " in said(f"{run} gcd/tiny") and "needs a C compiler" in said(f"{run} zebra_puzzles/easy", 2)
+    assert "round 0 " in said(f"{run} gcd/tiny") and "needs a C compiler" in said(
+        f"{run} zebra_puzzles/easy", 2
+    )
     said("uv tool install textswarm")
     assert "swarm-node 0.1.0" in said(f"{home}/.local/bin/swarm-node --version")
     server.shutdown()

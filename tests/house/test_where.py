@@ -40,7 +40,9 @@ def corrected(page: str) -> str:
 def test_each_of_ten_questions_is_answered_by_lines_of_files() -> None:
     found = sections(PAGE.read_text(encoding="utf-8"))
     assert len(found) == QUESTIONS
-    assert all(question.endswith("?") and QUOTED.search(answer) for question, answer in found.items())
+    assert all(
+        question.endswith("?") and QUOTED.search(answer) for question, answer in found.items()
+    )
 
 
 def test_every_line_holds_what_the_page_quotes() -> None:

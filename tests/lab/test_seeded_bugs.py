@@ -35,13 +35,23 @@ def repository(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=somebody", "-c", "user.email=somebody@localhost"]
+    git = [
+        "git",
+        "-C",
+        str(tmp_path),
+        "-c",
+        "user.name=somebody",
+        "-c",
+        "user.email=somebody@localhost",
+    ]
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "Add"]):
         subprocess.run([*git, *words], check=True)
     return tmp_path
 
 
-def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_code_that_can_be_read() -> None:
+def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_code_that_can_be_read() -> (
+    None
+):
     spelt = of_tree(load(), ROOT)
     assert len(spelt) == 40 and [name for name, bug in spelt.items() if bug is None] == []
     shipped = texts(ROOT)
@@ -53,8 +63,13 @@ def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_cod
 
 @pytest.mark.slow
 def test_a_test_reaches_what_it_imports_and_what_runs_in_the_processes_it_starts() -> None:
-    near = {file.name: steps for file, steps in reaching(ROOT, ROOT / "protocol" / "codec.py").items()}
-    assert near["test_codec.py"] == 1 < near["test_cli.py"] and not near.keys() & {"test_lru.py", "test_seeded_bugs.py"}
+    near = {
+        file.name: steps for file, steps in reaching(ROOT, ROOT / "protocol" / "codec.py").items()
+    }
+    assert near["test_codec.py"] == 1 < near["test_cli.py"] and not near.keys() & {
+        "test_lru.py",
+        "test_seeded_bugs.py",
+    }
 
 
 @pytest.mark.slow
@@ -63,11 +78,18 @@ def test_a_bug_is_caught_by_a_test_that_passes_without_it(repository: Path) -> N
         caught, missed = (hunt(bug, tree, sys.executable, 120.0) for bug in (WRONG, UNREAD))
         assert (tree / caught.file).read_text() == FILES["swarm_node/adding.py"]
     assert not tree.exists()
-    assert (caught.by, caught.note, caught.tests) == ("tests/test_sum.py::test_a_process_prints_the_sum", "", 2)
+    assert (caught.by, caught.note, caught.tests) == (
+        "tests/test_sum.py::test_a_process_prints_the_sum",
+        "",
+        2,
+    )
     assert caught.broken == ("tests/test_broken.py::test_it",)
     assert (missed.by, missed.note, missed.tests) == ("", "all tests pass", 1)
 
 
 def test_a_line_that_is_there_twice_is_no_place_for_a_bug(repository: Path) -> None:
     other = Bug(WRONG.name, "return a+b", "return a-b")
-    assert of_tree([WRONG, other, Bug("twice", "return", "")], repository) == {WRONG.name: WRONG, "twice": None}
+    assert of_tree([WRONG, other, Bug("twice", "return", "")], repository) == {
+        WRONG.name: WRONG,
+        "twice": None,
+    }

@@ -51,17 +51,26 @@ def test_a_starter_loads_in_float32_with_tied_embeddings_and_its_special_tokens(
     assert model.config.max_position_embeddings == tokenizer.model_max_length == tokens.CONTEXT
     assert model.config.vocab_size == len(tokenizer)
     for settings in (model.config, model.generation_config):
-        assert settings.eos_token_id == tokenizer.eos_token_id and settings.pad_token_id == tokenizer.pad_token_id
+        assert (
+            settings.eos_token_id == tokenizer.eos_token_id
+            and settings.pad_token_id == tokenizer.pad_token_id
+        )
 
 
 @pytest.mark.parametrize("name", STARTERS)
 def test_the_chat_template_gives_exactly_bos_question_sep(name: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder(name))
     chat = [{"role": "user", "content": QUESTION}]
-    assert tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False) == f"<bos>{QUESTION}<sep>"
+    assert (
+        tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        == f"<bos>{QUESTION}<sep>"
+    )
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
     plain = tokenizer(QUESTION, add_special_tokens=False)["input_ids"]
-    assert ids == [tokenizer.bos_token_id, *plain, tokenizer.sep_token_id] and tokenizer.decode(plain) == QUESTION
+    assert (
+        ids == [tokenizer.bos_token_id, *plain, tokenizer.sep_token_id]
+        and tokenizer.decode(plain) == QUESTION
+    )
 
 
 @pytest.mark.slow
@@ -70,9 +79,16 @@ def test_the_share_on_the_card_and_in_the_docs_agrees_with_a_small_measurement(n
     share = share_on_card(name)
     model, tokenizer = load(name)
     measured = measure(model, tokenizer, groups_per_task=4, name="test")
-    assert abs(measured.mean_informative - share) < 5 * sqrt(share * (1 - share) / measured.groups) + 0.02
+    assert (
+        abs(measured.mean_informative - share)
+        < 5 * sqrt(share * (1 - share) / measured.groups) + 0.02
+    )
     assert abs(share - RECIPES[name].aim) < 0.25 * RECIPES[name].aim
-    row = next(line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` "))
+    row = next(
+        line
+        for line in DOCS.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `{name}` ")
+    )
     assert f" {share:.3f} " in row
 
 
@@ -104,7 +120,9 @@ def test_the_puzzler_loads_fits_two_megabytes_and_guesses_as_its_card_says() -> 
     found = re.search(r"at the start \| \*\*([0-9.]+)\*\* \| ([0-9.]+) ", card)
     assert found
     asked = puzzler.puzzles(120, puzzler.MEASURED_SEED)
-    sampled, likeliest = (fmean(puzzler.rewards(model, tokenizer, asked, how)) for how in (True, False))
+    sampled, likeliest = (
+        fmean(puzzler.rewards(model, tokenizer, asked, how)) for how in (True, False)
+    )
     assert abs(sampled - float(found.group(1))) < 0.12  # four standard errors of 120 puzzles
     assert abs(likeliest - float(found.group(2))) < 0.12
     assert 0.45 < sampled < 0.65  # some headroom, some reward
@@ -112,12 +130,16 @@ def test_the_puzzler_loads_fits_two_megabytes_and_guesses_as_its_card_says() -> 
 
 def test_the_puzzler_reads_a_puzzle_in_few_tokens_and_loses_none_of_it() -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder("puzzler"))
-    prompts = [text.prompt(puzzle) for size in ("tiny", "medium") for puzzle in puzzler.puzzles(4, 1, size)]
+    prompts = [
+        text.prompt(puzzle) for size in ("tiny", "medium") for puzzle in puzzler.puzzles(4, 1, size)
+    ]
     ids = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     assert [tokenizer.decode(row) for row in ids] == prompts and max(map(len, ids[:4])) < 60
 
 
-def test_a_starter_that_is_missing_says_to_install_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_starter_that_is_missing_says_to_install_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("swarm_node.starters.folder", lambda name: tmp_path / name)
     with pytest.raises(UserError, match=r"starter puzzler is missing .* install textswarm again$"):
         load_policy(ModelConfig(name="puzzler"))

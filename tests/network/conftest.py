@@ -23,7 +23,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     async def run() -> None:
         open_hosts.clear()
         try:
-            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+            await pyfuncitem.obj(
+                **{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+            )
         finally:
             await asyncio.gather(*(host.close() for host in open_hosts))
 

@@ -74,17 +74,23 @@ def attempts(home: Path, secret: Path, parent: int) -> dict[str, Callable[[], An
         "read the trainer's memory by a call": lambda: call(310, parent, None, 0, None, 0, 0),
         "trace the trainer": lambda: call(101, PTRACE_ATTACH, parent, 0, 0),
         "take a descriptor of the trainer": lambda: call(438, os.pidfd_open(parent), 0, 0),
-        "lower the trainer's limits": lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE, (64, 64)),
+        "lower the trainer's limits": lambda: resource.prlimit(
+            parent, resource.RLIMIT_NOFILE, (64, 64)
+        ),
         "end the trainer": lambda: os.kill(parent, signal.SIGUSR1),
         "exec a shell": lambda: os.execv("/bin/sh", ["sh", "-c", "echo escaped"]),
         "start a shell": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True),
         "start another Python": lambda: subprocess.run([sys.executable, "-c", "0"], check=True),
-        "start a shell by the loader": lambda: subprocess.run(["/lib64/ld-linux-x86-64.so.2", "/bin/sh"], check=True),
+        "start a shell by the loader": lambda: subprocess.run(
+            ["/lib64/ld-linux-x86-64.so.2", "/bin/sh"], check=True
+        ),
         "run a program from memory": lambda: run_from_memory(),
         "a raw socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
         "a packet socket": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM),
         # Audit
-        "a netlink socket of another kind": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9),
+        "a netlink socket of another kind": lambda: socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW, 9
+        ),
         "a virtual machine's socket": lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM),
         "a namespace of users": lambda: call(272, CLONE_NEWUSER),
         "a namespace by clone": lambda: call(56, CLONE_NEWNS | signal.SIGCHLD, 0, 0, 0, 0),

@@ -48,16 +48,28 @@ async def who(caller: Caller, request: bytes) -> bytes:
 open_hosts: list[Backend] = []  # hosts that a test has started; they are closed when it ends
 askers: set[PeerId] = set()  # callers whom `silent` keeps waiting, or has kept
 
-HANDLERS: dict[str, Handler] = {ECHO: echo, SILENT: silent, RAISING: raising, REFUSING: refusing, WHO: who}
+HANDLERS: dict[str, Handler] = {
+    ECHO: echo,
+    SILENT: silent,
+    RAISING: raising,
+    REFUSING: refusing,
+    WHO: who,
+}
 
 
 def config(backend: str, **options: Any) -> NetworkConfig:
-    return NetworkConfig.model_validate({"backend": backend, "host": "127.0.0.1", "relay": False, **options})
+    return NetworkConfig.model_validate(
+        {"backend": backend, "host": "127.0.0.1", "relay": False, **options}
+    )
 
 
-async def started(backend: str, identity: Identity | None = None, bootstrap: bool = False, **options: Any) -> Backend:
+async def started(
+    backend: str, identity: Identity | None = None, bootstrap: bool = False, **options: Any
+) -> Backend:
     most = {name: options.pop(name) for name in ["max_connections"] if name in options}
-    host = make_backend(config(backend, **options), identity or Identity.create(), bootstrap, **most)
+    host = make_backend(
+        config(backend, **options), identity or Identity.create(), bootstrap, **most
+    )
     await host.start(HANDLERS, dict.fromkeys(HANDLERS, LIMIT))
     open_hosts.append(host)
     return host

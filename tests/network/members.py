@@ -46,13 +46,20 @@ class Member:
     """A node that publishes two groups a round and remembers what it received."""
 
     def __init__(
-        self, home: Path, network: NetworkConfig, identity: Identity | None = None, swarm: str = SWARM
+        self,
+        home: Path,
+        network: NetworkConfig,
+        identity: Identity | None = None,
+        swarm: str = SWARM,
     ) -> None:
         self.identity = identity or Identity.create()
         self.home, self.swarm = home, swarm
         home.mkdir(parents=True, exist_ok=True)
         rules = Rules(
-            swarm=swarm, environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
+            swarm=swarm,
+            environments={
+                KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})
+            },
         )
         before = _children()
         self.began = time.monotonic()
@@ -70,7 +77,9 @@ class Member:
     def step(self) -> None:
         number = Round(self.round)
         seed = {"seed": question_seed(self.swarm, self.id, number)}
-        self.network.publish([group(self.id, self.round, index, **seed) for index in range(2)], number)
+        self.network.publish(
+            [group(self.id, self.round, index, **seed) for index in range(2)], number
+        )
         self.received += self.network.collect(number)
         self.said += [text for text, _ in self.network.lines()]
         self.round += 1
@@ -98,7 +107,11 @@ class Member:
         """The network process: the parent of the process that listens on this node's port."""
         port = int(self.addresses()[0].split("/")[4])
         for child in psutil.Process().children(recursive=True):
-            if any(each.laddr.port == port for each in child.net_connections("tcp") if each.status == "LISTEN"):
+            if any(
+                each.laddr.port == port
+                for each in child.net_connections("tcp")
+                if each.status == "LISTEN"
+            ):
                 parent = child.parent()
                 assert parent is not None
                 return parent
@@ -158,7 +171,9 @@ class Tampered(ExchangeRunner):
 
 
 @contextmanager
-def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swarm: str = SWARM) -> Iterator[PeerId]:
+def hostile(
+    peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swarm: str = SWARM
+) -> Iterator[PeerId]:
     """A hostile peer in a thread, which announces a group of its own over and over."""
     identity = Identity.create()
     options = config(peers, port=free_port())
@@ -169,14 +184,20 @@ def hostile(peers: Sequence[str], tamper: Callable[[str, Handler], Handler], swa
     async def live() -> None:
         main.append(asyncio.current_task())
         exchange = Exchange(identity, swarm, options, Random(), time.monotonic())
-        entrance = bootstrap_nodes([(split_peer(each)[1], each) for each in peers], {}, identity.peer_id)
-        runner = Tampered(exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random())
+        entrance = bootstrap_nodes(
+            [(split_peer(each)[1], each) for each in peers], {}, identity.peer_id
+        )
+        runner = Tampered(
+            exchange, entrance, lambda _: None, lambda _: None, time.monotonic, Random()
+        )
         runner.tamper = tamper
         running = asyncio.create_task(runner.run(make_backend(options, identity)))
         try:
             for number in range(10_000):
                 seed = question_seed(swarm, identity.peer_id, Round(number))
-                envelope = codec.seal(group(identity.peer_id, number, 0, seed=seed), identity, swarm)
+                envelope = codec.seal(
+                    group(identity.peer_id, number, 0, seed=seed), identity, swarm
+                )
                 runner.perform(exchange.publish([envelope], Round(number), 0, time.monotonic()))
                 await asyncio.sleep(1.5)
         finally:

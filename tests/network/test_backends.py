@@ -51,7 +51,9 @@ def test_calls_go_both_ways(pair: Pair, size: int) -> None:
 
 def test_the_caller_is_proven(pair: Pair) -> None:
     for caller, callee in pair.both_ways:
-        peer, address = pair.run(caller.call(callee.peer_id, WHO, b"", 1000, SOON)).decode().split(" ")
+        peer, address = (
+            pair.run(caller.call(callee.peer_id, WHO, b"", 1000, SOON)).decode().split(" ")
+        )
         assert peer == caller.peer_id
         assert address.startswith("/ip4/127.0.0.1/")
 
@@ -71,7 +73,10 @@ def test_a_call_that_fails_says_why_and_the_next_one_is_answered(
     pair: Pair, protocol: str, size: int, limit: int, failures: set[Failure]
 ) -> None:
     for caller, callee in pair.both_ways:
-        assert pair.run(failure(caller.call(callee.peer_id, protocol, bytes(size), limit, SOON))) in failures
+        assert (
+            pair.run(failure(caller.call(callee.peer_id, protocol, bytes(size), limit, SOON)))
+            in failures
+        )
         assert pair.run(caller.call(callee.peer_id, ECHO, b"?", LIMIT, SOON)) == b">?"
 
 
@@ -126,7 +131,9 @@ def test_streams_that_are_not_used_are_closed(pair: Pair, monkeypatch: pytest.Mo
 def test_a_silent_peer_costs_no_more_than_the_timeout(pair: Pair) -> None:
     async def timed(caller: Backend, callee: Backend) -> float:
         start = asyncio.get_running_loop().time()
-        assert await failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, 0.3)) == Failure.TIMEOUT
+        assert (
+            await failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, 0.3)) == Failure.TIMEOUT
+        )
         return asyncio.get_running_loop().time() - start
 
     for caller, callee in pair.both_ways:
@@ -137,11 +144,15 @@ def test_many_calls_at_once(pair: Pair) -> None:
     """Four calls are in work at once; the others wait for their turn, and none is lost."""
 
     async def flood(caller: Backend, callee: Backend) -> list[bytes]:
-        calls = (caller.call(callee.peer_id, ECHO, bytes([n]) * 20_000, LIMIT, SOON) for n in range(32))
+        calls = (
+            caller.call(callee.peer_id, ECHO, bytes([n]) * 20_000, LIMIT, SOON) for n in range(32)
+        )
         return await asyncio.gather(*calls)
 
     for caller, callee in pair.both_ways:
-        assert pair.run(flood(caller, callee)) == [b">" + bytes([number]) * 20_000 for number in range(32)]
+        assert pair.run(flood(caller, callee)) == [
+            b">" + bytes([number]) * 20_000 for number in range(32)
+        ]
 
 
 def test_who_is_dialled_is_who_answers(pair: Pair) -> None:
@@ -157,7 +168,13 @@ def test_who_is_dialled_is_who_answers(pair: Pair) -> None:
 def test_a_dial_that_leads_nowhere_fails_and_does_no_more(pair: Pair) -> None:
     peer = Identity.create().peer_id
     for address in (
-        *("", "hello", "/ip4/127.0.0.1/tcp/1", "/ip4/127.0.0.1/tcp/1/p2p/short", f"/ip4/127.0.0.300/tcp/1/p2p/{peer}"),
+        *(
+            "",
+            "hello",
+            "/ip4/127.0.0.1/tcp/1",
+            "/ip4/127.0.0.1/tcp/1/p2p/short",
+            f"/ip4/127.0.0.300/tcp/1/p2p/{peer}",
+        ),
         *(f"/ip4/127.0.0.1/tcp/99999/p2p/{peer}", f"/unix/tmp/x/p2p/{peer}"),
         f"/ip4/127.0.0.1/tcp/1/p2p/{peer}",  # well-formed; nobody listens there
     ):
@@ -228,13 +245,17 @@ def test_garbage_on_a_stream_hurts_nobody(pair: Pair, garbage: bytes) -> None:
         pair.run(scenario(liar, victim))
 
 
-def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_hangs_up_before_it_replies_is_noticed_at_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Else the callee itself ends the call after a while
     monkeypatch.setattr(streams, "CALL_SECONDS", PATIENCE)
 
     async def scenario(caller: Backend, callee: Backend) -> Failure:
         askers.discard(caller.peer_id)
-        pending = asyncio.create_task(failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, PATIENCE)))
+        pending = asyncio.create_task(
+            failure(caller.call(callee.peer_id, SILENT, b"?", LIMIT, PATIENCE))
+        )
         await until_asked(caller)
         await callee.disconnect(caller.peer_id)
         async with asyncio.timeout(SOON):
@@ -274,7 +295,10 @@ def test_calls_given_up_midway_leave_the_connection_whole(fresh: Pair) -> None:
         before = [connection.address for connection in await caller.connections()]
         assert ["/tcp/" in address for address in before] == [True]
         for moment in range(1, 13):
-            calls = (caller.call(callee.peer_id, ECHO, bytes(LIMIT - 1), LIMIT, moment / 500) for _ in range(4))
+            calls = (
+                caller.call(callee.peer_id, ECHO, bytes(LIMIT - 1), LIMIT, moment / 500)
+                for _ in range(4)
+            )
             await asyncio.gather(*calls, return_exceptions=True)
         assert await caller.call(callee.peer_id, ECHO, b"whole?", LIMIT, SOON) == b">whole?"
         assert [connection.address for connection in await caller.connections()] == before

@@ -24,7 +24,9 @@ from tests.network.members import Member, closing, config, received_since, round
 
 pytestmark = [
     pytest.mark.network,
-    pytest.mark.skipif(sys.platform != "linux" or linux.landlock() < linux.SIGNALS_SINCE, reason="no Landlock 6"),
+    pytest.mark.skipif(
+        sys.platform != "linux" or linux.landlock() < linux.SIGNALS_SINCE, reason="no Landlock 6"
+    ),
 ]
 AT_LEAST = 30
 
@@ -39,7 +41,9 @@ def user(tmp_path: Path) -> Iterator[list[str]]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"a secret of the user")
     sockets.mkdir()
-    before = signal.signal(signal.SIGUSR1, lambda *_: pytest.fail("a confined process signalled the trainer"))
+    before = signal.signal(
+        signal.SIGUSR1, lambda *_: pytest.fail("a confined process signalled the trainer")
+    )
     yield [str(home), str(sockets), str(secret)]
     signal.signal(signal.SIGUSR1, before)
 
@@ -51,7 +55,9 @@ def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[
     answer = json.loads(done.stdout)
     assert answer["layers"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
     assert len(answer["found"]) >= AT_LEAST
-    assert {name: what for name, what in answer["found"].items() if not what.startswith("refused")} == {}
+    assert {
+        name: what for name, what in answer["found"].items() if not what.startswith("refused")
+    } == {}
     assert Path(user[2]).read_bytes() == b"a secret of the user"
 
 
@@ -65,13 +71,23 @@ def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
 def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "SSH_AUTH_SOCK", "HTTPS_PROXY"):
+    for name in (
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "WANDB_API_KEY",
+        "SSH_AUTH_SOCK",
+        "HTTPS_PROXY",
+    ):
         monkeypatch.setenv(name, "a-secret-of-the-user")
     a = Member(tmp_path / "a", config())
     with closing(a):
         b = Member(tmp_path / "b", config(a.addresses()))
         with closing(b):
-            rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
+            rounds(
+                [a, b],
+                lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0),
+                what="sharing",
+            )
             process = a.process()
             (daemon,) = process.children()
             for each in (process, daemon):
@@ -88,7 +104,9 @@ async def test_another_daemon_is_tried_at_the_start(tmp_path: Path) -> None:
     """
     copy = Path(shutil.copy(program(), tmp_path / "mine"))
 
-    options = HostOptions(NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"])
+    options = HostOptions(
+        NetworkConfig(p2pd=str(copy)), Identity.create(), ["/ip4/127.0.0.1/tcp/0"]
+    )
     daemon = await Daemon.start(options)
     assert os.readlink(f"/proc/{daemon.pid}/exe") == str(copy)
     assert "\nSeccomp:\t2\n" in Path(f"/proc/{daemon.pid}/status").read_text()

@@ -14,7 +14,9 @@ from lab.benchmarks.internet.namespaces import reason
 
 ROOT = Path(__file__).parents[2]
 BINARIES = ("docker-compose", "prometheus", "prometheus-alertmanager")
-MISSING = reason() or ", ".join(f"install {each}" for each in BINARIES if shutil.which(each) is None)
+MISSING = reason() or ", ".join(
+    f"install {each}" for each in BINARIES if shutil.which(each) is None
+)
 
 
 @pytest.mark.network
@@ -24,6 +26,8 @@ MISSING = reason() or ", ".join(f"install {each}" for each in BINARIES if shutil
 def test_three_found_a_swarm_by_the_page_and_three_join_it() -> None:
     command = [sys.executable, ROOT / "docker" / "check_public_swarm.py"]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the others have an alert that waits" in done.stdout

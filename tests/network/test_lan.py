@@ -69,7 +69,9 @@ async def test_other_swarms_and_forged_announcements_are_passed_over() -> None:
         Lan(good, SWARM, "127.0.0.1", Ear()): at(good) + at(good, "/ip4/8.8.8.8/tcp/53"),
     }
     *first, last = speakers.items()
-    await asyncio.gather(listener.start([]), *(speaker.start(addresses) for speaker, addresses in first))
+    await asyncio.gather(
+        listener.start([]), *(speaker.start(addresses) for speaker, addresses in first)
+    )
     await last[0].start(last[1])
     assert await ear.finds(good) == at(good) and set(ear.received) == {good}
     for lan in (listener, *speakers):

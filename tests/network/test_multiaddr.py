@@ -17,18 +17,38 @@ GOOD = [
     f"/dns/a-b.example/udp/1/quic-v1/p2p/{ANN}", f"/ip4/1.2.3.4/tcp/4001/p2p/{BEN}/p2p-circuit/p2p/{ANN}",
 ]  # fmt: skip
 BAD = [
-    *("", "/", "ip4/1.2.3.4/tcp/1", "/ip4", "/ip4/1.2.3.4/tcp", "/ip4/1.2.3/tcp/1", "/ip4/01.2.3.4/tcp/1"),
+    *(
+        "",
+        "/",
+        "ip4/1.2.3.4/tcp/1",
+        "/ip4",
+        "/ip4/1.2.3.4/tcp",
+        "/ip4/1.2.3/tcp/1",
+        "/ip4/01.2.3.4/tcp/1",
+    ),
     *(f"/ip4/1.2.3.4/tcp/{port}" for port in ("65536", "-1", "١", "1/")),
-    *("/ip6/fe80::1%eth0/tcp/1", "/ip4/224.0.0.251/udp/5353/quic-v1", "/ip6/ff02::fb/udp/5353/quic-v1"),
+    *(
+        "/ip6/fe80::1%eth0/tcp/1",
+        "/ip4/224.0.0.251/udp/5353/quic-v1",
+        "/ip6/ff02::fb/udp/5353/quic-v1",
+    ),
     *("/ip4/1.2.3.4/tcp/1/p2p/Qm", f"/ip4/1.2.3.4/tcp/1/p2p/{ANN[:-1]}O", "/unix/tmp/socket"),
-    *("/dns4/a,b/tcp/1", "/dns4/-listen=x y/tcp/1", "/dns4/" + "a" * 200 + "/tcp/1", "/ip4/1.2.3.4/tcp/1" * 40),
+    *(
+        "/dns4/a,b/tcp/1",
+        "/dns4/-listen=x y/tcp/1",
+        "/dns4/" + "a" * 200 + "/tcp/1",
+        "/ip4/1.2.3.4/tcp/1" * 40,
+    ),
 ]
 
 
 @pytest.mark.parametrize("text", GOOD)
 def test_text_and_bytes_are_those_of_the_library(text: str) -> None:
     multiaddr = pytest.importorskip("multiaddr")
-    assert to_bytes(text) == multiaddr.Multiaddr(text).to_bytes() and from_bytes(to_bytes(text)) == text
+    assert (
+        to_bytes(text) == multiaddr.Multiaddr(text).to_bytes()
+        and from_bytes(to_bytes(text)) == text
+    )
 
 
 @pytest.mark.parametrize("text", BAD)

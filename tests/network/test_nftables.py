@@ -13,7 +13,11 @@ from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 
 RECIPE = Path(__file__).parents[2] / "deploy" / "nftables" / "swarm-node.nft"
 MISSING = reason() or ("" if shutil.which("nft") else "not installed: nft")
-pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+]
 
 LISTEN = """
     import socket
@@ -57,7 +61,9 @@ def said(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_flood_from_one_network_gets_64_connections_and_a_newcomer_from_another_gets_in(internet: Internet) -> None:
+def test_a_flood_from_one_network_gets_64_connections_and_a_newcomer_from_another_gets_in(
+    internet: Internet,
+) -> None:
     node, flooder = internet.public("n"), internet.public("f")
     newcomer = "45.33.11.9"
     flooder.run("ip", "addr", "add", f"{newcomer}/24", "dev", "eth0")

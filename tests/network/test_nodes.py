@@ -97,14 +97,18 @@ def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_
     py_libp2p = ("--network.backend", "libp2p")
     # Unique: a bootstrap node finds other nodes by mDNS
     swarm = ("--swarm", tmp_path.name.replace("_", "-"))
-    with running(entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm):
+    with running(
+        entry, "bootstrap", "--backend", "libp2p", "--host", "127.0.0.1", "--port", 0, *swarm
+    ):
         known = address(entry)
         with (
             running(a, "run", tiny, "--peers", known, *py_libp2p, *swarm) as first,
             black_hole() as hole,
             running(b, "run", tiny, "--peers", hole, "--peers", known, *swarm),
         ):
-            doctor = in_the_end("doctor", tiny, "--home", tmp_path / "new", "--peers", known, *py_libp2p, *swarm)
+            doctor = in_the_end(
+                "doctor", tiny, "--home", tmp_path / "new", "--peers", known, *py_libp2p, *swarm
+            )
             assert f"bootstrap node: {known}: answers" in doctor.stdout
             until(lambda: learned(a) and learned(b), LEARNS_SECONDS, "learning from each other")
             ids = {home: load_identity(home).peer_id for home in homes}
@@ -114,7 +118,10 @@ def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_
                 assert answer["network"]["connected"] > 0
                 assert home == entry or answer["training"]["received"] > 0
                 peers = json.loads(ended("peers", "--home", home, "--json").stdout)
-                assert {peer["peer"] for peer in peers} >= set(ids.values()) - {ids[home], ids[entry]}
+                assert {peer["peer"] for peer in peers} >= set(ids.values()) - {
+                    ids[home],
+                    ids[entry],
+                }
             assert ids[a][:8] in ended("peers", "--home", b).stdout
             first.terminate()
             assert first.wait(PATIENCE) == 0
@@ -126,7 +133,14 @@ def test_nodes_on_either_library_train_on_each_other_s_groups_and_every_command_
 
 
 def test_sigterm_in_a_long_round_does_not_wait_for_its_end(tmp_path: Path, tiny: Path) -> None:
-    long = ("--round.questions", 256, "--generation.num-generations", 64, "--generation.max-completion-length", 200)
+    long = (
+        "--round.questions",
+        256,
+        "--generation.num-generations",
+        64,
+        "--generation.max-completion-length",
+        200,
+    )
     with running(tmp_path, "run", tiny, *long, "--environment.tasks", "gcd/easy") as process:
         until(lambda: "node 12D3" in (tmp_path / "output.log").read_text(), what="the first round")
         until(lambda: control.ask(tmp_path), what="an answer")
@@ -135,10 +149,15 @@ def test_sigterm_in_a_long_round_does_not_wait_for_its_end(tmp_path: Path, tiny:
     assert reports(tmp_path) == []
 
 
-@pytest.mark.skipif(shutil.which("unshare") is None or os.getuid() != 0, reason="needs a network namespace of its own")
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or os.getuid() != 0,
+    reason="needs a network namespace of its own",
+)
 def test_doctor_without_any_route_says_what_hinders_the_exchange(tmp_path: Path) -> None:
     entry = "/ip4/10.1.2.3/tcp/31330/p2p/12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB"
-    script = " ".join(command("doctor", "--home", tmp_path, "--peers", entry, "--environment.tasks", "gcd/easy"))
+    script = " ".join(
+        command("doctor", "--home", tmp_path, "--peers", entry, "--environment.tasks", "gcd/easy")
+    )
     result = subprocess.run(  # a namespace in which there is nothing but its own loopback interface
         ["unshare", "-n", "sh", "-c", f"ip link set lo up 2>/dev/null; {script}"],
         capture_output=True,
@@ -147,5 +166,8 @@ def test_doctor_without_any_route_says_what_hinders_the_exchange(tmp_path: Path)
         check=False,
     )
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "unreachable" in result.stdout and "alone  peers: none of those known answers" in result.stdout
+    assert (
+        "unreachable" in result.stdout
+        and "alone  peers: none of those known answers" in result.stdout
+    )
     assert result.stdout.strip().splitlines()[-1].startswith("this node can train, but not share")

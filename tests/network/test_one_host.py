@@ -20,7 +20,17 @@ from swarm_node.network.backend import CallFailed, Failure
 from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.settings import NetworkConfig
-from tests.network.hosts import ECHO, LIMIT, SILENT, SOON, raw_stream, started, stopped, until_asked, until_connected
+from tests.network.hosts import (
+    ECHO,
+    LIMIT,
+    SILENT,
+    SOON,
+    raw_stream,
+    started,
+    stopped,
+    until_asked,
+    until_connected,
+)
 from tests.waiting import PATIENCE, until_awaited
 
 pytestmark = pytest.mark.network
@@ -42,13 +52,17 @@ async def test_one_key_is_one_peer_whatever_the_library() -> None:
 async def test_a_port_in_use_is_a_line_for_the_user(backend: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port}/tcp: another program uses it; .* another --network.port"):
+        with pytest.raises(
+            UserError, match=f"port {port}/tcp: another program uses it; .* another --network.port"
+        ):
             await started(backend, port=port)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("host", ["198.51.100.7", "2001:db8::7"])
-async def test_an_address_this_machine_lacks_is_a_line_for_the_user(backend: str, host: str) -> None:
+async def test_an_address_this_machine_lacks_is_a_line_for_the_user(
+    backend: str, host: str
+) -> None:
     with pytest.raises(UserError, match="no such address"):
         await started(backend, host=host)
 
@@ -86,7 +100,11 @@ async def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> Non
     with pytest.raises(CallFailed) as lost:
         await pending
     assert lost.value.failure == Failure.CLOSED  # and no timeout
-    for work in (host.addresses(), host.connections(), host.call(other.peer_id, ECHO, b"?", LIMIT, 2.0)):
+    for work in (
+        host.addresses(),
+        host.connections(),
+        host.call(other.peer_id, ECHO, b"?", LIMIT, 2.0),
+    ):
         with pytest.raises(CallFailed):
             await work
     await stopped(host)
@@ -168,15 +186,27 @@ async def test_garbage_instead_of_a_handshake_hurts_nobody(backend: str) -> None
         with socket.create_connection(("127.0.0.1", port), timeout=SOON) as garbage:
             garbage.sendall(script)
             await honest.dial([address], SOON)
-            assert await honest.call(victim.peer_id, ECHO, script[:50], LIMIT, SOON) == b">" + script[:50]
+            assert (
+                await honest.call(victim.peer_id, ECHO, script[:50], LIMIT, SOON)
+                == b">" + script[:50]
+            )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_garbage_on_the_protocols_of_libp2p_itself_hurts_nobody(backend: str) -> None:
     victim, liar = await started(backend), await started("hivemind")
     await liar.dial([it for it in await victim.addresses() if "/tcp/" in it], SOON)
-    for protocol in ("/ipfs/id/1.0.0", "/ipfs/id/push/1.0.0", "/ipfs/ping/1.0.0", "/libp2p/circuit/relay/0.2.0/stop"):
-        for garbage in (b"\xff" * 200, b"\x05\xff\xff\xff\xff\xff", b"\x04\x0a\x02\x01\x01" + os.urandom(1000)):
+    for protocol in (
+        "/ipfs/id/1.0.0",
+        "/ipfs/id/push/1.0.0",
+        "/ipfs/ping/1.0.0",
+        "/libp2p/circuit/relay/0.2.0/stop",
+    ):
+        for garbage in (
+            b"\xff" * 200,
+            b"\x05\xff\xff\xff\xff\xff",
+            b"\x04\x0a\x02\x01\x01" + os.urandom(1000),
+        ):
             with suppress(CallFailed, OSError):
                 stream = await raw_stream(liar, victim.peer_id, protocol)
                 await stream.write(garbage)
@@ -187,7 +217,11 @@ async def test_a_peer_that_ignores_its_window_is_hung_up_on() -> None:
     """By itself py-libp2p keeps all that a peer sends. Here a peer sends 6 MB to a stream that
     nobody reads.
     """
-    victim, liar, honest = await started("libp2p"), await started("libp2p"), await started("hivemind")
+    victim, liar, honest = (
+        await started("libp2p"),
+        await started("libp2p"),
+        await started("hivemind"),
+    )
     address = await victim.addresses()
     await liar.dial(address, SOON)
     assert isinstance(liar, Libp2pBackend)
@@ -229,13 +263,19 @@ async def test_ipv6_alone_is_enough(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["hivemind", "libp2p"])
-def test_a_missing_library_is_a_line_for_the_user(backend: Literal["hivemind", "libp2p"], monkeypatch: Any) -> None:
+def test_a_missing_library_is_a_line_for_the_user(
+    backend: Literal["hivemind", "libp2p"], monkeypatch: Any
+) -> None:
     monkeypatch.setitem(sys.modules, backend, None)  # None marks a module as missing
-    with pytest.raises(UserError, match=r"is not installed; run: pip install .*, or choose (the|another) backend"):
+    with pytest.raises(
+        UserError, match=r"is not installed; run: pip install .*, or choose (the|another) backend"
+    ):
         backends.make_backend(NetworkConfig(backend=backend), Identity.create())
 
 
-async def test_a_connection_on_which_every_call_times_out_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_on_which_every_call_times_out_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """QUIC connections of p2pd can end up so. Here a handler that never answers stands in for
     one.
     """

@@ -48,7 +48,9 @@ def cards(*revoked: PeerId, chain: int = 4) -> list[bytes]:
     return [FIRST, signed(2, NETWORK, 1, KEYS[1:3], members=second)[0]]
 
 
-def proof(holder: Identity, *codes: Identity, first: Identity = ADMIT, ends: int = ENDS, of: str = NETWORK) -> bytes:
+def proof(
+    holder: Identity, *codes: Identity, first: Identity = ADMIT, ends: int = ENDS, of: str = NETWORK
+) -> bytes:
     chain, before = b"", first
     for each in (*codes, holder):
         chain, before = certify(chain, before, each.peer_id, ends, of), each
@@ -82,7 +84,10 @@ def test_a_proof_that_does_not_hold_is_refused_for_its_reason_and_charged_where_
     why: Refusal, shown: bytes
 ) -> None:
     node, caller = exchange(0, cards(OTHER.peer_id, chain=3)), Caller(ANN.peer_id, address(1))
-    assert node.answer(caller, wire.ENTER, shown, 1.0) == b"" and node.counters()[f"refused: {why}"] == 1
+    assert (
+        node.answer(caller, wire.ENTER, shown, 1.0) == b""
+        and node.counters()[f"refused: {why}"] == 1
+    )
     assert node._knowledge.reputation.of(ANN.peer_id).faults == ({why: 1} if why in BLAMED else {})
     assert node.answer(caller, wire.HELLO, SAID, 2.0) == b""
     # Nor does the node ask this peer anything
@@ -91,14 +96,26 @@ def test_a_proof_that_does_not_hold_is_refused_for_its_reason_and_charged_where_
 
 def requests(group: bytes = bytes(32)) -> dict[str, bytes]:
     tag = wire.swarm_tag(SWARM)
-    asked = {wire.EXCHANGE: wire.encode_exchange(wire.ExchangeRequest(tag, 24, {}, b"")), wire.HELLO: SAID}
-    return asked | {wire.PULL: wire.encode_pull(tag, [group]), wire.CARD: wire.encode_card_request(NETWORK, 0)}
+    asked = {
+        wire.EXCHANGE: wire.encode_exchange(wire.ExchangeRequest(tag, 24, {}, b"")),
+        wire.HELLO: SAID,
+    }
+    return asked | {
+        wire.PULL: wire.encode_pull(tag, [group]),
+        wire.CARD: wire.encode_card_request(NETWORK, 0),
+    }
 
 
 def test_who_has_entered_is_answered_until_a_card_puts_it_out_and_nobody_before() -> None:
-    node, ann, cem = exchange(0), Caller(ANN.peer_id, address(1)), Caller(identity(2).peer_id, address(2))
+    node, ann, cem = (
+        exchange(0),
+        Caller(ANN.peer_id, address(1)),
+        Caller(identity(2).peer_id, address(2)),
+    )
     asked, own = requests(), proof(identity(0), CODE)
-    assert {node.answer(caller, each, asked[each], 1.0) for caller in (ann, cem) for each in asked} == {b""}
+    assert {
+        node.answer(caller, each, asked[each], 1.0) for caller in (ann, cem) for each in asked
+    } == {b""}
     # Nobody to call back
     assert node.counters()["refused: not a member"] == 8 and node.peers(1.0) == []
     for caller, shown in ((ann, proof(ANN, CODE)), (cem, proof(identity(2), OTHER))):
@@ -106,15 +123,25 @@ def test_who_has_entered_is_answered_until_a_card_puts_it_out_and_nobody_before(
         assert all(node.answer(caller, each, asked[each], 3.0) for each in asked)
     # The node shows its own proof before it asks
     assert node.members.request(ANN.peer_id, 3.0) == own
-    assert node.members.replied(ANN.peer_id, proof(ANN, CODE), 3.0) and node.members.request(ANN.peer_id, 3.0) == b""
+    assert (
+        node.members.replied(ANN.peer_id, proof(ANN, CODE), 3.0)
+        and node.members.request(ANN.peer_id, 3.0) == b""
+    )
     (other := exchange(2)).publish([], Round(0), 0, 0.0)
-    told = wire.ExchangeRequest(wire.swarm_tag(SWARM), 0, {}, other._knowledge.local_announcement.sealed)
+    told = wire.ExchangeRequest(
+        wire.swarm_tag(SWARM), 0, {}, other._knowledge.local_announcement.sealed
+    )
     assert node.answer(cem, wire.EXCHANGE, wire.encode_exchange(told), 3.0) and len(node.view) == 1
     assert Disconnect(cem.peer) in node.go_by(cards(OTHER.peer_id, cem.peer), 4.0, own, TODAY)
     assert len(node.view) == 0 and not node.lets(cem.peer, address(2))
-    assert [bool(node.answer(each, wire.CARD, asked[wire.CARD], 5.0)) for each in (ann, cem)] == [True, False]
+    assert [bool(node.answer(each, wire.CARD, asked[wire.CARD], 5.0)) for each in (ann, cem)] == [
+        True,
+        False,
+    ]
     late = ENDS + DAY - TODAY + 4.0  # the grace is over
-    assert [bool(node.answer(ann, wire.CARD, asked[wire.CARD], now)) for now in (late - 1.0, late)] == [True, False]
+    assert [
+        bool(node.answer(ann, wire.CARD, asked[wire.CARD], now)) for now in (late - 1.0, late)
+    ] == [True, False]
 
 
 def test_the_longest_chain_is_taken() -> None:
@@ -131,7 +158,9 @@ def joined(home: Path, code: Identity, **options: object) -> Member:
 
 @pytest.mark.network
 @pytest.mark.slow
-def test_members_share_over_both_backends_and_the_revoked_one_is_out_without_a_restart(tmp_path: Path) -> None:
+def test_members_share_over_both_backends_and_the_revoked_one_is_out_without_a_restart(
+    tmp_path: Path,
+) -> None:
     a = joined(tmp_path / "a", CODE)
     b = joined(tmp_path / "b", CODE, peers=a.addresses(), backend="libp2p")
     c = joined(tmp_path / "c", OTHER, peers=a.addresses())
@@ -139,31 +168,56 @@ def test_members_share_over_both_backends_and_the_revoked_one_is_out_without_a_r
         pairs = [*permutations((a, b, c), 2)]
         rounds([a, b, c], lambda: all(received_since(x, y.id, 0) for x, y in pairs), what="sharing")
         keep_cards(a.home / CARDS_FILE, cards(c.id), TODAY)
-        until(lambda: all("members put out" in each.view()["counters"] for each in (a, b)), what="the next card")
+        until(
+            lambda: all("members put out" in each.view()["counters"] for each in (a, b)),
+            what="the next card",
+        )
         now = max(each.round for each in (a, b, c))
-        rounds([a, b, c], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing still")
-        assert not any(received_since(each, c.id, now) for each in (a, b)) and not received_since(c, a.id, now)
+        rounds(
+            [a, b, c],
+            lambda: received_since(a, b.id, now) and received_since(b, a.id, now),
+            what="sharing still",
+        )
+        assert not any(received_since(each, c.id, now) for each in (a, b)) and not received_since(
+            c, a.id, now
+        )
         assert [each.view()["processes"] for each in (a, b, c)] == [1, 1, 1]
 
 
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["hivemind", "libp2p"])
-def test_strangers_who_call_every_stream_get_no_address_announcement_or_group(tmp_path: Path, backend: str) -> None:
+def test_strangers_who_call_every_stream_get_no_address_announcement_or_group(
+    tmp_path: Path, backend: str
+) -> None:
     node = joined(tmp_path / "node", CODE, backend=backend)
     other = joined(tmp_path / "other", CODE, peers=node.addresses())
     with closing(node, other):
         rounds([node, other], lambda: received_since(other, node.id, 0), what="sharing")
-        where, asked = node.addresses(), {**requests(other.received[0].id), wire.PUNCH: b"\0", wire.ENTER: b"\0"}
+        where, asked = (
+            node.addresses(),
+            {**requests(other.received[0].id), wire.PUNCH: b"\0", wire.ENTER: b"\0"},
+        )
         # Overheard: its bearer is banned
         for shown in (proof(other.identity, CODE), proof(node.identity, CODE)):
-            assert not {*asyncio.run(called(where, asked | {wire.ENTER: shown}, CALLS, strangers=1))} - {"calls"}
-        told, counted = asyncio.run(called(where, asked, CALLS, strangers=4)), node.view()["counters"]
-        assert {*told} == {"calls"} and told["calls"] >= CALLS and counted["refused: not a member"] > CALLS / 2
+            assert not {
+                *asyncio.run(called(where, asked | {wire.ENTER: shown}, CALLS, strangers=1))
+            } - {"calls"}
+        told, counted = (
+            asyncio.run(called(where, asked, CALLS, strangers=4)),
+            node.view()["counters"],
+        )
+        assert (
+            {*told} == {"calls"}
+            and told["calls"] >= CALLS
+            and counted["refused: not a member"] > CALLS / 2
+        )
         sys.stdout.write(f"{backend}: {told['calls']} calls, 0 bytes\n")
 
 
-async def called(where: list[str], asked: Mapping[str, bytes], calls: int, strangers: int) -> Counter[str]:
+async def called(
+    where: list[str], asked: Mapping[str, bytes], calls: int, strangers: int
+) -> Counter[str]:
     """Bytes answered to strangers, by stream. They call all streams at once, over and over, until
     the node hangs up.
     """

@@ -25,7 +25,16 @@ from swarm_node.network.process.runner import DIAL_SECONDS
 from swarm_node.network.process.service import free_port
 from tests.commands import killed_in_the_end, started
 from tests.groups import group
-from tests.network.members import SWARM, Member, black_hole, closing, config, hostile, received_since, rounds
+from tests.network.members import (
+    SWARM,
+    Member,
+    black_hole,
+    closing,
+    config,
+    hostile,
+    received_since,
+    rounds,
+)
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
@@ -40,7 +49,11 @@ def pair(folder: Path, **options: float) -> tuple[Member, Member]:
 def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     with closing(a, b):
-        rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
+        rounds(
+            [a, b],
+            lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0),
+            what="sharing",
+        )
         before, process = a.addresses(), a.process()
         assert process.memory_info().rss < 90e6
         assert not any("torch" in Path(each.path).name for each in process.memory_maps())
@@ -59,7 +72,11 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         process = a.process()
         os.kill(process.pid, signal.SIGKILL)
         now = a.round
-        rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), "sharing after its death")
+        rounds(
+            [a, b],
+            lambda: received_since(a, b.id, now) and received_since(b, a.id, now),
+            "sharing after its death",
+        )
         assert a.addresses() == before and a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
         assert any("training goes on" in line for line in a.said)
@@ -84,7 +101,10 @@ def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> Non
             # One after the other, the two would have taken longer
             assert views[-1]["uptime"] < 2 * DIAL_SECONDS - 1
             states = {each["addresses"][0]: each["state"] for each in b.view()["bootstrap_nodes"]}
-            assert states[a.addresses()[0]] == "connected" and states[first] != "connected" != states[second]
+            assert (
+                states[a.addresses()[0]] == "connected"
+                and states[first] != "connected" != states[second]
+            )
 
 
 def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path: Path) -> None:
@@ -92,7 +112,10 @@ def test_without_any_entry_it_goes_on_alone_and_joins_when_one_comes_up(tmp_path
     entry = f"/ip4/127.0.0.1/tcp/{port}/p2p/{identity.peer_id}"
     b = Member(tmp_path / "b", config([entry]))
     with closing(b):
-        until(lambda: any(each["failures"] > 1 for each in b.view().get("bootstrap_nodes", [])), what="a failed dial")
+        until(
+            lambda: any(each["failures"] > 1 for each in b.view().get("bootstrap_nodes", [])),
+            what="a failed dial",
+        )
         began = time.monotonic()
         for _ in range(100):  # a millisecond each, unless the node waits for a peer
             b.step()
@@ -130,7 +153,11 @@ def lying(protocol: str, honest: Handler) -> Handler:
 
 def oversized(protocol: str, honest: Handler) -> Handler:
     async def answer(caller: Caller, request: bytes) -> bytes:
-        return bytes(2 * limits.MAX_PULL_REPLY_BYTES) if protocol == wire.PULL else await honest(caller, request)
+        return (
+            bytes(2 * limits.MAX_PULL_REPLY_BYTES)
+            if protocol == wire.PULL
+            else await honest(caller, request)
+        )
 
     return answer
 
@@ -155,7 +182,10 @@ def silent(protocol: str, honest: Handler) -> Handler:
 def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     with closing(a, b), ExitStack() as stack:
-        liar, big, *_ = [stack.enter_context(hostile(a.addresses(), each)) for each in (lying, oversized, slow, silent)]
+        liar, big, *_ = [
+            stack.enter_context(hostile(a.addresses(), each))
+            for each in (lying, oversized, slow, silent)
+        ]
 
         def caught() -> bool:
             """By either node: a peer that one node has banned is not named to the other, which may
@@ -172,7 +202,11 @@ def test_hostile_peers_keep_no_honest_ones_apart(tmp_path: Path) -> None:
         except AssertionError as late:
             raise AssertionError([a.view(), b.view()]) from late  # shows what was counted instead
         now = a.round
-        rounds([a, b], lambda: received_since(a, b.id, now) and received_since(b, a.id, now), what="sharing")
+        rounds(
+            [a, b],
+            lambda: received_since(a, b.id, now) and received_since(b, a.id, now),
+            what="sharing",
+        )
         seen = [{peer["peer"]: peer for peer in each.view()["peers"]} for each in (a, b)]
         assert any(known[liar]["state"] == "banned" for known in seen if liar in known)
         assert any(known[big]["success"] < 1.0 for known in seen if big in known)
@@ -185,10 +219,16 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
     twin = Member(tmp_path / "twin", config(a.addresses(), exchange_seconds=1.0), b.identity)
     with closing(a, b, twin):
         rounds(
-            [a, b, twin], lambda: any("another node speaks as" in line for line in b.said + twin.said), what="notice"
+            [a, b, twin],
+            lambda: any("another node speaks as" in line for line in b.said + twin.said),
+            what="notice",
         )
         now = a.round
-        rounds([a, b, twin], lambda: received_since(a, b.id, 0) and received_since(b, a.id, now), what="sharing")
+        rounds(
+            [a, b, twin],
+            lambda: received_since(a, b.id, 0) and received_since(b, a.id, now),
+            what="sharing",
+        )
 
 
 def test_a_port_that_is_taken_is_named_and_another_one_used(tmp_path: Path) -> None:
@@ -209,8 +249,15 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
         assert address.endswith(load_or_create(tmp_path / "entry" / "identity.key").peer_id)
         a, b = (Member(tmp_path / name, config([address])) for name in "ab")
         with closing(a, b):
-            rounds([a, b], lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0), what="sharing")
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            rounds(
+                [a, b],
+                lambda: received_since(a, b.id, 0) and received_since(b, a.id, 0),
+                what="sharing",
+            )
+        family = [
+            psutil.Process(process.pid),
+            *psutil.Process(process.pid).children(recursive=True),
+        ]
         assert sum(each.memory_info().rss for each in family) < 200e6  # torch alone would be more
         process.terminate()
         assert process.wait(PATIENCE) == 0
@@ -223,7 +270,9 @@ def test_a_network_process_goes_with_its_trainer(tmp_path: Path) -> None:
         "print(member.process().pid, *(child.pid for child in member.process().children()), flush=True)\n"
         "time.sleep(600)\n"
     )
-    trainer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     assert trainer.stdout is not None
     pids = [int(word) for word in trainer.stdout.readline().split()]
     assert len(pids) == 2

@@ -59,14 +59,22 @@ def test_who_is_connected_directly_or_gone_is_not_asked() -> None:
 
 def test_a_peer_that_asks_is_served_once_in_five_minutes() -> None:
     plan = Plan(OWN)
-    assert plan.agrees(LOW, 0.0) and not plan.agrees(LOW, PEER_SECONDS - 1) and plan.agrees(LOW, PEER_SECONDS)
+    assert (
+        plan.agrees(LOW, 0.0)
+        and not plan.agrees(LOW, PEER_SECONDS - 1)
+        and plan.agrees(LOW, PEER_SECONDS)
+    )
 
 
 def test_strangers_together_are_served_so_often() -> None:
     plan = Plan(OWN)
-    assert [plan.agrees(peer, 0.0) for peer in PEERS[:20]] == [True] * BURST + [False] * (20 - BURST)
+    assert [plan.agrees(peer, 0.0) for peer in PEERS[:20]] == [True] * BURST + [False] * (
+        20 - BURST
+    )
     plan.dialled(HIGH, through(HIGH), 1.0)
-    assert plan.due({HIGH}, 1.0) == [] and [peer for peer, _ in plan.due({HIGH}, BURST_SECONDS)] == [HIGH]
+    assert plan.due({HIGH}, 1.0) == [] and [
+        peer for peer, _ in plan.due({HIGH}, BURST_SECONDS)
+    ] == [HIGH]
 
 
 def test_of_two_that_ask_each_other_the_higher_id_goes_on() -> None:
@@ -103,7 +111,11 @@ def test_calls_may_fail_for_a_change_over_just_after_the_turn() -> None:
     [
         ("45.33.10.2 2607:f8b0::1", 1024, True),
         ("45.33.10.2", 1023, False),
-        ("127.0.0.1 0.0.0.0 255.255.255.255 224.0.0.251 192.168.1.1 100.64.0.1 169.254.169.254", 31330, False),
+        (
+            "127.0.0.1 0.0.0.0 255.255.255.255 224.0.0.251 192.168.1.1 100.64.0.1 169.254.169.254",
+            31330,
+            False,
+        ),
         ("::1 ::ffff:127.0.0.1 fe80::1 fd00::1 ff02::fb", 31330, False),
     ],
 )
@@ -121,15 +133,29 @@ def test_an_endpoint_is_an_address_of_quic(endpoint: Endpoint) -> None:
 
 
 def test_what_most_witnesses_see_is_told_one_of_each_family() -> None:
-    seen = [f"/ip4/45.33.10.{host}/udp/{port}/quic-v1" for host, port in ((6, 1025), (5, 4000), (5, 4000), (7, 1026))]
+    seen = [
+        f"/ip4/45.33.10.{host}/udp/{port}/quic-v1"
+        for host, port in ((6, 1025), (5, 4000), (5, 4000), (7, 1026))
+    ]
     seen += ["/ip6/2607:f8b0::1/udp/4000/quic-v1", "/ip4/192.168.1.1/udp/4000/quic-v1"]
-    assert our_endpoints(seen, []) == [Endpoint(ip_address(host), 4000) for host in ("45.33.10.5", "2607:f8b0::1")]
+    assert our_endpoints(seen, []) == [
+        Endpoint(ip_address(host), 4000) for host in ("45.33.10.5", "2607:f8b0::1")
+    ]
 
 
 def test_seen_by_tcp_the_port_is_taken_for_the_one_it_listens_on() -> None:
-    listening = ["/ip4/127.0.0.1/udp/9999/quic-v1", "/ip4/192.168.1.7/tcp/4001", "/ip4/192.168.1.7/udp/4001/quic-v1"]
-    assert our_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [Endpoint(ip_address("45.33.10.5"), 4001)]
-    assert our_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == [] and our_endpoints([], listening) == []
+    listening = [
+        "/ip4/127.0.0.1/udp/9999/quic-v1",
+        "/ip4/192.168.1.7/tcp/4001",
+        "/ip4/192.168.1.7/udp/4001/quic-v1",
+    ]
+    assert our_endpoints(["/ip4/45.33.10.5/tcp/50000"], listening) == [
+        Endpoint(ip_address("45.33.10.5"), 4001)
+    ]
+    assert (
+        our_endpoints(["/ip4/192.168.1.1/tcp/50000"], listening) == []
+        and our_endpoints([], listening) == []
+    )
 
 
 @pytest.mark.network
@@ -175,7 +201,9 @@ def test_a_lie_about_an_address_moves_a_few_packets_once(internet: Internet) -> 
     victim.run("iptables", "-A", "INPUT", "-p", "udp", "-j", "DROP")
 
     def ask(address: str, port: int = 31330) -> list[Endpoint]:
-        reply = meeting.b.call(meeting.a.peer_id, PUNCH, encode_punch([Endpoint(ip_address(address), port)]))
+        reply = meeting.b.call(
+            meeting.a.peer_id, PUNCH, encode_punch([Endpoint(ip_address(address), port)])
+        )
         found = decode_punch(reply)
         assert isinstance(found, list)
         return found

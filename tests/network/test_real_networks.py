@@ -16,19 +16,28 @@ def relayed(addresses: list[str], relay: Remote) -> list[str]:
     return [address for address in addresses if f"/{relay.peer_id}/p2p-circuit/" in address]
 
 
-@pytest.mark.parametrize("backends", [("hivemind", "hivemind"), ("hivemind", "libp2p"), ("libp2p", "hivemind")])
+@pytest.mark.parametrize(
+    "backends", [("hivemind", "hivemind"), ("hivemind", "libp2p"), ("libp2p", "hivemind")]
+)
 def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     internet: Internet, backends: tuple[str, str]
 ) -> None:
     publics = [internet.public(name) for name in ("r0", "r1")]
     relays = [Remote.start(where, "hivemind", bootstrap=True, port=31330) for where in publics]
-    entries = [f"/ip4/{where.address}/tcp/31330/p2p/{it.peer_id}" for where, it in zip(publics, relays, strict=True)]
+    entries = [
+        f"/ip4/{where.address}/tcp/31330/p2p/{it.peer_id}"
+        for where, it in zip(publics, relays, strict=True)
+    ]
     a = Remote.start(internet.behind_nat("a"), backends[0], peers=entries)
     # Else they need no relay
     b = Remote.start(internet.behind_nat("b", symmetric=True), backends[1], peers=entries)
     until(lambda: all(relayed(a.addresses(), relay) for relay in relays))
 
-    direct = [address for address in a.addresses() if "/p2p-circuit/" not in address and "/127." not in address]
+    direct = [
+        address
+        for address in a.addresses()
+        if "/p2p-circuit/" not in address and "/127." not in address
+    ]
     with pytest.raises(RemoteFailed, match="unreachable"):
         b.dial(direct, 1.0)
     assert b.dial(relayed(a.addresses(), relays[0])) == a.peer_id
@@ -41,7 +50,10 @@ def test_two_nodes_behind_nats_meet_at_a_relay_and_at_another_when_it_dies(
     until(lambda: not relayed(a.addresses(), relays[0]))
     with pytest.raises(RemoteFailed):
         b.echo(a.peer_id, "lost", 2.0)
-    assert b.dial(relayed(a.addresses(), relays[1])) == a.peer_id and b.echo(a.peer_id, "found") == ">found"
+    assert (
+        b.dial(relayed(a.addresses(), relays[1])) == a.peer_id
+        and b.echo(a.peer_id, "found") == ">found"
+    )
 
 
 def test_a_public_node_asks_no_relay(internet: Internet) -> None:

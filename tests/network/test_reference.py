@@ -19,7 +19,16 @@ from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.network
 ARGUMENTS = (
-    *("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--observers", "samples"),
+    *(
+        "--round.questions",
+        2,
+        "--environment.tasks",
+        "gcd/tiny",
+        "--threads",
+        1,
+        "--observers",
+        "samples",
+    ),
     *("--checkpoint.every", 5, "--validation.every", 5, "--validation.questions", 4),
 )
 # Files of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a
@@ -42,7 +51,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     home = tmp_path_factory.mktemp("node") / "home"
     process = started("run", "--home", home, *ARGUMENTS, loaded=True)
     try:
-        until(lambda: (home / "best").exists() and (home / "checkpoints").exists(), what="two kinds of checkpoints")
+        until(
+            lambda: (home / "best").exists() and (home / "checkpoints").exists(),
+            what="two kinds of checkpoints",
+        )
         status = healthy(home)
         files = {path.name for path in home.iterdir()}
         process.send_signal(signal.SIGINT)
@@ -83,7 +95,10 @@ def test_a_checkpoint_holds_what_its_page_says(seen: Seen) -> None:
         # In the newest of `checkpoints` alone
         kept = {"optimizer.safetensors"} if folder == last else set()
         held = {path.name for path in folder.iterdir()}
-        assert held | {"optimizer.safetensors"} == rows("checkpoints.md", "Files").keys() and kept <= held
+        assert (
+            held | {"optimizer.safetensors"} == rows("checkpoints.md", "Files").keys()
+            and kept <= held
+        )
         assert state.keys() == rows("checkpoints.md", "state.json").keys()
     extra = rows("checkpoints.md", "extra").keys()
     assert states[1]["extra"].keys() == extra - {"validation_reward"}
@@ -93,6 +108,12 @@ def test_a_checkpoint_holds_what_its_page_says(seen: Seen) -> None:
 
 def test_events_have_the_keys_of_their_page(seen: Seen) -> None:
     events = {event["event"]: event for event in read_jsonlines(seen.home / "events.jsonl")}
-    assert events.keys() >= {"RunStarted", "RoundDone", "CheckpointSaved", "Validated", "RunFinished"}
+    assert events.keys() >= {
+        "RunStarted",
+        "RoundDone",
+        "CheckpointSaved",
+        "Validated",
+        "RunFinished",
+    }
     for name, event in events.items():
         assert event.keys() - {"time", "event"} == rows("events.md", name).keys()

@@ -71,5 +71,9 @@ def test_bytes_of_a_peer_are_a_number_or_the_end_of_the_stream(answer: bytes) ->
 
 
 def test_relays_on_the_same_network_are_of_no_use() -> None:
-    assert may_relay(f"/ip4/45.33.10.2/tcp/1/p2p/{PEER}") and may_relay(f"/dns4/relay.example.org/tcp/1/p2p/{PEER}")
-    assert not may_relay(f"/ip4/127.0.0.1/tcp/1/p2p/{PEER}") and not may_relay(f"/ip4/192.168.1.7/tcp/1/p2p/{PEER}")
+    assert may_relay(f"/ip4/45.33.10.2/tcp/1/p2p/{PEER}") and may_relay(
+        f"/dns4/relay.example.org/tcp/1/p2p/{PEER}"
+    )
+    assert not may_relay(f"/ip4/127.0.0.1/tcp/1/p2p/{PEER}") and not may_relay(
+        f"/ip4/192.168.1.7/tcp/1/p2p/{PEER}"
+    )

@@ -12,8 +12,18 @@ pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def joined(home: Path, *peers: str) -> Swarm:
-    network: dict[str, Any] = {"host": "127.0.0.1", "mdns": False, "exchange_seconds": 2.0, "peers": peers}
-    values = {"home": home, "environment": {"tasks": ["gcd/tiny"]}, "network": network, "round": {"external_groups": 2}}
+    network: dict[str, Any] = {
+        "host": "127.0.0.1",
+        "mdns": False,
+        "exchange_seconds": 2.0,
+        "peers": peers,
+    }
+    values = {
+        "home": home,
+        "environment": {"tasks": ["gcd/tiny"]},
+        "network": network,
+        "round": {"external_groups": 2},
+    }
     return join(NodeConfig.model_validate(values))
 
 
@@ -27,7 +37,9 @@ def publish_right_ones(swarm: Swarm) -> int:
     return len(swarm.publish(completed))
 
 
-def test_a_script_that_finds_nothing_informative_goes_on_getting_external_groups(tmp_path: Path) -> None:
+def test_a_script_that_finds_nothing_informative_goes_on_getting_external_groups(
+    tmp_path: Path,
+) -> None:
     with joined(tmp_path / "finder") as finder:
         file = tmp_path / "finder" / "addresses"
         until(lambda: file.exists() and "/tcp/" in file.read_text(), what="an address")
@@ -37,7 +49,9 @@ def test_a_script_that_finds_nothing_informative_goes_on_getting_external_groups
             def more_than_a_round_wants() -> bool:
                 nonlocal got
                 assert publish_right_ones(finder) == 8
-                assert seeker.publish({question: ["x", "y"] for question in seeker.questions(2)}) == []
+                assert (
+                    seeker.publish({question: ["x", "y"] for question in seeker.questions(2)}) == []
+                )
                 got += len(seeker.collect())
                 return got > 4 * 2
 

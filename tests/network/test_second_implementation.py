@@ -45,13 +45,18 @@ def build() -> Path:
 
 def test_it_passes_every_vector(built: Path) -> None:
     done = subprocess.run(
-        node("--test", built / "test" / "vectors.test.js"), capture_output=True, text=True, check=False
+        node("--test", built / "test" / "vectors.test.js"),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_node_trains_on_groups_of_a_peer_that_read_its_own(built: Path, tmp_path: Path, backend: str) -> None:
+def test_a_node_trains_on_groups_of_a_peer_that_read_its_own(
+    built: Path, tmp_path: Path, backend: str
+) -> None:
     read, trained = shared(built, tmp_path / "node", backend, 10, 2)
     assert read >= 10 and trained >= 2
 
@@ -60,10 +65,32 @@ def shared(built: Path, home: Path, backend: str, groups: int, taught: int) -> t
     """How many groups the client read, and on how many of its groups a node trained, once both are
     enough.
     """
-    words = ["run", "--model.name", "rare", "--threads", 1, "--environment.tasks", TASK, "--swarm", "mixed"]
+    words = [
+        "run",
+        "--model.name",
+        "rare",
+        "--threads",
+        1,
+        "--environment.tasks",
+        TASK,
+        "--swarm",
+        "mixed",
+    ]
     words += ["--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", 1]
-    with running(home, *words, "--network.backend", backend), (home / "client.log").open("w+") as log:
-        asked = node(built / "src" / "cli.js", address(home), "--swarm", "mixed", "--serve", TASK, "--answers", ANSWERS)
+    with (
+        running(home, *words, "--network.backend", backend),
+        (home / "client.log").open("w+") as log,
+    ):
+        asked = node(
+            built / "src" / "cli.js",
+            address(home),
+            "--swarm",
+            "mixed",
+            "--serve",
+            TASK,
+            "--answers",
+            ANSWERS,
+        )
         asked += ["--listen", "/ip4/127.0.0.1/tcp/0", "--rounds", "2", "--seconds", str(SECONDS)]
 
         def found() -> tuple[int, int]:
@@ -74,7 +101,12 @@ def shared(built: Path, home: Path, backend: str, groups: int, taught: int) -> t
             return said.count("\ngroup "), trained
 
         with subprocess.Popen(asked, stdout=log, stderr=subprocess.STDOUT) as client:
-            until(lambda: found() >= (groups, 0) and found()[1] >= taught, SECONDS, "groups both ways", 0.5)
+            until(
+                lambda: found() >= (groups, 0) and found()[1] >= taught,
+                SECONDS,
+                "groups both ways",
+                0.5,
+            )
             result = found()
             client.terminate()
     return result
@@ -84,7 +116,9 @@ def main() -> None:
     for backend in BACKENDS:
         with tempfile.TemporaryDirectory() as folder:
             read, trained = shared(build(), Path(folder, "node"), backend, 100, 20)
-        sys.stdout.write(f"{backend}: {read} groups of a node read; it trained on {trained} of the client's\n")
+        sys.stdout.write(
+            f"{backend}: {read} groups of a node read; it trained on {trained} of the client's\n"
+        )
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ async def test_a_peer_of_the_internet_holds_a_sixteenth_of_the_streams_and_one_o
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(backend: str, internet_here: None) -> None:
+async def test_identities_at_one_address_hold_a_sixteenth_of_the_connections(
+    backend: str, internet_here: None
+) -> None:
     victim, crowd = await started(backend), [await started("libp2p") for _ in range(10)]
     for caller in crowd:
         await caller.dial(over_tcp(await victim.addresses()), SOON)
@@ -98,7 +100,9 @@ async def test_one_address_has_a_sixteenth_of_the_handshakes_that_are_waited_for
         reader, writer = await asyncio.open_connection("127.0.0.1", int(address.split("/")[4]))
         greeting = asyncio.create_task(reader.read())  # all that the victim says until it hangs up
         silent.append((greeting, writer))
-    await until_awaited(lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up")
+    await until_awaited(
+        lambda: sum(greeting.done() for greeting, _ in silent) == 6, what="hanging up"
+    )
     # 4 of 64: the first six made room
     assert not any(greeting.done() for greeting, _ in silent[6:])
     honest = await started("hivemind")
@@ -151,14 +155,18 @@ def test_a_24_of_the_internet_keeps_nobody_else_out_and_a_local_network_is_no_pa
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_a_relay_brings_is_counted_by_the_relay_which_itself_is_kept(backend: str, internet: Internet) -> None:
+def test_what_a_relay_brings_is_counted_by_the_relay_which_itself_is_kept(
+    backend: str, internet: Internet
+) -> None:
     where = internet.public("r")
     relay = Remote.start(where, "hivemind", bootstrap=True, port=31330)
     entry = f"/ip4/{where.address}/tcp/31330/p2p/{relay.peer_id}"
     victim = Remote.start(internet.behind_nat("v"), backend, peers=[entry])
 
     def ways() -> list[str]:
-        return [address for address in victim.addresses() if f"/{relay.peer_id}/p2p-circuit/" in address]
+        return [
+            address for address in victim.addresses() if f"/{relay.peer_id}/p2p-circuit/" in address
+        ]
 
     until(ways, what="a reservation")
     guests = internet.public("g")

@@ -22,4 +22,6 @@ def bob() -> Identity:
 
 @pytest.fixture(scope="session")
 def bobs_rules(bob: Identity) -> AdmissionRules:
-    return AdmissionRules(SWARM, bob.peer_id, knows=lambda question: question.dataset == "chain_sum")
+    return AdmissionRules(
+        SWARM, bob.peer_id, knows=lambda question: question.dataset == "chain_sum"
+    )

@@ -69,9 +69,16 @@ def _weaker(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                 yield from _always(test, not _refuses(body))
             case ast.Return(value=ast.BoolOp(values=[ast.Attribute(), *_])):
                 pass  # a default, and no check
-            case ast.Assign(value=ast.BoolOp() as value) | ast.Return(value=ast.BoolOp() | ast.Compare() as value):
-                yield from _always(value, isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And))
-            case ast.Tuple(elts=[ast.Attribute(value=ast.Name(id="Reason" | "Refusal")), ast.Lambda(body=body)]):
+            case (
+                ast.Assign(value=ast.BoolOp() as value)
+                | ast.Return(value=ast.BoolOp() | ast.Compare() as value)
+            ):
+                yield from _always(
+                    value, isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And)
+                )
+            case ast.Tuple(
+                elts=[ast.Attribute(value=ast.Name(id="Reason" | "Refusal")), ast.Lambda(body=body)]
+            ):
                 yield from _always(body, False)
             case ast.ExceptHandler(body=[last]) if _refuses(last):
                 yield last, "raise"
@@ -88,14 +95,21 @@ def _wider(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
                 yield node, ast.unparse(ast.Call(node.func, node.args, rest))
         case ast.Assign(targets=[ast.Name(id="sizes")], value=ast.Tuple(elts=rows)):
             for low, _, high in (row.elts for row in rows if isinstance(row, ast.Tuple)):
-                yield from ((high, "float('inf')"), *([] if ast.unparse(low) == "0" else [(low, "float('-inf')")]))
+                yield from (
+                    (high, "float('inf')"),
+                    *([] if ast.unparse(low) == "0" else [(low, "float('-inf')")]),
+                )
 
 
 def _refuses(node: ast.AST) -> bool:
     match node:
         case ast.Return(value=ast.AST() as value) | ast.IfExp(body=value):
             return _refuses(value)
-        case ast.Raise() | ast.Call(func=ast.Name(id="Rejected")) | ast.Attribute(value=ast.Name("Reason" | "Refusal")):
+        case (
+            ast.Raise()
+            | ast.Call(func=ast.Name(id="Rejected"))
+            | ast.Attribute(value=ast.Name("Reason" | "Refusal"))
+        ):
             return True
     return isinstance(node, ast.Constant) and node.value is False
 
@@ -113,7 +127,9 @@ def _always(test: ast.expr, value: bool) -> Iterator[tuple[ast.expr, str]]:
         case ast.Compare(left=left, ops=[one, other], comparators=[middle, right]) if value:
             yield test, ast.unparse(ast.Compare(middle, [other], [right]))
             yield test, ast.unparse(ast.Compare(left, [one], [middle]))
-        case ast.Compare(ops=[ast.In()], comparators=[ast.Tuple(elts=items) as several]) if not value:
+        case ast.Compare(ops=[ast.In()], comparators=[ast.Tuple(elts=items) as several]) if (
+            not value
+        ):
             for gone in items:
                 yield several, ast.unparse(ast.Tuple([each for each in items if each is not gone]))
         case _:
@@ -122,11 +138,18 @@ def _always(test: ast.expr, value: bool) -> Iterator[tuple[ast.expr, str]]:
 
 def main() -> None:
     parser = command.parser("tests.protocol.deletions", __doc__)
-    parser.add_argument("--source", default="protocol", help="folder whose checks are deleted (protocol)")
-    parser.add_argument("--checks", type=Path, help="the deletions, if the files are not Python")
-    parser.add_argument("--run", default=f"{sys.executable} -m lab.vectors.reading", help="reads all vectors")
     parser.add_argument(
-        "--runs", type=Path, default=Path("runs/deletions.jsonl"), help="what is done (runs/deletions.jsonl)"
+        "--source", default="protocol", help="folder whose checks are deleted (protocol)"
+    )
+    parser.add_argument("--checks", type=Path, help="the deletions, if the files are not Python")
+    parser.add_argument(
+        "--run", default=f"{sys.executable} -m lab.vectors.reading", help="reads all vectors"
+    )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("runs/deletions.jsonl"),
+        help="what is done (runs/deletions.jsonl)",
     )
     options = parser.parse_args()
     files = {
@@ -137,8 +160,17 @@ def main() -> None:
     if options.checks:
         wanted = [Deletion(**json.loads(line)) for line in options.checks.read_text().splitlines()]
     else:
-        wanted = [each for file, whole in files.items() if file.endswith(".py") for each in checks(file, whole)]
-    inputs = [*files.values(), *(file.read_bytes() for file in sorted(FOLDER.glob("*.json"))), options.run.encode()]
+        wanted = [
+            each
+            for file, whole in files.items()
+            if file.endswith(".py")
+            for each in checks(file, whole)
+        ]
+    inputs = [
+        *files.values(),
+        *(file.read_bytes() for file in sorted(FOLDER.glob("*.json"))),
+        options.run.encode(),
+    ]
     state = hashlib.sha256(b"".join(inputs)).hexdigest()[:16]
     options.runs.parent.mkdir(parents=True, exist_ok=True)
     lines = map(json.loads, options.runs.read_text().splitlines() if options.runs.exists() else ())
@@ -151,15 +183,24 @@ def main() -> None:
             if each in done:
                 continue
             whole = files[each.file]
-            (tree / each.file).write_bytes(whole[: each.start] + each.instead.encode() + whole[each.end :])
+            (tree / each.file).write_bytes(
+                whole[: each.start] + each.instead.encode() + whole[each.end :]
+            )
             done[each] = _failure(tree, options.run)
             (tree / each.file).write_bytes(whole)
-            results.write(json.dumps({"state": state, "deletion": asdict(each), "seen": done[each]}) + "\n")
+            results.write(
+                json.dumps({"state": state, "deletion": asdict(each), "seen": done[each]}) + "\n"
+            )
             results.flush()
-    rows = [[f"{each.file}:{each.line}", each.text(files[each.file]), done[each] or "NOTHING"] for each in wanted]
+    rows = [
+        [f"{each.file}:{each.line}", each.text(files[each.file]), done[each] or "NOTHING"]
+        for each in wanted
+    ]
     command.show(["where", "without", "what fails"], rows)
     unseen = [row for row in rows if row[2] == "NOTHING"]
-    command.finish(options, {"checks": len(rows), "unseen": [f"{where} {what}" for where, what, _ in unseen]})
+    command.finish(
+        options, {"checks": len(rows), "unseen": [f"{where} {what}" for where, what, _ in unseen]}
+    )
     if unseen:
         sys.exit(f"{len(unseen)} of {len(rows)} checks can go unseen")
 
@@ -176,7 +217,9 @@ def _copy(folder: Path, source: str) -> Path:
 def _failure(tree: Path, words: str) -> str:
     """The last line of what the command says, if it fails; otherwise nothing."""
     try:
-        ran = subprocess.run(shlex.split(words), cwd=tree, capture_output=True, text=True, timeout=SECONDS)
+        ran = subprocess.run(
+            shlex.split(words), cwd=tree, capture_output=True, text=True, timeout=SECONDS
+        )
     except subprocess.TimeoutExpired:
         return "hangs"
     said = (ran.stderr.strip() or ran.stdout.strip()).splitlines() or ["fails"]

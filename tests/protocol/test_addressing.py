@@ -18,7 +18,9 @@ def test_a_seed_is_one_a_question_can_hold(author: str, round: int) -> None:
 
 def test_rounds_authors_and_swarms_get_seeds_of_their_own(ann: Identity, bob: Identity) -> None:
     asked = [(swarm, who.peer_id) for swarm in ("here", "there") for who in (ann, bob)]
-    assert len({question_seed(*each, Round(round)) for each in asked for round in range(500)}) == 2000
+    assert (
+        len({question_seed(*each, Round(round)) for each in asked for round in range(500)}) == 2000
+    )
 
 
 def test_seeds_use_the_whole_range(ann: Identity) -> None:
@@ -37,7 +39,9 @@ def test_no_round_of_a_peer_has_held_out_questions_or_neighbours_of_them(ann: Id
     assert hits, "an adversary searches so"
     assert not any(is_held_out(question_seed("s", ann.peer_id, Round(round))) for round in hits)
     held = [fixed_seed(HELD_OUT, Round(round)) for round in range(HELD_OUT_ROUNDS)]
-    assert held == [raw(HELD_OUT, round, version=1) for round in range(HELD_OUT_ROUNDS)], "evaluations compare"
+    assert held == [raw(HELD_OUT, round, version=1) for round in range(HELD_OUT_ROUNDS)], (
+        "evaluations compare"
+    )
     assert all(is_held_out(seed + near) for seed in held for near in (-255, 0, 255))
 
 

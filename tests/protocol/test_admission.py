@@ -21,7 +21,11 @@ def reason(data: bytes, rules: AdmissionRules) -> Reason | None:
 
 
 @pytest.mark.slow
-@given(st.lists(st.text(max_size=40), min_size=2, max_size=8), st.integers(0, limits.MAX_ROUND), st.integers(0, 255))
+@given(
+    st.lists(st.text(max_size=40), min_size=2, max_size=8),
+    st.integers(0, limits.MAX_ROUND),
+    st.integers(0, 255),
+)
 def test_what_a_peer_sealed_for_this_swarm_comes_in_unchanged(
     ann: Identity, bobs_rules: AdmissionRules, texts: list[str], round: int, index: int
 ) -> None:
@@ -29,7 +33,9 @@ def test_what_a_peer_sealed_for_this_swarm_comes_in_unchanged(
     assert admit(codec.seal(sent, ann, SWARM), bobs_rules) == sent
 
 
-def test_a_message_with_any_flipped_bit_is_refused(ann: Identity, bobs_rules: AdmissionRules) -> None:
+def test_a_message_with_any_flipped_bit_is_refused(
+    ann: Identity, bobs_rules: AdmissionRules
+) -> None:
     sealed = codec.seal(group(ann.peer_id), ann, SWARM)
     for bit in range(8 * len(sealed)):
         flipped = bytearray(sealed)

@@ -14,7 +14,9 @@ from protocol.messages import Announcement, Reason, Rejected
 SWARM = "test"
 
 hashes = st.binary(min_size=limits.HASH_BYTES, max_size=limits.HASH_BYTES).map(codec.to_text)
-holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(codec.to_text)
+holdings = st.binary(min_size=limits.HOLDING_BYTES, max_size=limits.HOLDING_BYTES).map(
+    codec.to_text
+)
 addresses = st.from_regex(r"\A/ip4/[0-9.]{7,15}/tcp/[0-9]{1,5}\Z")
 
 
@@ -76,7 +78,9 @@ def test_nothing_is_kept_of_what_was_parsed() -> None:
                 "held": tuple(codec.to_text(digest[:8]) for digest in digests),
                 "seq": seq,
             }
-            data = bytes(limits.SIGNATURE_BYTES) + codec.encode(largest(author).model_copy(update=news))
+            data = bytes(limits.SIGNATURE_BYTES) + codec.encode(
+                largest(author).model_copy(update=news)
+            )
             assert isinstance(codec.peek(data, Announcement), Announcement)
 
     parse_new(0)  # memory that only a first call needs

@@ -13,17 +13,41 @@ from protocol.codec import content_hash, encode
 from protocol.identity import Identity, peer_id, public_key
 
 NOW = 1_800_000_000
-ALL = ANN, BOB, CEM, DAN, EVE, _ = [Identity.from_seed_bytes(bytes([k]) * 32) for k in (1, 2, 3, 4, 5, 1)]
-TASK = {"environment": "basics", "version": "1", "dataset": "next", "config_id": "few", "digest": "AAAAAAAAAAA"}
+ALL = ANN, BOB, CEM, DAN, EVE, _ = [
+    Identity.from_seed_bytes(bytes([k]) * 32) for k in (1, 2, 3, 4, 5, 1)
+]
+TASK = {
+    "environment": "basics",
+    "version": "1",
+    "dataset": "next",
+    "config_id": "few",
+    "digest": "AAAAAAAAAAA",
+}
 DOOR = f"/ip4/203.0.113.7/tcp/31330/p2p/{ANN.peer_id}"
 # One too many for a card
 PUBLIC = [public_key(Identity.from_seed_bytes(bytes([k]) * 32).peer_id) for k in range(10)]
 
 
 def fields(number: int, holders: Sequence[Identity], **changed: Any) -> dict[str, Any]:
-    whole = {"format": 1, "name": "friends", "network": NETWORK if number > 1 else "", "number": number, "notes": "\n"}
-    whole |= {"signers": sorted(each.peer_id for each in holders), "threshold": 2, "bootstrap": [DOOR], "tasks": [TASK]}
-    whole |= {"issued": NOW + number, "expires": NOW + number + 90 * DAY, "episodes": 8, "characters": 900}
+    whole = {
+        "format": 1,
+        "name": "friends",
+        "network": NETWORK if number > 1 else "",
+        "number": number,
+        "notes": "\n",
+    }
+    whole |= {
+        "signers": sorted(each.peer_id for each in holders),
+        "threshold": 2,
+        "bootstrap": [DOOR],
+        "tasks": [TASK],
+    }
+    whole |= {
+        "issued": NOW + number,
+        "expires": NOW + number + 90 * DAY,
+        "episodes": 8,
+        "characters": 900,
+    }
     return whole | changed
 
 
@@ -33,7 +57,9 @@ def raw(card: object, signatures: object = None) -> bytes:
 
 
 def made(number: int, holders: Sequence[Identity], by: Sequence[Identity], **changed: Any) -> bytes:
-    return encode(reduce(sign, by, Signed.model_validate_json(raw(fields(number, holders, **changed)))))
+    return encode(
+        reduce(sign, by, Signed.model_validate_json(raw(fields(number, holders, **changed))))
+    )
 
 
 FIRST = made(1, (ANN, BOB, CEM), (ANN, BOB))
@@ -47,28 +73,57 @@ OLD, NEW = (DAN, EVE, ANN), (EVE, ANN, BOB)
 
 def test_a_chain_that_holds_is_followed_while_its_newest_card_is_in_force() -> None:
     for count, newest in enumerate(CARDS, 1):
-        assert {follow(CHAIN[:count], NETWORK, NOW, before) == newest for before in (None, *CARDS[:count])} == {True}
+        assert {
+            follow(CHAIN[:count], NETWORK, NOW, before) == newest
+            for before in (None, *CARDS[:count])
+        } == {True}
     # The format is published: it must not change
     assert content_hash(b"".join(CHAIN)).hex()[:16] == "63e86bb12951d1da"
     first, last = CARDS[-1].issued - DAY, CARDS[-1].expires + DAY
-    assert [isinstance(follow(CHAIN, NETWORK, now), Card) for now in (first - 1, first, last - 1, last)] == [0, 1, 1, 0]
+    assert [
+        isinstance(follow(CHAIN, NETWORK, now), Card) for now in (first - 1, first, last - 1, last)
+    ] == [0, 1, 1, 0]
 
 
-def fifth(card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW, **changed: Any) -> Card | Refusal:
+def fifth(
+    card: bytes = b"", by: Sequence[Identity] = (EVE, ANN), now: int = NOW, **changed: Any
+) -> Card | Refusal:
     return follow([*CHAIN, card or made(5, NEW, by, **changed)], NETWORK, now, CARDS[-1])
 
 
 def forged(r: Random) -> Card | Refusal:
     good = json.loads(made(5, NEW, (EVE, ANN, DAN)))["signatures"]
-    key, other = r.choice([*good]), made(5, NEW, (EVE, ANN, DAN), **r.choice([{"notes": "x"}, {"network": "a" * 26}]))
-    false = r.choice([json.loads(other)["signatures"][key], *(good[each] for each in good if each != key), "A" * 86])
-    return fifth(r.choice([raw(fields(5, NEW), good | {key: false}), made(5, NEW, (EVE, ANN, CEM))]))
+    key, other = (
+        r.choice([*good]),
+        made(5, NEW, (EVE, ANN, DAN), **r.choice([{"notes": "x"}, {"network": "a" * 26}])),
+    )
+    false = r.choice(
+        [
+            json.loads(other)["signatures"][key],
+            *(good[each] for each in good if each != key),
+            "A" * 86,
+        ]
+    )
+    return fifth(
+        r.choice([raw(fields(5, NEW), good | {key: false}), made(5, NEW, (EVE, ANN, CEM))])
+    )
 
 
 def over(r: Random) -> Card | Refusal:
-    tasks, wrong = [TASK | {"dataset": f"{k:02}"} for k in range(65)], {"threshold": (0, 4), "notes": ("x" * 1001,)}
-    wrong |= {"bootstrap": ([], [DOOR] * 17), "tasks": ([], tasks), "signers": (sorted(map(peer_id, PUBLIC)),)}
-    wrong |= {"episodes": (0, 1, 65), "characters": (0, 16385), "expires": (NOW, NOW + DAY, NOW + MAX_LIFE + 6)}
+    tasks, wrong = (
+        [TASK | {"dataset": f"{k:02}"} for k in range(65)],
+        {"threshold": (0, 4), "notes": ("x" * 1001,)},
+    )
+    wrong |= {
+        "bootstrap": ([], [DOOR] * 17),
+        "tasks": ([], tasks),
+        "signers": (sorted(map(peer_id, PUBLIC)),),
+    }
+    wrong |= {
+        "episodes": (0, 1, 65),
+        "characters": (0, 16385),
+        "expires": (NOW, NOW + DAY, NOW + MAX_LIFE + 6),
+    }
     return fifth(**{(field := r.choice([*wrong])): r.choice(wrong[field])})
 
 
@@ -86,15 +141,28 @@ def misspelt(r: Random) -> Card | Refusal:
 
 
 def nonsense(r: Random) -> Card | Refusal:
-    good, wrong = made(5, NEW, (EVE, ANN)), r.choice((None, -1, 1.5, "x", [], {}, True, 10**400, [{}], "\0"))
-    field = raw(fields(5, NEW) | {r.choice(("format", "network", "number", "issued", "threshold", "episodes")): wrong})
-    return fifth(r.choice([good[: r.randrange(1, len(good))], r.randbytes(300), field, raw(wrong), b"[" * 9000]))
+    good, wrong = (
+        made(5, NEW, (EVE, ANN)),
+        r.choice((None, -1, 1.5, "x", [], {}, True, 10**400, [{}], "\0")),
+    )
+    field = raw(
+        fields(5, NEW)
+        | {r.choice(("format", "network", "number", "issued", "threshold", "episodes")): wrong}
+    )
+    return fifth(
+        r.choice(
+            [good[: r.randrange(1, len(good))], r.randbytes(300), field, raw(wrong), b"[" * 9000]
+        )
+    )
 
 
 WEAK, ODD = peer_id(bytes(32)), "1" * 52  # anybody signs for the first; the second is no key
 KINDS: Sequence[tuple[Refusal, Callable[[Random], Card | Refusal]]] = (
     (Refusal.FORGED, forged),
-    (Refusal.GAP, lambda r: follow(CHAIN[: (gone := r.randrange(3))] + CHAIN[gone + 1 :], NETWORK, NOW)),
+    (
+        Refusal.GAP,
+        lambda r: follow(CHAIN[: (gone := r.randrange(3))] + CHAIN[gone + 1 :], NETWORK, NOW),
+    ),
     (Refusal.OVER_LIMITS, over),
     (Refusal.NOT_CANONICAL, misspelt),
     (Refusal.MALFORMED, nonsense),
@@ -104,13 +172,21 @@ KINDS: Sequence[tuple[Refusal, Callable[[Random], Card | Refusal]]] = (
     (Refusal.NOT_YET, lambda r: fifth(now=NOW - DAY - r.randrange(NOW - DAY))),
     (Refusal.TOO_FEW, lambda r: fifth(by=r.choice([(), (EVE,), (DAN, EVE), (DAN,)]))),
     (Refusal.TOO_FEW_BEFORE, lambda r: fifth(by=(BOB, r.choice((EVE, ANN))))),
-    (Refusal.OTHER_NETWORK, lambda r: follow([made(1, NEW, NEW, network=r.choice(("", NETWORK)))], NETWORK, NOW)),
+    (
+        Refusal.OTHER_NETWORK,
+        lambda r: follow([made(1, NEW, NEW, network=r.choice(("", NETWORK)))], NETWORK, NOW),
+    ),
     (Refusal.OTHER_NETWORK, lambda r: fifth(network=r.choice(("", "a" * 26)))),
-    (Refusal.BAD_KEY, lambda r: fifth(raw(fields(5, NEW, signers=[r.choice((WEAK, ODD, "", "\u20ac"))])))),
+    (
+        Refusal.BAD_KEY,
+        lambda r: fifth(raw(fields(5, NEW, signers=[r.choice((WEAK, ODD, "", "\u20ac"))]))),
+    ),
     (Refusal.BAD_KEY, lambda r: fifth(bootstrap=[DOOR[:-52] + r.choice((WEAK, ODD))])),
     (
         Refusal.CONFLICT,
-        lambda r: follow([*CHAIN[:3], made(4, OLD, OLD, notes=str(r.random()))], NETWORK, NOW, CARDS[-1]),
+        lambda r: follow(
+            [*CHAIN[:3], made(4, OLD, OLD, notes=str(r.random()))], NETWORK, NOW, CARDS[-1]
+        ),
     ),
 )
 

@@ -50,7 +50,12 @@ def test_a_message_survives_the_round_trip(group: RolloutGroup) -> None:
 @given(messages)
 def test_the_encoding_is_json_with_sorted_keys_and_no_spaces(group: RolloutGroup) -> None:
     data = codec.encode(group)
-    assert data == json.dumps(json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    assert (
+        data
+        == json.dumps(
+            json.loads(data), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        ).encode()
+    )
 
 
 @given(messages, messages)
@@ -60,7 +65,9 @@ def test_different_messages_have_different_hashes(one: RolloutGroup, other: Roll
 
 
 @given(messages, st.data())
-def test_whatever_decodes_after_an_edit_has_those_very_bytes(group: RolloutGroup, data: st.DataObject) -> None:
+def test_whatever_decodes_after_an_edit_has_those_very_bytes(
+    group: RolloutGroup, data: st.DataObject
+) -> None:
     before = codec.encode(group)
     start = data.draw(st.integers(0, len(before)))
     end = data.draw(st.integers(start, min(len(before), start + 4)))

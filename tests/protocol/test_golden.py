@@ -33,7 +33,9 @@ def identity() -> Identity:
 @pytest.fixture(scope="module")
 def group(identity: Identity) -> RolloutGroup:
     seed = int(printed("question_seed"))
-    return groups.group(identity.peer_id, 7, 2, ("3 + 4 = 7", TEXT), (True, False), seed=seed, digest="CAkKCwwNDg8")
+    return groups.group(
+        identity.peer_id, 7, 2, ("3 + 4 = 7", TEXT), (True, False), seed=seed, digest="CAkKCwwNDg8"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,9 @@ def test_the_printed_envelope_is_admitted(group: RolloutGroup) -> None:
 def test_the_page_lists_every_limit_with_its_value() -> None:
     values = {name: value for name, value in vars(limits).items() if name.isupper()}
     block = README.partition("```limits\n")[2].partition("```")[0]
-    assert {name: int(value) for name, value in re.findall(r"^([A-Z_]+) +(\d+)", block, re.MULTILINE)} == values
+    assert {
+        name: int(value) for name, value in re.findall(r"^([A-Z_]+) +(\d+)", block, re.MULTILINE)
+    } == values
 
 
 def test_the_page_lists_every_reason_in_order() -> None:
@@ -87,4 +91,7 @@ def test_the_page_lists_every_reason_in_order() -> None:
 
 def test_the_printed_announcement_is_genuine(announcement: Announcement) -> None:
     data = bytes.fromhex(printed("announcement"))
-    assert codec.peek(data, Announcement) == announcement and codec.objection(data, announcement, "golden") is None
+    assert (
+        codec.peek(data, Announcement) == announcement
+        and codec.objection(data, announcement, "golden") is None
+    )

@@ -15,7 +15,9 @@ def test_a_new_identity_is_new() -> None:
 
 def test_showing_an_identity_does_not_show_its_secret() -> None:
     identity = Identity.from_seed_bytes(b"s" * 32)
-    assert f"{identity} {identity!r}" == f"Identity({identity.peer_id}) Identity({identity.peer_id})"
+    assert (
+        f"{identity} {identity!r}" == f"Identity({identity.peer_id}) Identity({identity.peer_id})"
+    )
 
 
 @given(seeds)
@@ -25,7 +27,9 @@ def test_key_bytes_give_the_same_identity_back(seed: bytes) -> None:
 
 
 @given(seeds, st.integers(0, 51), st.characters())
-def test_a_peer_id_with_a_changed_character_never_names_the_same_key(seed: bytes, position: int, char: str) -> None:
+def test_a_peer_id_with_a_changed_character_never_names_the_same_key(
+    seed: bytes, position: int, char: str
+) -> None:
     name = Identity.from_seed_bytes(seed).peer_id
     changed = PeerId(name[:position] + char + name[position + 1 :])
     try:

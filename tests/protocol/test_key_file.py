@@ -23,7 +23,10 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
         load_or_create(path)
     finally:
         os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(path.stat().st_mode) == 0o600
+        and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    )
 
 
 def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
@@ -35,7 +38,10 @@ def test_the_file_has_the_form_that_libp2p_reads(tmp_path: Path) -> None:
     path = tmp_path / "identity.key"
     identity = load_or_create(path)
     data = path.read_bytes()
-    assert data[:4].hex() == "08011240" and Identity.from_seed_bytes(data[4:36]).peer_id == identity.peer_id
+    assert (
+        data[:4].hex() == "08011240"
+        and Identity.from_seed_bytes(data[4:36]).peer_id == identity.peer_id
+    )
     assert len(data) == 68
 
 
@@ -51,7 +57,14 @@ def test_a_key_that_others_may_open_is_refused_and_left_alone(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"x", bytes(68), b"-----BEGIN PRIVATE KEY-----\n" * 100, bytes.fromhex("08011240") + bytes(64)]
+    "content",
+    [
+        b"",
+        b"x",
+        bytes(68),
+        b"-----BEGIN PRIVATE KEY-----\n" * 100,
+        bytes.fromhex("08011240") + bytes(64),
+    ],
 )
 def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "identity.key"

@@ -11,8 +11,12 @@ VECTORS = list(load())
 
 @pytest.mark.parametrize("kind", [*READERS, *FRAMES])
 def test_each_vector_is_read_as_it_says(kind: str) -> None:
-    of_kind = [(file, group, test, data) for file, group, test, data in VECTORS if group["type"] == kind]
-    wrong = [(file, test) for file, group, test, data in of_kind if not as_told(data, {**group, **test})]
+    of_kind = [
+        (file, group, test, data) for file, group, test, data in VECTORS if group["type"] == kind
+    ]
+    wrong = [
+        (file, test) for file, group, test, data in of_kind if not as_told(data, {**group, **test})
+    ]
     assert of_kind and not wrong
 
 

@@ -20,7 +20,9 @@ requests = st.builds(
     digest=st.dictionaries(tags, numbers, max_size=limits.MAX_DIGEST),
     announcement=st.binary(max_size=limits.MAX_ANNOUNCEMENT_BYTES),
 )
-items = st.builds(wire.Item, age=st.integers(0, limits.MAX_AGE_DECISECONDS), sealed=st.binary(max_size=200))
+items = st.builds(
+    wire.Item, age=st.integers(0, limits.MAX_AGE_DECISECONDS), sealed=st.binary(max_size=200)
+)
 endpoints = st.lists(  # one of each family
     st.builds(wire.Endpoint, ip=st.ip_addresses(), port=st.integers(0, 65535)),
     max_size=2,
@@ -61,11 +63,18 @@ def test_a_punch_survives_and_is_never_a_refusal(sent: list[wire.Endpoint]) -> N
 
 def test_the_largest_requests_and_replies_fit(ann: Identity) -> None:
     digest = {bytes([number]) * 8: 1 for number in range(limits.MAX_DIGEST)}
-    request = wire.ExchangeRequest(bytes(8), limits.MAX_EXCHANGED, digest, bytes(limits.MAX_ANNOUNCEMENT_BYTES))
+    request = wire.ExchangeRequest(
+        bytes(8), limits.MAX_EXCHANGED, digest, bytes(limits.MAX_ANNOUNCEMENT_BYTES)
+    )
     assert len(wire.encode_exchange(request)) <= limits.MAX_EXCHANGE_REQUEST_BYTES
-    fullest = [wire.Item(limits.MAX_AGE_DECISECONDS, bytes(limits.MAX_ANNOUNCEMENT_BYTES))] * limits.MAX_EXCHANGED
+    fullest = [
+        wire.Item(limits.MAX_AGE_DECISECONDS, bytes(limits.MAX_ANNOUNCEMENT_BYTES))
+    ] * limits.MAX_EXCHANGED
     assert len(wire.encode_items(fullest)) <= limits.MAX_EXCHANGE_REPLY_BYTES
-    assert len(wire.encode_pull(bytes(8), [bytes(32)] * limits.MAX_PULLED)) <= limits.MAX_PULL_REQUEST_BYTES
+    assert (
+        len(wire.encode_pull(bytes(8), [bytes(32)] * limits.MAX_PULLED))
+        <= limits.MAX_PULL_REQUEST_BYTES
+    )
 
 
 def test_hello_names_the_swarm_and_the_versions() -> None:

@@ -29,7 +29,10 @@ CHILD = (sys.executable, str(Path(__file__).parents[1] / "generator_child.py"))
 @contextmanager
 def asynchronous(node, tmp_path, warnings, **options):
     config = LearningConfig(
-        generation=GENERATION, round=node.config, threads=1, asynchronous=AsynchronousConfig(enabled=True, **options)
+        generation=GENERATION,
+        round=node.config,
+        threads=1,
+        asynchronous=AsynchronousConfig(enabled=True, **options),
     )
     policy = trainer_of(node).policy
     with driving(config, node, policy, tmp_path / "log", warnings.append, command=CHILD) as driver:
@@ -62,7 +65,9 @@ def test_a_generator_killed_in_the_middle_loses_no_round_and_the_bound_holds(tmp
     assert max(report.step.staleness or 0.0 for report in reports) > 0
     assert len(warnings) == 1 and "killed by SIGKILL" in warnings[0]
     overlaps = [report.overlap for report in reports]
-    assert all(0 <= o.generating <= 1 and 0 <= o.training <= 1 and 0 <= o.waiting <= 2 for o in overlaps)
+    assert all(
+        0 <= o.generating <= 1 and 0 <= o.training <= 1 and 0 <= o.waiting <= 2 for o in overlaps
+    )
 
 
 def processes_under(pid: int, module: str) -> list[psutil.Process]:

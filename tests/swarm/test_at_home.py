@@ -21,7 +21,9 @@ def shares(home: Path) -> list[bool]:
     """Whether each round after the settling trained on external groups."""
     if not (home / "events.jsonl").exists():
         return []
-    rounds = [event for event in read_jsonlines(home / "events.jsonl") if event["event"] == "RoundDone"]
+    rounds = [
+        event for event in read_jsonlines(home / "events.jsonl") if event["event"] == "RoundDone"
+    ]
     late = [event for event in rounds if event["time"] > rounds[0]["time"] + SETTLING]
     return [event["report"]["external_informative"] > 0 for event in late]
 
@@ -29,13 +31,23 @@ def shares(home: Path) -> list[bool]:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.timeout(1800)
-def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(tmp_path: Path, count: int) -> None:
+def test_nodes_on_one_machine_share_in_many_rounds_from_the_tenth_second_on(
+    tmp_path: Path, count: int
+) -> None:
     homes = [tmp_path / str(node) for node in range(count)]
     peers: list[str] = []
     nodes = []
     try:
         for node, home in enumerate(homes):
-            flags = ["--home", home, "--swarm", tmp_path.name, "--seed", node, *(["--peers", *peers] if peers else [])]
+            flags = [
+                "--home",
+                home,
+                "--swarm",
+                tmp_path.name,
+                "--seed",
+                node,
+                *(["--peers", *peers] if peers else []),
+            ]
             # A pipe that nobody reads would fill.
             nodes.append(started("run", *flags, loaded=True, stdout=subprocess.DEVNULL))
             until(lambda home=home: (home / "addresses").exists(), 300.0, "an address")
@@ -64,9 +76,17 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
         shown = ended("status", "--home", tmp_path, "--json")
         answer = json.loads(shown.stdout)
         assert shown.returncode == 0 and answer["healthy"]
-        assert "swarm-node resume" in answer["training"]["resting"] and "round" not in answer["training"]
+        assert (
+            "swarm-node resume" in answer["training"]["resting"]
+            and "round" not in answer["training"]
+        )
         ended("resume", "--home", tmp_path)
         output, _ = node.communicate(timeout=ENDS_SECONDS)
     assert node.returncode == 0
-    for words in ("resting: told to", "going on", "stopped after 2 rounds", "alone: the network is off"):
+    for words in (
+        "resting: told to",
+        "going on",
+        "stopped after 2 rounds",
+        "alone: the network is off",
+    ):
         assert words in output

@@ -17,7 +17,9 @@ def test_a_sample_goes_by_networks_however_loud_and_many_the_peers_in_one_are() 
         for number in range(90):
             sample.offer(identity(number).peer_id, network_of(address(number)))
         for number in range(1000, 2000):  # of ten networks
-            sample.offer(identity(number).peer_id, network_of(address(number, network=300 + number % 10)))
+            sample.offer(
+                identity(number).peer_id, network_of(address(number, network=300 + number % 10))
+            )
         hostile = {identity(number).peer_id for number in range(1000, 2000)}
         shares.append(len(sample.peers & hostile) / len(sample.peers))
     assert sum(shares) / len(shares) == pytest.approx(0.1, abs=0.06)

@@ -38,7 +38,9 @@ def test_every_node_gets_what_it_wants_and_everybody_is_received(nodes: int) -> 
         assert len(groups) >= 2 * rounds
         assert len({(group.author, group.question) for group in groups}) == len(groups)
         assert member.peer not in {group.author for group in groups}
-    received = Counter(group.author for member in swarm.members for group in swarm.pulled(member, start))
+    received = Counter(
+        group.author for member in swarm.members for group in swarm.pulled(member, start)
+    )
     assert set(received) == {member.peer for member in swarm.members}
     assert sum(received.values()) >= 0.9 * 4 * rounds * nodes
     assert max(received.values()) <= 4 * sum(received.values()) / nodes
@@ -59,14 +61,18 @@ def test_no_origin_fills_more_than_its_even_share_of_a_round(want: int, share: i
     assert swarm.pulled(member)
 
 
-@pytest.mark.parametrize(("rounds", "want", "each"), [(3, 4, 2), (2, 3, 2), (1, 12, 6), (1, 4, 2), (1, 2, 1)])
+@pytest.mark.parametrize(
+    ("rounds", "want", "each"), [(3, 4, 2), (2, 3, 2), (1, 12, 6), (1, 4, 2), (1, 2, 1)]
+)
 def test_what_two_origins_have_comes_in_one_call_each(rounds: int, want: int, each: int) -> None:
     swarm = Swarm(every=1e9).add_many(3, want=0, groups=0)
     reader, *writers = swarm.members
     swarm.run(20)
     for number, writer in enumerate(writers, 1):
         groups = sealed_groups(identity(number), 0, 6)
-        swarm.world.perform(writer, swarm.exchanges[number].publish(groups, Round(0), 0, swarm.world.now))
+        swarm.world.perform(
+            writer, swarm.exchanges[number].publish(groups, Round(0), 0, swarm.world.now)
+        )
     swarm.run(20)
     start, sent = swarm.world.now, swarm.exchanges[0].counters().get("pull bytes out", 0)
     swarm.world.perform(reader, swarm.exchanges[0].publish([], Round(1), want, start, rounds))
@@ -108,7 +114,10 @@ def test_groups_outlive_their_author_also_where_no_holder_has_all_of_them() -> N
     swarm.run(20)
     # Each fetches one group, and then announces what it holds
     for number, want in ((1, 1), (2, 1), (1, 0), (2, 0)):
-        swarm.world.perform(swarm.members[number], swarm.exchanges[number].publish([], Round(0), want, swarm.world.now))
+        swarm.world.perform(
+            swarm.members[number],
+            swarm.exchanges[number].publish([], Round(0), want, swarm.world.now),
+        )
         swarm.run(5)
     held = {(d.content_hash, each.peer) for each in holders for _, d in each.delivered}
     swarm.world.kill(author.peer)
@@ -156,10 +165,15 @@ def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: in
     swarm.world.part()
     swarm.run(30)
     assert other & {group.author for group in swarm.pulled(swarm.members[0], start)}
-    assert any(one & {group.author for group in swarm.pulled(member, start)} for member in swarm.members[split:])
+    assert any(
+        one & {group.author for group in swarm.pulled(member, start)}
+        for member in swarm.members[split:]
+    )
 
 
-def test_a_node_with_two_dead_bootstrap_nodes_before_a_live_one_has_groups_before_its_first_round() -> None:
+def test_a_node_with_two_dead_bootstrap_nodes_before_a_live_one_has_groups_before_its_first_round() -> (
+    None
+):
     """A node takes seconds to load its model, and wants external groups when it has."""
     swarm = Swarm().add_many(3)
     swarm.run(20)
@@ -187,9 +201,13 @@ def test_a_restarted_node_goes_on_and_takes_nothing_twice() -> None:
     swarm.members[2] = renewed
     after.learned(swarm.members[0].peer, [swarm.members[0].address])
     for round in range(50, 53):
-        swarm.world.perform(renewed, after.publish(sealed_groups(identity(2), round), Round(50), 4, swarm.world.now))
+        swarm.world.perform(
+            renewed, after.publish(sealed_groups(identity(2), round), Round(50), 4, swarm.world.now)
+        )
         swarm.run(10)
-    assert renewed.delivered and not seen & {delivery.content_hash for _, delivery in renewed.delivered}
+    assert renewed.delivered and not seen & {
+        delivery.content_hash for _, delivery in renewed.delivered
+    }
     assert after.state().seq > before.state().seq
     newest = swarm.exchanges[0].view.get(member.peer)
     assert newest and newest.announcement.round == 50
@@ -203,14 +221,18 @@ def test_a_node_that_lost_its_memory_is_received_again() -> None:
     renewed = swarm.world.join(swarm.members[2].peer, fresh, swarm.members[2].address)
     fresh.learned(swarm.members[0].peer, [swarm.members[0].address])
     for _ in range(3):
-        swarm.world.perform(renewed, fresh.publish(sealed_groups(identity(2), 50), Round(50), 4, swarm.world.now))
+        swarm.world.perform(
+            renewed, fresh.publish(sealed_groups(identity(2), 50), Round(50), 4, swarm.world.now)
+        )
         swarm.run(10)
     newest = swarm.exchanges[0].view.get(renewed.peer)
     assert newest and newest.announcement.round == 50
     assert any("two nodes with one identity" in name for name in fresh.counters())
 
 
-@pytest.mark.parametrize("spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"received": {"a": [1]}}])
+@pytest.mark.parametrize(
+    "spoil", [{"seq": -1}, {"seen": ["x"]}, {"bans": 3}, {"more": 1}, {"received": {"a": [1]}}]
+)
 def test_a_spoilt_memory_is_an_error_of_one_line(spoil: dict[str, object]) -> None:
     state = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0).state()
     with pytest.raises(ValueError, match=next(iter(spoil))) as caught:
@@ -222,7 +244,12 @@ def test_a_driver_that_never_answers_blocks_nothing() -> None:
     node = Exchange(identity(0), SWARM, NetworkConfig(), Random(0), 0.0)
     for number in range(1, 10):
         node.learned(identity(number).peer_id, ["/ip4/1.2.3.4/tcp/1"])
-    calls = [action for second in range(200) for action in node.tick(float(second)) if isinstance(action, Call)]
+    calls = [
+        action
+        for second in range(200)
+        for action in node.tick(float(second))
+        if isinstance(action, Call)
+    ]
     assert {call.peer for call in calls} == {identity(number).peer_id for number in range(1, 10)}
     assert len(calls) > 20
     assert node.replied(calls[0].token, b"\0", 200.0) == []  # much too late
@@ -235,5 +262,8 @@ def test_a_serving_node_names_others_and_fetches_nothing() -> None:
     swarm.exchanges.append(entry)
     swarm.add_many(6)
     swarm.run(60)
-    assert all(len(exchange.view) == 6 for exchange in swarm.exchanges) and not swarm.members[0].delivered
+    assert (
+        all(len(exchange.view) == 6 for exchange in swarm.exchanges)
+        and not swarm.members[0].delivered
+    )
     assert all(len(swarm.pulled(member)) >= 12 for member in swarm.members[1:])

@@ -101,7 +101,9 @@ def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_a
         swarm.run(30)
         if victim.delivered:
             break
-    assert [(d.content_hash, d.source) for _, d in victim.delivered] == [(key_of(group), holder.peer_id)]
+    assert [(d.content_hash, d.source) for _, d in victim.delivered] == [
+        (key_of(group), holder.peer_id)
+    ]
     if liar.peer_id in victim.hung_up:
         assert exchange.counters()["pull: hash mismatch"] == 1
 
@@ -118,7 +120,10 @@ def pull_from_its_author(
     victim, exchange = swarm.add(want=0, groups=0, rules=rules), swarm.exchanges[0]
     # Of questions 0, 1, ...
     author, refused, groups = identity(10), [], sealed_groups(identity(10), 0, count)
-    swarm.hostile(10, serve([announced(author, 1, groups)], {key_of(envelope): envelope for envelope in groups}))
+    swarm.hostile(
+        10,
+        serve([announced(author, 1, groups)], {key_of(envelope): envelope for envelope in groups}),
+    )
     swarm.world.on_refusal = lambda peer, refusal: refused.append(refusal.reason)
     exchange.learned(author.peer_id, [address(10)])
     for _ in range(3):
@@ -128,19 +133,28 @@ def pull_from_its_author(
             exchange.verdict(delivery.group.author, delivery.content_hash, verdict, swarm.world.now)
     (view,) = exchange.peers(swarm.world.now)
     request = wire.encode_pull(TAG, list(map(key_of, groups)))
-    served = wire.decode_groups(exchange.answer(caller(9), wire.PULL, request, swarm.world.now), count)
+    served = wire.decode_groups(
+        exchange.answer(caller(9), wire.PULL, request, swarm.world.now), count
+    )
     return swarm, view, refused, served
 
 
-def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_and_not_passed_on() -> None:
+def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_and_not_passed_on() -> (
+    None
+):
     swarm, view, refused, served = pull_from_its_author(2, lambda question: question.index > 0)
     assert [delivery.group.question.index for _, delivery in swarm.members[0].delivered] == [1]
-    assert (refused, served) == ([Reason.UNKNOWN_QUESTION], [b"", sealed_groups(identity(10), 0, 2)[1]])
+    assert (refused, served) == (
+        [Reason.UNKNOWN_QUESTION],
+        [b"", sealed_groups(identity(10), 0, 2)[1]],
+    )
     assert 0.5 < view.guilt <= 1.0
 
 
 def test_groups_of_an_environment_that_does_otherwise_are_left_and_nobody_is_charged() -> None:
-    swarm, view, refused, served = pull_from_its_author(3, lambda question: True, "other environment")
+    swarm, view, refused, served = pull_from_its_author(
+        3, lambda question: True, "other environment"
+    )
     assert (len(swarm.members[0].delivered), refused) == (1, [Reason.OTHER_ENVIRONMENT] * 2)
     assert (view.guilt, view.faults, view.success, served) == (0.0, {}, 1.0, [b""] * 3)
     assert view.asks == "chain_sum/easy of reasoning_gym 0.1.25 (other environment)"
@@ -172,7 +186,9 @@ LIES: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 
 @pytest.mark.parametrize("counted", LIES)
-def test_a_lie_about_a_group_bans_who_told_it_and_is_not_forgiven_within_the_hour(counted: str) -> None:
+def test_a_lie_about_a_group_bans_who_told_it_and_is_not_forgiven_within_the_hour(
+    counted: str,
+) -> None:
     swarm, liar = served_by_the_last(*LIES[counted])
     (victim,), (exchange,), banned = swarm.members, swarm.exchanges, swarm.world.now
     assert victim.hung_up == [liar] and not victim.delivered
@@ -204,7 +220,10 @@ def test_numbers_and_bans_survive_a_restart() -> None:
     assert Disconnect(banned) in before.tick(600.0)
     after.restore(before.state(), 0.0)
     tell(after, caller(6), announced(identity(6), 100), 1.0)
-    assert after.counters()["announcements known already"] == 1 and tell(after, caller(5), b"", 2900.0) == b""
+    assert (
+        after.counters()["announcements known already"] == 1
+        and tell(after, caller(5), b"", 2900.0) == b""
+    )
     assert tell(after, caller(5), b"", 3100.0) != b""
 
 
@@ -229,7 +248,9 @@ def test_who_keeps_carrying_forgeries_is_banned() -> None:
     for second in range(0, 60, 3):
         for call in calls_of(exchange, float(second)):
             assert call.peer == forger.peer_id
-            exchange.replied(call.token, wire.encode_items([wire.Item(0, bytes(200))]), float(second))
+            exchange.replied(
+                call.token, wire.encode_items([wire.Item(0, bytes(200))]), float(second)
+            )
     assert exchange.peers(60.0)[0].state == "banned"
 
 
@@ -265,25 +286,39 @@ def test_a_flood_costs_no_verification_and_no_honest_answer(verified: list[PeerI
 
 
 @pytest.mark.slow
-def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten(verified: list[PeerId]) -> None:
+def test_fifty_thousand_junk_requests_of_as_many_peers_are_forgotten(
+    verified: list[PeerId],
+) -> None:
     exchange, rng = node(), Random(0)
     junk = [rng.randbytes(size) for size in (0, 1, 8, 40, 500, 4096, 5000)]
     for number in range(50_000):
-        who = Caller(PeerId(f"12D3KooW{number:044}"), f"/ip4/{20 + number % 150}.{number % 251}.1.1/tcp/1")
-        exchange.answer(who, (wire.EXCHANGE, wire.PULL, wire.HELLO)[number % 3], junk[number % 7], number / 1000)
+        who = Caller(
+            PeerId(f"12D3KooW{number:044}"), f"/ip4/{20 + number % 150}.{number % 251}.1.1/tcp/1"
+        )
+        exchange.answer(
+            who, (wire.EXCHANGE, wire.PULL, wire.HELLO)[number % 3], junk[number % 7], number / 1000
+        )
     assert not verified
     assert len(exchange.peers(50.0)) <= 512 and len(exchange.view) == 0
     assert tell(exchange, caller(6), announced(identity(6), 1), 60.0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([*wire.NAMES, "/unknown"]), st.binary(max_size=300), st.booleans())))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*wire.NAMES, "/unknown"]), st.binary(max_size=300), st.booleans()
+        )
+    )
+)
 def test_no_bytes_raise(messages: list[tuple[str, bytes, bool]]) -> None:
     exchange, now = node(), 0.0
     exchange.learned(identity(1).peer_id, ["nonsense"])
     for protocol, data, tagged in messages:
         now += 1.0
-        assert len(exchange.answer(caller(1), protocol, TAG + data if tagged else data, now)) <= 2**20
+        assert (
+            len(exchange.answer(caller(1), protocol, TAG + data if tagged else data, now)) <= 2**20
+        )
         for call in calls_of(exchange, now):
             exchange.replied(call.token, data, now)
 
@@ -300,7 +335,9 @@ def test_a_thousand_identities_of_one_network_get_the_share_of_one() -> None:
     def press(second: int) -> None:
         for number in rng.sample(range(1000, 2000), 10):
             own = announced(identity(number), second, sealed_groups(identity(number), second, 1))
-            groups.update({key_of(group): group for group in sealed_groups(identity(number), second, 1)})
+            groups.update(
+                {key_of(group): group for group in sealed_groups(identity(number), second, 1)}
+            )
             for exchange in swarm.exchanges:
                 tell(exchange, caller(number, network=199), own, swarm.world.now)
 
@@ -337,7 +374,9 @@ def test_many_hostile_networks_do_not_cut_a_node_off() -> None:
             return b""
         decoded = wire.decode_exchange(request)
         limit = decoded.limit if isinstance(decoded, wire.ExchangeRequest) else 0
-        return wire.encode_items([wire.Item(0, item) for item in rng.sample(list(newest.values()), limit)])
+        return wire.encode_items(
+            [wire.Item(0, item) for item in rng.sample(list(newest.values()), limit)]
+        )
 
     for number in range(1000, 1200):
         swarm.hostile(number, Scripted(answer))
@@ -361,7 +400,9 @@ def test_a_node_of_another_swarm_is_told_apart_by_name() -> None:
     swarm.run(20)
     mine, theirs = swarm.exchanges
     assert len(mine.view) == len(theirs.view) == 0
-    assert [peer.note for peer in theirs.peers(20.0)] == ["is in swarm test, this node is in another"]
+    assert [peer.note for peer in theirs.peers(20.0)] == [
+        "is in swarm test, this node is in another"
+    ]
     assert [peer.note for peer in mine.peers(20.0)] == ["is in swarm another, this node is in test"]
     assert (mine.strangers(), theirs.strangers()) == (1, 1)
     assert theirs.counters()["peers of another version or swarm"] >= 1
@@ -372,7 +413,11 @@ def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     exchange.learned(later, ["/ip4/30.0.0.1/tcp/1"])
     assert exchange.strangers() == 0  # nobody has answered yet
     (call,) = calls_of(exchange, 0.0)
-    (hello,) = (action for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5) if isinstance(action, Call))
+    (hello,) = (
+        action
+        for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5)
+        if isinstance(action, Call)
+    )
     assert hello.protocol == wire.HELLO
     exchange.replied(hello.token, b'{"swarm":"test","versions":[1,3]}', 1.0)
     assert exchange.peers(1.0)[0].note == "speaks protocol version 1, 3, this node speaks 2"
@@ -412,7 +457,9 @@ def test_all_groups_asked_for_come_in_order_and_within_the_limit_of_a_reply() ->
     assert wire.decode_groups(reply, 8) == [*reversed(groups[1:]), b""]
     large = [bytes([number]) * limits.MAX_MESSAGE_BYTES for number in range(8)]
     exchange.publish(large, Round(1), 0, 2.0)
-    reply = exchange.answer(caller(9), wire.PULL, wire.encode_pull(TAG, list(map(key_of, large))), 3.0)
+    reply = exchange.answer(
+        caller(9), wire.PULL, wire.encode_pull(TAG, list(map(key_of, large))), 3.0
+    )
     assert wire.decode_groups(reply, 8) == [*large[:7], b""]
 
 
@@ -442,14 +489,20 @@ def serve_what_another_wrote(faults: str) -> tuple[Exchange, PeerId, PeerId, flo
     for _ in range(8):
         swarm.world.perform(victim, exchange.publish([], Round(0), 3, swarm.world.now))
         swarm.run(30)
-    assert {delivery.source for _, delivery in victim.delivered} == {holder.peer_id} and len(victim.delivered) == 3
+    assert {delivery.source for _, delivery in victim.delivered} == {holder.peer_id} and len(
+        victim.delivered
+    ) == 3
     for _, delivery in victim.delivered:
         exchange.verdict(delivery.group.author, delivery.content_hash, faults, swarm.world.now)
     return exchange, author.peer_id, holder.peer_id, swarm.world.now
 
 
-@pytest.mark.parametrize("fault", [*sorted(HUNG), "scorer raised", "not a score", "environment raised TypeError"])
-def test_nobody_is_blamed_for_serving_a_group_of_another_or_for_a_mistake_of_a_scorer(fault: str) -> None:
+@pytest.mark.parametrize(
+    "fault", [*sorted(HUNG), "scorer raised", "not a score", "environment raised TypeError"]
+)
+def test_nobody_is_blamed_for_serving_a_group_of_another_or_for_a_mistake_of_a_scorer(
+    fault: str,
+) -> None:
     """The author of a group that hangs is quarantined. The peer that served the group is only
     called less often.
     """
@@ -458,4 +511,8 @@ def test_nobody_is_blamed_for_serving_a_group_of_another_or_for_a_mistake_of_a_s
     assert reputation.state(author, now) == ("quarantined" if fault in HUNG else "ok")
     assert (reputation.state(holder, now), reputation.of(holder).guilt_at(now)) == ("ok", 0.0)
     success = reputation.of(holder).success
-    assert success < 0.6 if fault in HUNG else (success, reputation.of(author).guilt_at(now)) == (1.0, 0.0)
+    assert (
+        success < 0.6
+        if fault in HUNG
+        else (success, reputation.of(author).guilt_at(now)) == (1.0, 0.0)
+    )

@@ -25,7 +25,9 @@ class Schedules(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.nodes = [Exchange(identity(n), SWARM, NetworkConfig(), Random(n), 0.0) for n in range(NODES)]
+        self.nodes = [
+            Exchange(identity(n), SWARM, NetworkConfig(), Random(n), 0.0) for n in range(NODES)
+        ]
         self.index = {identity(n).peer_id: n for n in range(NODES)}
         self.rounds = [0] * NODES
         self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
@@ -40,7 +42,9 @@ class Schedules(RuleBasedStateMachine):
         self.published: set[bytes] = set()
         for n, node in enumerate(self.nodes):
             for other in range(NODES):
-                node.learned(identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"])
+                node.learned(
+                    identity(other).peer_id, [f"{address(other)}/p2p/{identity(other).peer_id}"]
+                )
             node.reachable([f"{address(n)}/p2p/{identity(n).peer_id}"])
 
     def perform(self, n: int, actions: list[Action]) -> None:
@@ -109,7 +113,9 @@ class Schedules(RuleBasedStateMachine):
         n, call, reply = self.waiting[position]
         if reply is None:
             caller = Caller(identity(n).peer_id, address(n))
-            reply = self.nodes[self.index[call.peer]].answer(caller, call.protocol, call.request, self.now)
+            reply = self.nodes[self.index[call.peer]].answer(
+                caller, call.protocol, call.request, self.now
+            )
             assert len(reply) <= call.max_reply
             self.waiting[position] = (n, call, reply)
         else:

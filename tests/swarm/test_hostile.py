@@ -9,7 +9,17 @@ from protocol import codec
 from protocol.messages import Round
 from protocol.versions import CURRENT
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import IDENTITIES, Digits, join, make_node, make_swarm, question, run_together, text_group, weights_of
+from tests.models import (
+    IDENTITIES,
+    Digits,
+    join,
+    make_node,
+    make_swarm,
+    question,
+    run_together,
+    text_group,
+    weights_of,
+)
 
 EVE = IDENTITIES[8]
 
@@ -19,7 +29,9 @@ def sealed(group) -> bytes:
 
 
 def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EVE.peer_id):
-    return text_group([0.0] * len(texts), list(texts), author=author, round=round, index=index).group
+    return text_group(
+        [0.0] * len(texts), list(texts), author=author, round=round, index=index
+    ).group
 
 
 def rounds_with(attack, rounds: int = 2):
@@ -74,7 +86,9 @@ def test_replays_are_counted_and_a_reworded_group_is_not_used_twice() -> None:
 
     class Watching(Digits):
         def score(self, completions):
-            used.extend(asked.index for asked, _ in completions if asked.seed == generated().question.seed)
+            used.extend(
+                asked.index for asked, _ in completions if asked.seed == generated().question.seed
+            )
             return super().score(completions)
 
     swarm = MemorySwarm(Random(0))
@@ -125,9 +139,14 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
     assert len(node.pool) == 32 + 1 and node.pool.candidates()[0].author == IDENTITIES[1].peer_id
 
 
-def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> None:
+def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> (
+    None
+):
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=1)
     swarm.transmit(sealed(generated(["5", "no"])), EVE.peer_id, Round(0))
     (group,) = node.select(node.produce(Round(0))).external
-    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)]) and group.rewards == (1.0, 0.0)
+    assert [group.prompt] == Digits().prompts([question(EVE.peer_id)]) and group.rewards == (
+        1.0,
+        0.0,
+    )

@@ -34,7 +34,9 @@ def test_what_one_publishes_all_others_collect_in_the_same_round() -> None:
 
 
 @pytest.mark.parametrize(("delay", "collected"), [(0, [1, 1, 0, 0, 0]), (2, [0, 0, 1, 1, 0])])
-def test_a_message_comes_as_many_rounds_later_as_it_is_delayed_and_once(delay: int, collected: list[int]) -> None:
+def test_a_message_comes_as_many_rounds_later_as_it_is_delayed_and_once(
+    delay: int, collected: list[int]
+) -> None:
     ann, bob = join(MemorySwarm(Random(0), delay=delay), ANN, BOB)
     for now in (0, 1):
         ann.publish([group(ANN.peer_id, round=now)], Round(now))
@@ -57,7 +59,9 @@ def test_replayed_bytes_are_admitted_once_by_each_receiver() -> None:
     for now in range(3):
         swarm.transmit(data, ANN.peer_id, Round(now))
         assert len(bob.collect(Round(now))) == (now == 0)
-    assert len(cat.collect(Round(3))) == 1 and bob.rejections() == cat.rejections() == {"replayed": 2}
+    assert len(cat.collect(Round(3))) == 1 and bob.rejections() == cat.rejections() == {
+        "replayed": 2
+    }
 
 
 def test_only_the_latest_payloads_are_remembered() -> None:
@@ -72,7 +76,9 @@ def test_a_forged_copy_that_comes_first_does_not_block_the_real_message() -> Non
     ann, bob = join(swarm, ANN, BOB)
     swarm.transmit(bytes(64) + codec.encode(group(ANN.peer_id)), CAT.peer_id, Round(0))
     ann.publish([group(ANN.peer_id)], Round(0))
-    assert bob.collect(Round(0)) == [external(group(ANN.peer_id))] and bob.rejections() == {"bad signature": 1}
+    assert bob.collect(Round(0)) == [external(group(ANN.peer_id))] and bob.rejections() == {
+        "bad signature": 1
+    }
 
 
 def test_what_a_member_signs_for_another_is_refused_by_everybody() -> None:
@@ -92,7 +98,10 @@ def test_an_echo_of_the_own_message_is_refused() -> None:
 
 def test_two_swarms_in_one_ether_do_not_mix() -> None:
     ether = MemorySwarm(Random(0))
-    ann, bob, cat = (ether.join(who, rules(who, name)) for who, name in ((ANN, "test"), (BOB, "test"), (CAT, "two")))
+    ann, bob, cat = (
+        ether.join(who, rules(who, name))
+        for who, name in ((ANN, "test"), (BOB, "test"), (CAT, "two"))
+    )
     ann.publish([group(ANN.peer_id)], Round(0))
     assert len(bob.collect(Round(0))) == 1 and cat.collect(Round(0)) == []
     assert cat.rejections() == {"bad signature": 1}

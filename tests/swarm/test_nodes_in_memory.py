@@ -8,7 +8,16 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
-from tests.models import IDENTITIES, MANY_EOS, join, make_node, make_swarm, run_together, text_group, tiny_policy
+from tests.models import (
+    IDENTITIES,
+    MANY_EOS,
+    join,
+    make_node,
+    make_swarm,
+    run_together,
+    text_group,
+    tiny_policy,
+)
 
 ROUNDS = 4  # of eight nodes
 
@@ -18,7 +27,9 @@ def test_a_node_can_train_on_external_groups_alone() -> None:
         swarm = MemorySwarm(Random(0))
         teacher = join(swarm, 1)
         policy = tiny_policy("Qwen2", 5, eos=MANY_EOS)
-        node = make_node(0, join(swarm, 0), local=0, external=external, policy=policy, learning_rate=1e-2)
+        node = make_node(
+            0, join(swarm, 0), local=0, external=external, policy=policy, learning_rate=1e-2
+        )
         seen = []
         for now in map(Round, range(20)):
             teacher.publish([lesson(now, index) for index in range(4)], now)
@@ -27,7 +38,9 @@ def test_a_node_can_train_on_external_groups_alone() -> None:
 
     def lesson(now: int, index: int):
         texts = ["7", "7", chr(97 + (now + index) % 26), chr(65 + (3 * now + index) % 26)]
-        return text_group([0.0] * 4, texts, author=IDENTITIES[1].peer_id, round=now, index=index).group
+        return text_group(
+            [0.0] * 4, texts, author=IDENTITIES[1].peer_id, round=now, index=index
+        ).group
 
     alone, taught = rewards(0), rewards(4)
     assert alone[0] == taught[0] and sum(alone[-5:]) / 5 < 0.6 and sum(taught[-5:]) / 5 > 0.9

@@ -16,7 +16,8 @@ MODEL = "smollm2-135m"
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not named.is_whole(named.folder(MODEL)), reason="the pre-trained model is not in the cache: make model"
+    not named.is_whole(named.folder(MODEL)),
+    reason="the pre-trained model is not in the cache: make model",
 )
 def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -> None:
     section = (ROOT / "README.md").read_text().partition("## Your own task")[2]
@@ -35,4 +36,8 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
     ):
         assert words in trained.stdout
     asked = ended_well(*ask, *quick, cwd=ROOT)
-    assert "before" in asked.stdout and "after 2 rounds" in asked.stdout and "The lamp is broken ->" in asked.stdout
+    assert (
+        "before" in asked.stdout
+        and "after 2 rounds" in asked.stdout
+        and "The lamp is broken ->" in asked.stdout
+    )

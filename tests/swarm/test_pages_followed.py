@@ -57,7 +57,10 @@ def reader(tmp_path: Path) -> Reader:
     """
     (tmp_path / "bin").mkdir()
     ours = f"{shlex.join(preloaded.python())} -m swarm_node"
-    for name, program in (("swarm-node", ours), ("python", f"env PYTHONPATH={ROOT} {sys.executable}")):
+    for name, program in (
+        ("swarm-node", ours),
+        ("python", f"env PYTHONPATH={ROOT} {sys.executable}"),
+    ):
         script = tmp_path / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
         script.chmod(0o755)
@@ -76,11 +79,18 @@ def reader(tmp_path: Path) -> Reader:
 def test_every_command_of_the_page_does_what_it_should(reader: Reader, page: Path) -> None:
     typed = [step.command for step in steps(page.read_text()) if isinstance(step, Typed)]
     done = [each for each in reader.follow(page) if each.command != CTRL_C]
-    assert (typed or page.stem in NO_COMMANDS) and len(done) == sum(not left_out(command, False) for command in typed)
+    assert (typed or page.stem in NO_COMMANDS) and len(done) == sum(
+        not left_out(command, False) for command in typed
+    )
 
 
 def test_what_is_left_out_is_on_a_page() -> None:
-    typed = [step.command for page in PAGES for step in steps(page.read_text()) if isinstance(step, Typed)]
+    typed = [
+        step.command
+        for page in PAGES
+        for step in steps(page.read_text())
+        if isinstance(step, Typed)
+    ]
     for pattern in [*(pattern for pattern, _ in NOT_RUN), INSTALLS]:
         assert any(re.match(pattern, command) for command in typed), pattern
 
@@ -108,5 +118,10 @@ Press Ctrl-C.
 three
 ```
 """
-    expected = [Saved("a.toml", "x = 1\n"), Typed("one  # why", FIRST), Typed("two --more", FIRST), Stopped()]
+    expected = [
+        Saved("a.toml", "x = 1\n"),
+        Typed("one  # why", FIRST),
+        Typed("two --more", FIRST),
+        Stopped(),
+    ]
     assert list(steps(page)) == [*expected, Typed("three", SECOND)]

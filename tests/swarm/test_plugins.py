@@ -58,7 +58,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     package = PACKAGE / "word_reversal"
-    assert example("tutorials/own_task.md", "environment") == (package / "environment.py").read_text()
+    assert (
+        example("tutorials/own_task.md", "environment") == (package / "environment.py").read_text()
+    )
     assert example("how-to/sampler.md", "sampler") == (package / "sampler.py").read_text()
     blocks = [example("tutorials/own_task.md", "environment")]
     blocks += [example("tutorials/own_task.md", "episode")]
@@ -69,28 +71,44 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
 @pytest.mark.slow
 def test_files_beside_a_configuration_train_a_node(folder: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    ended_well("run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home)
+    ended_well(
+        "run", folder / "node.toml", "--max-rounds", 3, "--network.no-enabled", "--home", home
+    )
     events = [json.loads(line) for line in (home / "events.jsonl").read_text().splitlines()]
     rounds = [event["report"] for event in events if event["event"] == "RoundDone"]
-    assert [set(report["reward_by_task"]) for report in rounds] == [{"words/long", "words/short"}] * 3
+    assert [set(report["reward_by_task"]) for report in rounds] == [
+        {"words/long", "words/short"}
+    ] * 3
     assert sum(report["step"]["optimizer_steps"] for report in rounds) > 0
-    assert [line.split()[0] for line in (home / "rewards.txt").read_text().splitlines()] == ["0", "1", "2"]
+    assert [line.split()[0] for line in (home / "rewards.txt").read_text().splitlines()] == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 @pytest.mark.slow
-def test_an_episode_of_several_turns_in_a_file_is_played_and_one_without_a_probe_refused(tmp_path: Path) -> None:
+def test_an_episode_of_several_turns_in_a_file_is_played_and_one_without_a_probe_refused(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "my_episode.py"
     file.write_text(example("tutorials/own_task.md", "episode"))
     config = NodeConfig.model_validate({"environment": {"use": [f"{file}:HiddenWord"]}})
     with closing(build_environment(config)) as environment:
         (question,) = environment.sample(PeerId("me"), Round(0), 1)
-        asked = Turn(text="", calls=(Call(name="first", arguments="{}"), Call(name="first", arguments="[]")))
+        asked = Turn(
+            text="", calls=(Call(name="first", arguments="{}"), Call(name="first", arguments="[]"))
+        )
         ((heard,),) = environment.play([(question, [[asked]])])
         assert isinstance(heard, Played) and environment.turns(question) == 4
         ((first, wrong),) = heard.observations
         word = {"a": "apple", "b": "bread", "c": "chair"}[first]
         ((found,),) = environment.play([(question, [[asked, Turn(text=word, calls=())]])])
-        assert isinstance(found, Played) and (found.done, found.score, wrong[:7]) == (True, 1.0, "error: ")
+        assert isinstance(found, Played) and (found.done, found.score, wrong[:7]) == (
+            True,
+            1.0,
+            "error: ",
+        )
     file.write_text(file.read_text().replace("probe", "proof"))
     with pytest.raises(UserError, match="an episode of several turns has a probe"):
         PluggedKind(f"{file}:HiddenWord").facts  # noqa: B018
@@ -102,14 +120,19 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
 ) -> None:
     monkeypatch.chdir(folder)
     use = {"use": ["my_task:WordReversal"]}
-    config = NodeConfig.model_validate({"environment": use, "round": {"sampler": "my_sampler:FreshestSampler"}})
+    config = NodeConfig.model_validate(
+        {"environment": use, "round": {"sampler": "my_sampler:FreshestSampler"}}
+    )
     assert config.round.sampler == f"{folder / 'my_sampler.py'}:FreshestSampler"
     with pytest.raises(UserError, match="did you mean 'uniform'"):
         NodeConfig.model_validate({"round": {"sampler": "unifrom"}})
     monkeypatch.chdir("/")  # as any child process may
     with closing(build_environment(config)) as environment:
         asked = environment.sample(PeerId("me"), Round(0), 1)
-        (prompt,), (rewards,) = environment.prompts(asked), environment.score([(asked[0], ["", "x"])])
+        (prompt,), (rewards,) = (
+            environment.prompts(asked),
+            environment.score([(asked[0], ["", "x"])]),
+        )
     assert isinstance(prompt, str) and isinstance(rewards, tuple)
     source = folder / "my_task.py"
     source.write_text(source.read_text().replace("return right", "return 1 - right"))
@@ -124,9 +147,23 @@ def test_files_in_the_current_folder_are_plugged_in_from_python_too(
 def test_check_and_eval_know_the_tasks_and_name_the_nearest_of_an_unknown_one(folder: Path) -> None:
     checked = ended("check", folder / "node.toml")
     assert "tasks: words/short, words/long" in checked.stdout
-    told = ended("model", "eval", "rare", "--use", f"{folder / 'my_task.py'}:WordReversal", "--questions", 3, "--json")
-    assert [row["task"] for row in json.loads(told.stdout)["tasks"]] == ["words/short", "words/long"]
-    wrong = ended("run", folder / "node.toml", "--environment.tasks", "words/shrt", "--home", folder / "home")
+    told = ended(
+        "model",
+        "eval",
+        "rare",
+        "--use",
+        f"{folder / 'my_task.py'}:WordReversal",
+        "--questions",
+        3,
+        "--json",
+    )
+    assert [row["task"] for row in json.loads(told.stdout)["tasks"]] == [
+        "words/short",
+        "words/long",
+    ]
+    wrong = ended(
+        "run", folder / "node.toml", "--environment.tasks", "words/shrt", "--home", folder / "home"
+    )
     assert wrong.returncode == 2
     assert wrong.stderr.strip() == (
         "swarm-node: unknown task 'words/shrt': did you mean 'words/short'? words has short, long"
@@ -144,10 +181,36 @@ def test_an_installed_package_is_used_by_its_names(tmp_path: Path) -> None:
     (its_site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (its_site / "outer.pth").write_text("\n".join([str(ROOT), *outer]) + "\n")
     shutil.copytree(PACKAGE, tmp_path / "plugin")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     subprocess.run([*pip, tmp_path / "plugin"], check=True)
-    names = ["--environment.use", "word_reversal", "--environment.tasks", "words/short", "--round.sampler", "freshest"]
-    command = [python, "-m", "swarm_node.commands.cli", "simulate", *SMALL, *names, "--out", str(tmp_path / "out")]
+    names = [
+        "--environment.use",
+        "word_reversal",
+        "--environment.tasks",
+        "words/short",
+        "--round.sampler",
+        "freshest",
+    ]
+    command = [
+        python,
+        "-m",
+        "swarm_node.commands.cli",
+        "simulate",
+        *SMALL,
+        *names,
+        "--out",
+        str(tmp_path / "out"),
+    ]
     command += ["--rounds", "3", "--environment.scoring", "graded"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -168,11 +231,19 @@ def test_a_class_from_outside_is_described_without_being_imported_here(folder: P
         ("class WordReversal: pass", "has no attribute 'name'"),
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
         ("raise SystemExit('no')", "no"),
-        ("class WordReversal:\n name, version, tasks = 'a b', '1', {'d': ['c']}", "name: String should match pattern"),
-        ("class WordReversal:\n name, version, tasks = 'a', '1', {}", "tasks: Dictionary should have at least 1 item"),
+        (
+            "class WordReversal:\n name, version, tasks = 'a b', '1', {'d': ['c']}",
+            "name: String should match pattern",
+        ),
+        (
+            "class WordReversal:\n name, version, tasks = 'a', '1', {}",
+            "tasks: Dictionary should have at least 1 item",
+        ),
     ],
 )
-def test_an_environment_that_cannot_be_had_is_one_line(tmp_path: Path, code: str, words: str) -> None:
+def test_an_environment_that_cannot_be_had_is_one_line(
+    tmp_path: Path, code: str, words: str
+) -> None:
     (tmp_path / "bad.py").write_text(code)
     with pytest.raises(UserError) as error:
         _ = PluggedKind(f"{tmp_path / 'bad.py'}:WordReversal").facts
@@ -186,5 +257,7 @@ def test_a_plug_in_is_looked_for_beside_the_configuration_and_else_in_the_folder
     assert beside.environment.use == (f"{folder / 'my_task.py'}:WordReversal",)
     assert beside.observers == (f"{folder / 'my_tracker.py'}:Rewards",)
     monkeypatch.chdir(folder)
-    here = from_command_line(NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run")
+    here = from_command_line(
+        NodeConfig, ["--environment.use", "my_task:WordReversal"], "swarm-node run"
+    )
     assert here.environment.use == beside.environment.use

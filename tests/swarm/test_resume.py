@@ -18,7 +18,16 @@ from tests.commands import ENDS_SECONDS, read_until, started
 
 def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
     """Starts a node in a process with torch loaded already, unless `how` says something else."""
-    options = ["--threads", "1", "--checkpoint.every", "3", "--round.questions", "4", "--training.num-iterations", "2"]
+    options = [
+        "--threads",
+        "1",
+        "--checkpoint.every",
+        "3",
+        "--round.questions",
+        "4",
+        "--training.num-iterations",
+        "2",
+    ]
     model = () if "--model.name" in flags else ("--model.name", "dense")
     return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
 
@@ -35,7 +44,12 @@ def curve(home: Path) -> dict[int, tuple[float, ...]]:
     rounds = {}
     for report in reports(home):
         step = report["step"]
-        rounds[report["round"]] = (report["reward"], step["loss"], step["grad_norm"], report["generated_tokens"])
+        rounds[report["round"]] = (
+            report["reward"],
+            step["loss"],
+            step["grad_norm"],
+            report["generated_tokens"],
+        )
     return rounds
 
 
@@ -60,8 +74,13 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     killed.communicate(timeout=ENDS_SECONDS)
     kept = int(all_checkpoints(home / "checkpoints")[-1].name)
     assert kept in (3, 6), "it goes on until the signal comes, and must not have ended"
-    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "7")[1] and curve(home) == curve(whole)
-    last = [all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors" for folder in (home, whole)]
+    assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "7")[1] and curve(
+        home
+    ) == curve(whole)
+    last = [
+        all_checkpoints(folder / "checkpoints")[-1] / "model.safetensors"
+        for folder in (home, whole)
+    ]
     assert last[0].read_bytes() == last[1].read_bytes()
 
 
@@ -75,11 +94,16 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(whole, tmp_path):
     def no_file_over_a_megabyte() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
-    code, output = ended(home, "--max-rounds", "10", loaded=False, preexec_fn=no_file_over_a_megabyte)
+    code, output = ended(
+        home, "--max-rounds", "10", loaded=False, preexec_fn=no_file_over_a_megabyte
+    )
     assert code == 75, output
     assert "warning: no checkpoint after 9 rounds" in output
     assert "the last checkpoint could not be written" in output and "Traceback" not in output
-    assert max(curve(home)) == 9 and sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
+    assert (
+        max(curve(home)) == 9
+        and sorted(path.name for path in (home / "checkpoints").iterdir()) == kept
+    )
 
 
 @pytest.mark.slow

@@ -17,14 +17,18 @@ def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_pa
     assert python("-c", loaded).stdout.strip() == "[]"
     names = "import sys; from swarm_node import *; print('torch' in sys.modules)"
     assert python("-c", names).stdout.strip() == "False"
-    assert all(name in (ROOT / "docs" / "how-to" / "python.md").read_text() for name in swarm_node.__all__)
+    assert all(
+        name in (ROOT / "docs" / "how-to" / "python.md").read_text() for name in swarm_node.__all__
+    )
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = swarm_node.nothing
     assert {*swarm_node.__all__, *plugins.registered("api")} == {*dir(swarm_node)}
     assert "\n    join(config:" in python("-c", "import swarm_node; help(swarm_node)").stdout
 
 
-def test_a_module_of_the_package_is_imported_without_asking_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_of_the_package_is_imported_without_asking_extensions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(plugins, "registered", lambda kind: {}[kind])
     with pytest.raises(AttributeError):
         swarm_node.__getattr__("starters")
@@ -34,7 +38,11 @@ def test_a_module_of_the_package_is_imported_without_asking_extensions(monkeypat
 
 @pytest.mark.slow
 def test_a_script_publishes_what_is_informative_and_only_of_its_own_round(tmp_path: Path) -> None:
-    values = {"home": tmp_path, "environment": {"tasks": ["gcd/tiny"]}, "network": {"enabled": False}}
+    values = {
+        "home": tmp_path,
+        "environment": {"tasks": ["gcd/tiny"]},
+        "network": {"enabled": False},
+    }
     with join(NodeConfig.model_validate(values)) as swarm:
         first, second = swarm.questions(2), swarm.questions(2)
         rewards = swarm.score(first[0], [str(n) for n in range(1, 60)])

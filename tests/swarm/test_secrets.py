@@ -37,15 +37,32 @@ from tests.waiting import PATIENCE, until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("url_user", "url_password", "api_password", "hf_argument", "section_password", "word_password", "key_of_file")
+NAMES = (
+    "url_user",
+    "url_password",
+    "api_password",
+    "hf_argument",
+    "section_password",
+    "word_password",
+    "key_of_file",
+)
 VARIABLES = (
-    *("SWARM_NODE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY"),
+    *(
+        "SWARM_NODE_API_KEY",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "WANDB_API_KEY",
+        "OPENAI_API_KEY",
+        "VLLM_API_KEY",
+    ),
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     # In HF_ENDPOINT, HTTPS_PROXY and SWARM_NODE_VLLM__URL
     *("HUB_PASSWORD", "PROXY_PASSWORD", "URL_PASSWORD"),
 )
 EVERY = (*NAMES, *VARIABLES)
-SECRETS = {name: f"q{number:02}ZkTnB+4&{number:02}/{name.lower()}7Hw" for number, name in enumerate(EVERY)}
+SECRETS = {
+    name: f"q{number:02}ZkTnB+4&{number:02}/{name.lower()}7Hw" for number, name in enumerate(EVERY)
+}
 WORDS = re.compile(r"(^|_)(url|token|key|password|secret|api)(_|$)")
 HARMLESS = {"key_file", "token"}  # the place of a key; whether a page asks for its token
 
@@ -54,8 +71,13 @@ def forms(secret: str) -> list[bytes]:
     """The forms of a secret that are searched for: as it is, in base64, in a URL, and its first 8
     characters.
     """
-    packed = [base64.b64encode(b"\0" * shift + secret.encode()).decode()[4:-4] for shift in range(3)]
-    return [each.encode() for each in (secret, quote(secret, safe=""), quote(secret), secret[:8], *packed)]
+    packed = [
+        base64.b64encode(b"\0" * shift + secret.encode()).decode()[4:-4] for shift in range(3)
+    ]
+    return [
+        each.encode()
+        for each in (secret, quote(secret, safe=""), quote(secret), secret[:8], *packed)
+    ]
 
 
 def leaks(said: Mapping[str, bytes]) -> list[str]:
@@ -91,8 +113,15 @@ def vllm(folder: Path) -> Iterator[str]:
 
 def test_the_search_finds_a_secret_in_each_of_its_forms() -> None:
     for name, secret in SECRETS.items():
-        said = [secret, quote(secret), f"key {secret[:8]}***", base64.b64encode(f"hub:{secret}".encode()).decode()]
-        said += [base64.b64encode(b"x" * shift + secret.encode() + b"yy").decode() for shift in range(3)]
+        said = [
+            secret,
+            quote(secret),
+            f"key {secret[:8]}***",
+            base64.b64encode(f"hub:{secret}".encode()).decode(),
+        ]
+        said += [
+            base64.b64encode(b"x" * shift + secret.encode() + b"yy").decode() for shift in range(3)
+        ]
         for text in said:
             assert leaks({"here": text.encode()}) == [f"{name} in here"]
 
@@ -106,7 +135,9 @@ def test_every_option_that_may_hold_a_secret_has_the_type_of_one() -> None:
                 yield name, about.annotation
 
     found = {name: kind for each in map(with_sections, all_kinds()) for name, kind in named(each)}
-    assert found and all(isinstance(kind, type) and issubclass(kind, Secret) for kind in found.values()), found
+    assert found and all(
+        isinstance(kind, type) and issubclass(kind, Secret) for kind in found.values()
+    ), found
 
 
 def test_processes_of_ours_are_told_and_reports_are_not() -> None:
@@ -114,13 +145,19 @@ def test_processes_of_ours_are_told_and_reports_are_not() -> None:
     sections = {"vllm": {"url": url}}
     config = with_sections(NodeConfig).model_validate(sections)
     learning = with_sections(LearningConfig).model_validate(sections)
-    told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:])
+    told = GENERATOR.down.decode(
+        GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:]
+    )
     assert section_of(told.config, VllmConfig).url.get_secret_value() == url
     simulated = with_sections(SimulationConfig).model_validate(sections)
     assert read_order(write_order(simulated, Cell(parse_arm("4/4"), 0)))[0] == simulated
     assert url in as_toml(config)
     written = manifest("node", config, [0], ["run", "--vllm.url", url])
-    said = {"manifest": json.dumps(written), "text": f"{config} {config!r}", "json": config.model_dump_json()}
+    said = {
+        "manifest": json.dumps(written),
+        "text": f"{config} {config!r}",
+        "json": config.model_dump_json(),
+    }
     said["simulation"] = json.dumps(manifest("simulation", simulated, [0], [f"--vllm.url={url}"]))
     assert leaks({name: text.encode() for name, text in said.items()}) == []
     assert flatten(written["config"])["vllm.url"] == "http://***@127.0.0.1:8000"
@@ -128,26 +165,51 @@ def test_processes_of_ours_are_told_and_reports_are_not() -> None:
 
 def test_a_node_that_is_full_of_secrets_says_none(tmp_path: Path) -> None:
     home, said = tmp_path / "home", dict[str, bytes]()
-    small = ["--environment.tasks", "gcd/tiny", "--round.questions", "2", "--generation.num-generations", "4"]
-    here = ["--network.host", "127.0.0.1", "--network.no-mdns", "--page", "127.0.0.1:0", "--threads", "1"]
+    small = [
+        "--environment.tasks",
+        "gcd/tiny",
+        "--round.questions",
+        "2",
+        "--generation.num-generations",
+        "4",
+    ]
+    here = [
+        "--network.host",
+        "127.0.0.1",
+        "--network.no-mdns",
+        "--page",
+        "127.0.0.1:0",
+        "--threads",
+        "1",
+    ]
     every = ["--checkpoint.every", "1"]
     with vllm(home / "vllm") as server:
         user = SECRETS["url_user"]
-        url = ["--vllm.url", with_login(server, user, "url_password"), "--vllm.folder", home / "vllm"]
+        url = [
+            "--vllm.url",
+            with_login(server, user, "url_password"),
+            "--vllm.folder",
+            home / "vllm",
+        ]
         env = environment(server)
         words = command("run", "--home", home, *small, *here, *every, *url)
         with (tmp_path / "output").open("wb") as output:
             process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=env)
         try:
             events = home / "events.jsonl"
-            until(lambda: events.exists() and b"CheckpointSaved" in events.read_bytes(), what="a checkpoint")
+            until(
+                lambda: events.exists() and b"CheckpointSaved" in events.read_bytes(),
+                what="a checkpoint",
+            )
             pushed = ended("model", "push", "me/model", "--home", home, env=env)
             assert pushed.returncode == 2
             said["push"] = (pushed.stdout + pushed.stderr).encode()
             done = ended("status", "--home", home, "--json", env=env)
             assert done.stdout.startswith("{"), done
             said["status"] = (done.stdout + done.stderr).encode()
-            doctor = ended("doctor", "--home", home, "--bundle", tmp_path / "bundle.zip", *small, *url, env=env)
+            doctor = ended(
+                "doctor", "--home", home, "--bundle", tmp_path / "bundle.zip", *small, *url, env=env
+            )
             assert (tmp_path / "bundle.zip").exists(), doctor.stdout + doctor.stderr
             said["doctor"] = (doctor.stdout + doctor.stderr).encode()
             token = {"authorization": f"Bearer {(home / 'page.token').read_text().strip()}"}
@@ -181,7 +243,10 @@ MISTAKES = [
     (["check", f"--vllm.arguments=--hf-token={SECRETS['hf_argument']}"], "must have no --hf-token"),
     (["check", "--generation", SECTION], "no option"),
     (["contribute", WORD], "does not exist"),
-    (["check", "--vllm.url", with_login("http://[::1", "a", "url_password")], "must be the address of a server"),
+    (
+        ["check", "--vllm.url", with_login("http://[::1", "a", "url_password")],
+        "must be the address of a server",
+    ),
 ]
 
 
@@ -196,14 +261,28 @@ def test_a_server_that_repeats_what_it_was_sent_is_not_repeated(tmp_path: Path) 
     keys = (SECRETS["key_of_file"], SECRETS["api_password"])
     (tmp_path / "key").write_text(keys[0])
     (tmp_path / "home").mkdir()
-    echoed = " ".join(f"{key} {key[:12]}... {base64.b64encode(key.encode()).decode()} {quote(key)}" for key in keys)
+    echoed = " ".join(
+        f"{key} {key[:12]}... {base64.b64encode(key.encode()).decode()} {quote(key)}"
+        for key in keys
+    )
     with api_on_loopback(lambda handler, _: handler.say({"error": f"wrong: {echoed}"}, 404)) as api:
         address = with_login(api.address, "ann", "api_password")
-        words = ["--api", address, "--model", "m", "--home", tmp_path / "home", "--key-file", tmp_path / "key"]
+        words = [
+            "--api",
+            address,
+            "--model",
+            "m",
+            "--home",
+            tmp_path / "home",
+            "--key-file",
+            tmp_path / "key",
+        ]
         there = ["--network.no-enabled", "--environment.tasks", "gcd/tiny", "--max-rounds", "1"]
         done = ended("contribute", *words, *there, env=environment())
     assert done.returncode == 2 and "(status 404)" in done.stderr, done
-    said = {str(file): file.read_bytes() for file in (tmp_path / "home").rglob("*") if file.is_file()}
+    said = {
+        str(file): file.read_bytes() for file in (tmp_path / "home").rglob("*") if file.is_file()
+    }
     assert leaks({"output": (done.stdout + done.stderr).encode(), **said}) == []
 
 

@@ -7,7 +7,13 @@ from rich.console import Console
 
 from swarm_node.commands.run import run
 from swarm_node.node.evaluation import Measured, best_so_far
-from swarm_node.settings import CheckpointConfig, EnvironmentConfig, NodeConfig, RoundConfig, ValidationConfig
+from swarm_node.settings import (
+    CheckpointConfig,
+    EnvironmentConfig,
+    NodeConfig,
+    RoundConfig,
+    ValidationConfig,
+)
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints, read_state
 
@@ -32,18 +38,29 @@ def config(home: Path, rounds: int) -> NodeConfig:
 def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     for rounds in (2, 4):  # stopped in the middle, and resumed
         run(config(tmp_path, rounds), Console(quiet=True))
-    events = [event for event in read_jsonlines(tmp_path / "events.jsonl") if event["event"] == "Validated"]
+    events = [
+        event
+        for event in read_jsonlines(tmp_path / "events.jsonl")
+        if event["event"] == "Validated"
+    ]
     assert [event["round"] for event in events] == [0, 1, 2, 3, 4]
     first, *_, last = events
-    assert first["before"] == first["by_task"] == last["before"] and not first["best"] and not first["corrected"]
-    assert {each["task"] for each in last["corrected"]} <= {"chain_sum/tiny", "gcd/tiny"}
-    assert Measured.model_validate(read_state(all_checkpoints(tmp_path / "checkpoints")[-1])["extra"]["measured"]) == (
-        Measured(before=last["before"], now=last["by_task"], wrong=wrong_at_first(tmp_path))
+    assert (
+        first["before"] == first["by_task"] == last["before"]
+        and not first["best"]
+        and not first["corrected"]
     )
+    assert {each["task"] for each in last["corrected"]} <= {"chain_sum/tiny", "gcd/tiny"}
+    assert Measured.model_validate(
+        read_state(all_checkpoints(tmp_path / "checkpoints")[-1])["extra"]["measured"]
+    ) == (Measured(before=last["before"], now=last["by_task"], wrong=wrong_at_first(tmp_path)))
     highest = max(events[1:], key=lambda event: event["reward"])  # the first of equals
     assert [event["round"] for event in events if event["best"]][-1] == highest["round"]
     (kept,) = all_checkpoints(tmp_path / "best")
-    assert read_state(kept)["rounds"] == highest["round"] and best_so_far(tmp_path / "best") == highest["reward"]
+    assert (
+        read_state(kept)["rounds"] == highest["round"]
+        and best_so_far(tmp_path / "best") == highest["reward"]
+    )
     assert {event["questions"] for event in events} == {8}
 
 

@@ -28,7 +28,9 @@ def reason() -> str:
     if missing:
         return f"not installed: {', '.join(missing)}"
     probe = f"sn{os.getpid()}-probe"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        ["ip", "netns", "add", probe], capture_output=True, text=True, check=False
+    )
     if made.returncode:
         return f"no network namespaces: {made.stderr.strip()}"
     subprocess.run(["ip", "netns", "del", probe], check=True)
@@ -76,7 +78,9 @@ class Internet:
 
     def __exit__(self, *_: object) -> None:
         for name in self._names:
-            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+            pids = subprocess.run(
+                ["ip", "netns", "pids", name], capture_output=True, text=True, check=False
+            ).stdout
             for pid in pids.split():
                 with suppress(ProcessLookupError):
                     os.kill(int(pid), 9)

@@ -36,10 +36,19 @@ class Remote:
         self.peer_id = PeerId(self._read()["peer"])
 
     @classmethod
-    def start(cls, where: Namespace, backend: str, bootstrap: bool = False, **options: Any) -> "Remote":
+    def start(
+        cls, where: Namespace, backend: str, bootstrap: bool = False, **options: Any
+    ) -> "Remote":
         options = {"host": "0.0.0.0", "relay": True, **options}
         role = "bootstrap" if bootstrap else "node"
-        command = [sys.executable, "-m", "lab.benchmarks.internet.remote", backend, role, json.dumps(options)]
+        command = [
+            sys.executable,
+            "-m",
+            "lab.benchmarks.internet.remote",
+            backend,
+            role,
+            json.dumps(options),
+        ]
         return cls(where.popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT))
 
     def dial(self, addresses: Sequence[str], timeout: float = PATIENCE) -> str:
@@ -58,7 +67,9 @@ class Remote:
         return list(self._do("addresses"))
 
     def connections(self) -> list[tuple[PeerId, str, bool]]:
-        return [(PeerId(peer), address, relayed) for peer, address, relayed in self._do("connections")]
+        return [
+            (PeerId(peer), address, relayed) for peer, address, relayed in self._do("connections")
+        ]
 
     def _do(self, operation: str, *arguments: Any) -> Any:
         assert self.process.stdin is not None
@@ -84,14 +95,18 @@ async def answer(caller: Caller, request: bytes) -> bytes:
 
 async def started(backend: str, bootstrap: bool, options: dict[str, Any]) -> Backend:
     config = NetworkConfig.model_validate({"backend": backend, **options})
-    host = make_backend(config, Identity.create(), bootstrap, max_connections=512 if bootstrap else MAX_CONNECTIONS)
+    host = make_backend(
+        config, Identity.create(), bootstrap, max_connections=512 if bootstrap else MAX_CONNECTIONS
+    )
     await host.start({ECHO: answer}, {ECHO: LIMIT})
     return host
 
 
 def operations(host: Backend) -> dict[str, Callable[..., Awaitable[Any]]]:
     async def call(peer: str, protocol: str, request: str, timeout: float) -> str:
-        return (await host.call(PeerId(peer), protocol, bytes.fromhex(request), LIMIT, timeout)).hex()
+        return (
+            await host.call(PeerId(peer), protocol, bytes.fromhex(request), LIMIT, timeout)
+        ).hex()
 
     async def counters() -> dict[str, int]:
         return dict(host.counters)

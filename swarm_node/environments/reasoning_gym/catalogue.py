@@ -22,10 +22,22 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
     "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 24},
     "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
     "count_bits": {"min_n": 1, "max_n": 63},
-    "fraction_simplification": {"min_value": 1, "max_value": 6, "min_factor": 2, "max_factor": 4, "styles": ("plain",)},
+    "fraction_simplification": {
+        "min_value": 1,
+        "max_value": 6,
+        "min_factor": 2,
+        "max_factor": 4,
+        "styles": ("plain",),
+    },
     # 0 would be an empty text
     "base_conversion": {"min_base": 2, "max_base": 5, "min_value": 1, "max_value": 31},
-    "number_sequence": {"min_terms": 4, "max_terms": 4, "min_value": -9, "max_value": 9, "max_complexity": 1},
+    "number_sequence": {
+        "min_terms": 4,
+        "max_terms": 4,
+        "min_value": -9,
+        "max_value": 9,
+        "max_complexity": 1,
+    },
     "prime_factorization": {"min_value": 2, "max_value": 60},
 }
 
@@ -58,7 +70,9 @@ REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see als
     ),
 }
 
-_measured: Mapping[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"))
+_measured: Mapping[str, Any] = json.loads(
+    Path(__file__).with_name("catalogue.json").read_text("utf-8")
+)
 # Default, easy, medium, hard
 LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _measured["tasks"]
 # "dataset/config_id" of levels not offered -> why
@@ -87,7 +101,13 @@ def _without_any_level() -> dict[str, str]:
 EXCLUDED: Mapping[str, str] = {**REFUSED, **_without_any_level()}
 
 PRETRAINED_TASKS: tuple[str, ...] = (  # of smollm2-135m with 4 shots: docs/results/real_models.md
-    *("chain_sum/tiny", "letter_counting/easy", "lcm/tiny", "count_bits/tiny", "prime_factorization/tiny"),
+    *(
+        "chain_sum/tiny",
+        "letter_counting/easy",
+        "lcm/tiny",
+        "count_bits/tiny",
+        "prime_factorization/tiny",
+    ),
     *("aiw/easy", "products/easy", "calendar_arithmetic/easy", "fraction_simplification/tiny"),
 )
 STARTER_TASKS: tuple[str, ...] = tuple(f"{name}/tiny" for name in STARTER)

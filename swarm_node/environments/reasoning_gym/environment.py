@@ -9,7 +9,13 @@ from importlib.util import find_spec
 from protocol.messages import Question
 from swarm_node.common.errors import UserError
 from swarm_node.common.wheels import Wheel, unpacked
-from swarm_node.environments.kinds import Asking, EnvironmentKind, UnknownTaskError, find, split_task
+from swarm_node.environments.kinds import (
+    Asking,
+    EnvironmentKind,
+    UnknownTaskError,
+    find,
+    split_task,
+)
 from swarm_node.environments.reasoning_gym.catalogue import (
     EXCLUDED,
     LIBRARY,
@@ -38,7 +44,9 @@ def library(tasks: Sequence[str] = ()) -> str:
     if find_spec("reasoning_gym"):
         return ""
     if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
-        raise UserError("zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other tasks")
+        raise UserError(
+            "zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other tasks"
+        )
     return str(unpacked(WHEEL, "pycosat.py"))
 
 
@@ -80,7 +88,9 @@ class ReasoningGymKind(EnvironmentKind):
 
     def start(self, tasks: Sequence[str], config: Asking) -> ReasoningGym:
         settings = config.environment
-        return ReasoningGym(tasks, settings.scoring, settings.time_limit, Answers.configured(settings))
+        return ReasoningGym(
+            tasks, settings.scoring, settings.time_limit, Answers.configured(settings)
+        )
 
     def answer(self, question: Question) -> str:
         """Importing the library costs 60 MB and a second, so it is imported when the first attacker
@@ -90,7 +100,11 @@ class ReasoningGymKind(EnvironmentKind):
             sys.path.append(place)
         from swarm_node.environments.reasoning_gym.source import build
 
-        return str(build(question.dataset, question.config_id, question.seed, question.index).entry["answer"])
+        return str(
+            build(question.dataset, question.config_id, question.seed, question.index).entry[
+                "answer"
+            ]
+        )
 
 
 KIND = ReasoningGymKind()

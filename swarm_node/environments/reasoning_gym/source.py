@@ -23,14 +23,22 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, LIBRARY, VERSION
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 
-PLOTTING = ("matplotlib", "matplotlib.animation", "matplotlib.collections", "matplotlib.pyplot", "mpl_toolkits.mplot3d")
+PLOTTING = (
+    "matplotlib",
+    "matplotlib.animation",
+    "matplotlib.collections",
+    "matplotlib.pyplot",
+    "mpl_toolkits.mplot3d",
+)
 
 
 def _library() -> Any:
     """reasoning_gym, without the 30 MB of matplotlib that cellpylib imports for plots: nobody asks
     for one.
     """
-    empty: dict[str, Any] = {name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules}
+    empty: dict[str, Any] = {
+        name: ModuleType(name) for name in PLOTTING if "matplotlib" not in sys.modules
+    }
     for module in empty.values():
         module.Axes3D = None  # which is imported by its name
     sys.modules.update(empty)
@@ -59,7 +67,9 @@ class LibraryItem:
 
     def __init__(self, name: str, config: Mapping[str, Any], seed: int, index: int) -> None:
         with _same_state():
-            self.dataset = reasoning_gym.create_dataset(name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config)
+            self.dataset = reasoning_gym.create_dataset(
+                name, seed=seed, size=MAX_QUESTIONS_PER_ROUND, **config
+            )
             entry = self.dataset[index]
         # base_conversion writes 0 as an empty text: no completion could be right
         if entry["answer"] == "":
@@ -67,7 +77,10 @@ class LibraryItem:
         self.prompt: str = entry["question"]
         self.answer = str(entry["answer"])
         self.entry: Mapping[str, Any] = entry
-        self.portable = name, {"answer": entry["answer"], "metadata": _facts(name, self.dataset, entry["metadata"])}
+        self.portable = (
+            name,
+            {"answer": entry["answer"], "metadata": _facts(name, self.dataset, entry["metadata"])},
+        )
 
     def score(self, text: str) -> float:
         name, entry = self.portable
@@ -103,6 +116,10 @@ def _same_state() -> Iterator[None]:
         yield
 
 
-assert installed("reasoning-gym") == LIBRARY, "another version of reasoning-gym is installed than the catalogue is of"
-assert set(CATALOGUE) <= set(reasoning_gym.factory.DATASETS), "the catalogue names a dataset that reasoning-gym lacks"
+assert installed("reasoning-gym") == LIBRARY, (
+    "another version of reasoning-gym is installed than the catalogue is of"
+)
+assert set(CATALOGUE) <= set(reasoning_gym.factory.DATASETS), (
+    "the catalogue names a dataset that reasoning-gym lacks"
+)
 assert set(CATALOGUE) <= set(SCORERS), "the catalogue names a dataset without a scorer of ours"

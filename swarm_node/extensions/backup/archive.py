@@ -64,7 +64,9 @@ def survey(file: BinaryIO) -> dict[str, Member]:
             raise BadArchive(f"it holds {name[:100]!r}")
         if "/" not in name and size > MAX_SMALL_BYTES:
             raise BadArchive(f"{name} is above {MAX_SMALL_BYTES >> 20} MB")
-        if parent := next((str(each) for each in PurePosixPath(name).parents if str(each) in listed), ""):
+        if parent := next(
+            (str(each) for each in PurePosixPath(name).parents if str(each) in listed), ""
+        ):
             raise BadArchive(f"it holds {parent!r} as a file and as a folder")
         members[name] = Member(place, size, digest)
         place += size

@@ -78,7 +78,9 @@ def restore(file: Path, home: Path) -> list[str]:
     """
     if in_use(home):
         raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
-    if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any((home / x).is_dir() for x in FILES):
+    if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any(
+        (home / x).is_dir() for x in FILES
+    ):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
     try:
         with open_to_read(file) as content:
@@ -99,7 +101,9 @@ def _check_room(file: Path, size: int, home: Path) -> None:
     there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if size > free:
-        raise UserError(f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another --home")
+        raise UserError(
+            f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another --home"
+        )
 
 
 def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> None:
@@ -129,12 +133,20 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
     places.
     """
     with ExitStack() as stack:
-        files = {path.relative_to(home).as_posix(): stack.enter_context(path.open("rb")) for path in _kept(home)}
+        files = {
+            path.relative_to(home).as_posix(): stack.enter_context(path.open("rb"))
+            for path in _kept(home)
+        }
         listed = {}
         for name, file in files.items():
             if not archive.may_hold(name):
-                raise UserError(f"{home / name} has a name that restore would refuse: rename or remove it")
-            listed[name] = os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+                raise UserError(
+                    f"{home / name} has a name that restore would refuse: rename or remove it"
+                )
+            listed[name] = (
+                os.fstat(file.fileno()).st_size,
+                hashlib.file_digest(file, "sha256").hexdigest(),
+            )
         out.write(archive.head(listed))
         for file in files.values():
             file.seek(0)
@@ -150,8 +162,12 @@ def _kept(home: Path) -> Iterator[Path]:
         if (home / name).is_file():
             yield home / name
     for folder in FOLDERS:
-        whole = sorted(path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file())
-        yield from (path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file())
+        whole = sorted(
+            path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file()
+        )
+        yield from (
+            path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file()
+        )
 
 
 def backup_command(argv: list[str]) -> None:
@@ -159,7 +175,9 @@ def backup_command(argv: list[str]) -> None:
     config = from_command_line(ArchiveConfig, argv, "swarm-node home backup", first="file")
     home = config.home.expanduser()
     names = backup(home, _named(config, "backup"))
-    print(f"kept {len(names)} files of {home} in {config.file}; it holds the private key of this node: keep it safe")
+    print(
+        f"kept {len(names)} files of {home} in {config.file}; it holds the private key of this node: keep it safe"
+    )
 
 
 def restore_command(argv: list[str]) -> None:
@@ -182,7 +200,10 @@ def id_command(argv: list[str]) -> None:
     existed = (home / KEY_FILE).exists()
     identity = load_identity(home)
     if not existed:
-        print(f"made {home / KEY_FILE}: keep a copy, it is this node's name in the swarm", file=sys.stderr)
+        print(
+            f"made {home / KEY_FILE}: keep a copy, it is this node's name in the swarm",
+            file=sys.stderr,
+        )
     print(identity.peer_id)
 
 

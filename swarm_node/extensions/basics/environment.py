@@ -21,18 +21,26 @@ class BasicsKind(EnvironmentKind):
     continued = True
     # A node asks four at a time. The first ones were learned soonest: docs/tutorials/first_run.md
     first_tasks = tuple(
-        f"{task}/few" for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
+        f"{task}/few"
+        for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )
     tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in source.TASKS})
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
-        rule, answers = RewardRule(settings.scoring), Answers.configured(settings, "first_line", source.SHOTS)
-        return ScoredEnvironment(self.name, source.version, self.tasks, tasks, scoring, rule, answers)
+        rule, answers = (
+            RewardRule(settings.scoring),
+            Answers.configured(settings, "first_line", source.SHOTS),
+        )
+        return ScoredEnvironment(
+            self.name, source.version, self.tasks, tasks, scoring, rule, answers
+        )
 
     def answer(self, question: Question) -> str:
-        return source.build(question.dataset, question.config_id, question.seed, question.index).answer
+        return source.build(
+            question.dataset, question.config_id, question.seed, question.index
+        ).answer
 
 
 KIND = BasicsKind()

@@ -36,7 +36,9 @@ MONTHS = (*HALF_A_YEAR, "July", "August", "September", "October", "November", "D
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _of(name: str, things: Sequence[int] | Sequence[str], count: int, pick: Callable[[Any], int | str]) -> Draw:
+def _of(
+    name: str, things: Sequence[int] | Sequence[str], count: int, pick: Callable[[Any], int | str]
+) -> Draw:
 
     def draw(rng: Random) -> Drawn:
         values = rng.sample(things, count)
@@ -110,7 +112,9 @@ def _month_of(rng: Random) -> Drawn:
 
 
 def _earlier(rng: Random) -> Drawn:
-    (one, day), (other, another) = [(month, rng.randint(1, 28)) for month in rng.sample(range(12), 2)]
+    (one, day), (other, another) = [
+        (month, rng.randint(1, 28)) for month in rng.sample(range(12), 2)
+    ]
     dates = [f"{day} {MONTHS[one]}", f"{another} {MONTHS[other]}"]
     return f"earlier of {dates[0]} and {dates[1]}:", dates[0] if one < other else dates[1]
 
@@ -136,7 +140,9 @@ TASKS: dict[str, Draw] = {
     "next": _number(100, 998, "after {} comes", lambda number: number + 1),
     "plus_ten": _number(100, 989, "{} + 10 =", lambda number: number + 10),
     "double": _number(10, 499, "twice {} is", lambda number: 2 * number),
-    "first_letters": _two_words("first letters of {} {}:", lambda one, other: f"{one[0]} {other[0]}"),
+    "first_letters": _two_words(
+        "first letters of {} {}:", lambda one, other: f"{one[0]} {other[0]}"
+    ),
     "starts_with": _starts_with,
     "count_letter": _count_letter,
     "capitals": _two_words("{} {} in capitals:", lambda one, other: f"{one} {other}".upper()),

@@ -20,7 +20,13 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import write_bytes
 from swarm_node.extensions.card.settings import JoiningConfig
-from swarm_node.network.process.keeper import CARDS_FILE, PROOF_FILE, keep_cards, load_cards, load_proof
+from swarm_node.network.process.keeper import (
+    CARDS_FILE,
+    PROOF_FILE,
+    keep_cards,
+    load_cards,
+    load_proof,
+)
 from swarm_node.network.trial import ask_for_cards, download
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
 
@@ -37,7 +43,9 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
     source = section.source.get_secret_value()
     _, card = load_cards(file)
     if isinstance(card, Refusal) and not os.access(file, os.R_OK):
-        raise UserError(f"{file} cannot be read; make it writable for user {os.getuid()}, or choose another --home")
+        raise UserError(
+            f"{file} cannot be read; make it writable for user {os.getuid()}, or choose another --home"
+        )
     if isinstance(card, Refusal):
         raise UserError(f"{file}: {card}; remove it, and join again by --card")
     peers, network = list[str](), section.network or (network_of(card) if card else "")
@@ -47,13 +55,17 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
             card, peers = _taken(file, offered, meant, card, keep), [*givers]
             if not meant:
                 signers = f"{card.threshold} of {len(card.signers)} signers"
-                say(f"first sight: trusting network {network_of(card)}, {signers}; pin it by --card-network ID")
+                say(
+                    f"first sight: trusting network {network_of(card)}, {signers}; pin it by --card-network ID"
+                )
         except UserError as error:
             if card is None:
                 raise
             say(f"{error}; card {card.number} goes on")
     if section.network and (card is None or network_of(card) != section.network):
-        raise UserError(f"no card of network {section.network}: give it by --card, and a --home of its own")
+        raise UserError(
+            f"no card of network {section.network}: give it by --card, and a --home of its own"
+        )
     if card is None:
         return config
     say(described(card))
@@ -74,11 +86,15 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
         return chain, (), network
     # A signed card needs TLS only at first sight
     if not network and not source.startswith("https://"):
-        raise UserError(f"{printable(source, 200)} must begin with https://, unless --card-network says whose card")
+        raise UserError(
+            f"{printable(source, 200)} must begin with https://, unless --card-network says whose card"
+        )
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
 
-def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], None], keep: bool) -> None:
+def _enter(
+    home: Path, card: Card, section: JoiningConfig, say: Callable[[str], None], keep: bool
+) -> None:
     source, text = section.source.get_secret_value(), section.code.get_secret_value()
     text = text or (source if source.startswith("swarm:") else "")
     own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
@@ -90,7 +106,9 @@ def _enter(home: Path, card: Card, section: JoiningConfig, say: Callable[[str], 
     if keep and text and found[-1] == ends:
         with owned(home):
             write_bytes(home / PROOF_FILE, proofs[-1], 0o600)
-    say(f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code prolongs that")
+    say(
+        f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code prolongs that"
+    )
 
 
 def _read(text: str) -> Any:
@@ -115,7 +133,11 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
     chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
-        why = follow(chain, code.network, None) if chain else "none of its nodes answers, ask for a newer code"
+        why = (
+            follow(chain, code.network, None)
+            if chain
+            else "none of its nodes answers, ask for a newer code"
+        )
         raise UserError(f"--card: {Refusal.CONFLICT if isinstance(why, Card) else why}")
     return chain, code.addresses, code.network
 
@@ -134,7 +156,9 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
     return card
 
 
-def _narrowed(config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]) -> Config:
+def _narrowed(
+    config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]
+) -> Config:
     """The configuration with the swarm and addresses of the card, and no more tasks and completions
     than it allows.
     """
@@ -148,10 +172,18 @@ def _narrowed(config: Config, card: Card, others: Sequence[str], say: Callable[[
         say(f"not on the card, and left out: {' '.join(strange)}")
     asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
     if not asked:
-        raise UserError(f"none of your tasks is on the card of {printable(card.name)}: choose of {' '.join(tasks)}")
+        raise UserError(
+            f"none of your tasks is on the card of {printable(card.name)}: choose of {' '.join(tasks)}"
+        )
     most = min(config.generation.num_generations, card.episodes)
-    sections = {"network": {"peers": peers}, "generation": {"num_generations": most}, "environment": {"tasks": asked}}
-    changed = {name: getattr(config, name).model_copy(update=values) for name, values in sections.items()}
+    sections = {
+        "network": {"peers": peers},
+        "generation": {"num_generations": most},
+        "environment": {"tasks": asked},
+    }
+    changed = {
+        name: getattr(config, name).model_copy(update=values) for name, values in sections.items()
+    }
     return config.model_copy(update={"swarm": swarm, **changed})
 
 
@@ -161,8 +193,14 @@ def _tasks(card: Card) -> list[str]:
 
 def described(card: Card) -> str:
     """A line for the user: what the card says, and its age."""
-    age, left = (int(seconds / DAY) for seconds in (time.time() - card.issued, card.expires - time.time()))
-    ends = f"{left} left" if left >= 0 else f"ended {-left} days ago, its rules go on: ask a signer for more"
+    age, left = (
+        int(seconds / DAY) for seconds in (time.time() - card.issued, card.expires - time.time())
+    )
+    ends = (
+        f"{left} left"
+        if left >= 0
+        else f"ended {-left} days ago, its rules go on: ask a signer for more"
+    )
     return (
         f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: network {network_of(card)}, swarm "
         f"{swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, peers {len(card.bootstrap)}, at most {card.episodes} "
@@ -176,8 +214,16 @@ def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
         return {}
     asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
-    gone = [f"  not on the card any more, so nobody gets it: {task}" for task in asked if task not in _tasks(card)]
+    gone = [
+        f"  not on the card any more, so nobody gets it: {task}"
+        for task in asked
+        if task not in _tasks(card)
+    ]
     facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
     ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else ""
-    gone += [f"  private; {f'a member until {time.ctime(ends)}' if isinstance(ends, int) else ends}"] if ends else []
+    gone += (
+        [f"  private; {f'a member until {time.ctime(ends)}' if isinstance(ends, int) else ends}"]
+        if ends
+        else []
+    )
     return {"card": {**facts, "digest": digest(card).hex()}, "besides": [described(card), *gone]}

@@ -36,8 +36,12 @@ class CardConfig(Section):
 
     card: File = Field(Path("swarm.card"), description="One card a line, the oldest first.")
     key: File = Field(Path("signer.key"), description="A signer's key, for its user alone.")
-    network: str = Field("", description="Its id, as you have it from people. None: what the first card says.")
-    after: File | None = Field(None, description="An older file of cards, none of which may be taken back.")
+    network: str = Field(
+        "", description="Its id, as you have it from people. None: what the first card says."
+    )
+    after: File | None = Field(
+        None, description="An older file of cards, none of which may be taken back."
+    )
 
 
 class DraftConfig(CardConfig):
@@ -47,11 +51,19 @@ class DraftConfig(CardConfig):
     signers: tuple[str, ...] = Field((), description="Ids of those who may sign.")
     threshold: Count = Field(0, description="How many of them must sign. 0: more than half.")
     bootstrap: tuple[Door, ...] = Field((), description="Full addresses of bootstrap nodes.")
-    tasks: tuple[str, ...] = Field((), description="As environment.tasks of run. This machine makes their digests.")
+    tasks: tuple[str, ...] = Field(
+        (), description="As environment.tasks of run. This machine makes their digests."
+    )
     episodes: Positive = Field(limits.MAX_EPISODES, description="Of a group, at most.")
-    admit: tuple[str, ...] = Field((), description="Makes it private: ids of the keys that let others in. none: open.")
-    chain: Positive = Field(cards.MAX_CHAIN, description="Certificates of a member, at most. A code adds two.")
-    revoked: tuple[str, ...] = Field((), description="Ids of all members and inviters who are out, or none.")
+    admit: tuple[str, ...] = Field(
+        (), description="Makes it private: ids of the keys that let others in. none: open."
+    )
+    chain: Positive = Field(
+        cards.MAX_CHAIN, description="Certificates of a member, at most. A code adds two."
+    )
+    revoked: tuple[str, ...] = Field(
+        (), description="Ids of all members and inviters who are out, or none."
+    )
     characters: Positive = Field(limits.MAX_EPISODE_CHARS, description="Of an episode, at most.")
     notes: str = Field("", description="For people: who you are, where the questions are from.")
     days: Positive = Field(90, description="How long the card is valid, from now.")
@@ -63,14 +75,23 @@ def draft(first: bool, config: DraftConfig) -> None:
         raise UserError(f"{config.card} exists: remove it, or choose another name")
     chain, now = [] if first else load(config.card), int(time.time())
     last = held(config.card, judged(config, chain, chain[-1].card.issued)) if chain else None
-    rules, asked = {*cards.Members.model_fields}, partial(config.model_dump, include={*cards.Members.model_fields})
-    given = config.model_dump(exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first)
+    rules, asked = (
+        {*cards.Members.model_fields},
+        partial(config.model_dump, include={*cards.Members.model_fields}),
+    )
+    given = config.model_dump(
+        exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first
+    )
     values = (last.model_dump(exclude_none=True) if last else {"format": 1}) | given
     members = values.pop("members", asked()) | asked(exclude_unset=True)
     members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
     values |= {"members": members} if members["admit"] else {}
     values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
-    values |= {"issued": now, "expires": now + config.days * cards.DAY, "signers": sorted(values["signers"])}
+    values |= {
+        "issued": now,
+        "expires": now + config.days * cards.DAY,
+        "signers": sorted(values["signers"]),
+    }
     values["threshold"] = values["threshold"] or len(values["signers"]) // 2 + 1
     values["tasks"] = digested(config.tasks) if config.tasks else values["tasks"]
     whole = {"card": values, "signatures": {}}
@@ -89,17 +110,24 @@ def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
         # Each is asked for an equal share, and its tasks in turn
         kinds = len(environment.catalogue.environments)
         asked = environment.sample(EVALUATION, Round(0), kinds * len(names))
-    found = {tuple(str(getattr(question, key)) for key in cards.Task.model_fields) for question in asked}
+    found = {
+        tuple(str(getattr(question, key)) for key in cards.Task.model_fields) for question in asked
+    }
     return [dict(zip(cards.Task.model_fields, each, strict=True)) for each in sorted(found)]
 
 
 def sign(config: CardConfig) -> None:
     """Adds a signature. The file goes from signer to signer."""
     if not config.key.exists():
-        raise UserError(f"there is no key {config.key}: swarm-node swarm key {config.key} makes one")
+        raise UserError(
+            f"there is no key {config.key}: swarm-node swarm key {config.key} makes one"
+        )
     chain = load(config.card)
     chain[-1] = cards.sign(chain[-1], load_or_create(config.key))
-    if (found := judged(config, chain, chain[-1].card.issued)) not in (Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE):
+    if (found := judged(config, chain, chain[-1].card.issued)) not in (
+        Refusal.TOO_FEW,
+        Refusal.TOO_FEW_BEFORE,
+    ):
         held(config.card, found)
     write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
@@ -112,16 +140,24 @@ def show(strict: bool, config: CardConfig) -> None:
     print(*(f"{' ' if row in old else '+'} {row}" for row in new), sep="\n")
     print(*(f"- {row}\n" for row in old if row not in new), sep="", end="")
     for holds, warning in (
-        (not config.network, "give --network ID: without it nothing says that this is the swarm you mean"),
+        (
+            not config.network,
+            "give --network ID: without it nothing says that this is the swarm you mean",
+        ),
         (card.threshold < 2, "one stolen key is enough to change this swarm"),
         (card.threshold == len(card.signers), "one lost key is enough to end this swarm"),
-        (len({each.split("/")[2] for each in card.bootstrap}) < 2, "one machine is all that lets others in"),
+        (
+            len({each.split("/")[2] for each in card.bootstrap}) < 2,
+            "one machine is all that lets others in",
+        ),
         (card.expires - now < 14 * cards.DAY, "it ends soon: swarm-node swarm next renews it"),
     ):
         print(f"warning: {warning}\n" if holds else "", end="")
     if strict:
         held(config.card, found)
-    print(f"signed by {len(chain[-1].signatures)}: {found if isinstance(found, Refusal) else 'complete, and in force'}")
+    print(
+        f"signed by {len(chain[-1].signatures)}: {found if isinstance(found, Refusal) else 'complete, and in force'}"
+    )
 
 
 def load(file: Path) -> list[Signed]:
@@ -142,35 +178,66 @@ def held(file: Path, found: T | Refusal) -> T:
 def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
     """The newest card, if all of them hold."""
     newest = load(config.after)[-1].card if config.after else None
-    return cards.follow([*map(codec.encode, chain)], config.network or cards.network_of(chain[0].card), now, newest)
+    return cards.follow(
+        [*map(codec.encode, chain)], config.network or cards.network_of(chain[0].card), now, newest
+    )
 
 
 def rows(card: Card) -> Iterator[str]:
     """A line for each fact on the card."""
     times = {key: datetime.fromtimestamp(getattr(card, key), UTC) for key in ("issued", "expires")}
-    said = card.model_dump(exclude={"members"}) | (card.members.model_dump() if card.members else {}) | times
+    said = (
+        card.model_dump(exclude={"members"})
+        | (card.members.model_dump() if card.members else {})
+        | times
+    )
     for name, value in (said | {"network": cards.network_of(card)}).items():
         for each in value if isinstance(value, tuple) else (value,):
             text = " ".join(each.values()) if isinstance(each, dict) else str(each)
             yield f"{name:<12}{printable(text, cards.MAX_NOTES_CHARS)}"
 
 
-def command(usage: str, does: str, do: Callable[[Any], None], options: type[CardConfig] = CardConfig) -> Command:
+def command(
+    usage: str, does: str, do: Callable[[Any], None], options: type[CardConfig] = CardConfig
+) -> Command:
     """A command of the group `swarm`. Its first argument is a file."""
     name, file = usage.split()[0], "key" if usage.startswith("key") else "card"
 
     def run(argv: list[str]) -> None:
         try:
-            do(from_command_line(options, argv, f"swarm-node swarm {name}", flags_only=True, first=file))
+            do(
+                from_command_line(
+                    options, argv, f"swarm-node swarm {name}", flags_only=True, first=file
+                )
+            )
         except OSError as error:
             raise UserError(f"{error.filename}: {error.strerror or error}") from error
 
     return Command(options, f"usage: swarm-node swarm {usage}\n\n{does}", run)
 
 
-KEY = command("key [FILE]", "A signer's id; makes the key if need be.", lambda c: print(load_or_create(c.key).peer_id))
-CREATE = command("create [FILE] --flags", "A draft of a swarm's first card.", partial(draft, True), DraftConfig)
-NEXT = command("next [FILE] --flags", "The next one: the same but for flags.", partial(draft, False), DraftConfig)
-SIGN = command("sign [FILE] --key KEY", "Adds a signature to the newest card: see swarm show first.", sign)
-SHOW = command("show [FILE]", "The newest card; + and - mark what differs from the one before.", partial(show, False))
-VERIFY = command("verify [FILE] --network ID [--after OLD]", "Whether all cards hold.", partial(show, True))
+KEY = command(
+    "key [FILE]",
+    "A signer's id; makes the key if need be.",
+    lambda c: print(load_or_create(c.key).peer_id),
+)
+CREATE = command(
+    "create [FILE] --flags", "A draft of a swarm's first card.", partial(draft, True), DraftConfig
+)
+NEXT = command(
+    "next [FILE] --flags",
+    "The next one: the same but for flags.",
+    partial(draft, False),
+    DraftConfig,
+)
+SIGN = command(
+    "sign [FILE] --key KEY", "Adds a signature to the newest card: see swarm show first.", sign
+)
+SHOW = command(
+    "show [FILE]",
+    "The newest card; + and - mark what differs from the one before.",
+    partial(show, False),
+)
+VERIFY = command(
+    "verify [FILE] --network ID [--after OLD]", "Whether all cards hold.", partial(show, True)
+)

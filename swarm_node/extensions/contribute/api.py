@@ -70,7 +70,11 @@ class Server:
         if key:
             headers["Authorization"] = f"Bearer {key.get_secret_value()}"
         login = None if url.login is None else httpx.BasicAuth(*url.login)
-        self._options: dict[str, Any] = {"headers": headers, "auth": login, "verify": httpx.create_ssl_context()}
+        self._options: dict[str, Any] = {
+            "headers": headers,
+            "auth": login,
+            "verify": httpx.create_ssl_context(),
+        }
         self._runner = asyncio.Runner()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Reply:
@@ -90,15 +94,24 @@ class Server:
 
     async def _post(self, url: str, body: Mapping[str, Any]) -> Reply:
         client = httpx.AsyncClient(**self._options, timeout=self._seconds, follow_redirects=False)
-        async with asyncio.timeout(self._seconds), client, client.stream("POST", url, json=body) as response:
-            if sum(len(name) + len(value) for name, value in response.headers.raw) > MAX_HEADER_BYTES:
+        async with (
+            asyncio.timeout(self._seconds),
+            client,
+            client.stream("POST", url, json=body) as response,
+        ):
+            if (
+                sum(len(name) + len(value) for name, value in response.headers.raw)
+                > MAX_HEADER_BYTES
+            ):
                 raise Broken(f"the server's headers are above {MAX_HEADER_BYTES >> 10} kB")
             content = bytearray()
             async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
                     raise Broken(f"the server's answer is above {MAX_ANSWER_BYTES >> 20} MB")
-            return Reply(response.status_code, bytes(content), response.headers.get("Retry-After", ""))
+            return Reply(
+                response.status_code, bytes(content), response.headers.get("Retry-After", "")
+            )
 
 
 class _Message(BaseModel):
@@ -147,7 +160,9 @@ class ApiGenerator:
     ) -> None:
         self._extra = json.loads(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
-            raise UserError(f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it")
+            raise UserError(
+                f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it"
+            )
         self._config, self._key, self._budget = config, key, budget
         self._pause, self._say, self._random, self._clock = pause, say, random, clock
         self._circuit = Circuit()
@@ -194,7 +209,12 @@ class ApiGenerator:
                 return self._ask(prompt, samples, most)
             except Failed as error:
                 self._say(f"{self._clean(str(error))}; attempt {attempt} of {attempts}")
-                self._pause(max(error.wait, jittered(backoff(attempt - 1, FIRST_WAIT, LONGEST_WAIT), self._random)))
+                self._pause(
+                    max(
+                        error.wait,
+                        jittered(backoff(attempt - 1, FIRST_WAIT, LONGEST_WAIT), self._random),
+                    )
+                )
                 last = error
         raise last
 
@@ -216,7 +236,9 @@ class ApiGenerator:
             **self._extra,
         }
         body = {name: value for name, value in body.items() if value is not None}
-        advice = f"see that the server runs, and that --timeout ({config.timeout:g} s) is enough for it"
+        advice = (
+            f"see that the server runs, and that --timeout ({config.timeout:g} s) is enough for it"
+        )
         self._budget.reserve(most)
         try:
             reply = self._server.post("/chat/completions", body)
@@ -232,7 +254,9 @@ class ApiGenerator:
             answer = _Answer.model_validate(json.loads(reply.content))
         except (ValueError, RecursionError) as error:
             advice = "give the address of chat/completions without that ending, such as http://127.0.0.1:11434/v1"
-            raise Failed("the server's answer is not of the form of chat/completions", advice) from error
+            raise Failed(
+                "the server's answer is not of the form of chat/completions", advice
+            ) from error
         self._budget.settle(_tokens(answer, prompt, most))
         return answer.choices
 
@@ -242,14 +266,20 @@ class ApiGenerator:
         """
         api, status = self._config.api, reply.status
         if 300 <= status < 400:
-            return UserError(f"{api} sends elsewhere (status {status}): name the address it sends to")
+            return UserError(
+                f"{api} sends elsewhere (status {status}): name the address it sends to"
+            )
         # Such answers often repeat part of the key, so their text is not shown
         if status in REFUSED:
-            return UserError(f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file")
+            return UserError(
+                f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file"
+            )
         if status in HOPELESS:
             said = self._clean(printable(reply.content.decode(errors="replace"), 160))
             return UserError(f"{api} refuses (status {status}): {said}")
-        advice = "lower --requests-per-minute" if status == TOO_MANY else "look at what the server logs"
+        advice = (
+            "lower --requests-per-minute" if status == TOO_MANY else "look at what the server logs"
+        )
         wait = _seconds(reply.retry_after, self._clock())
         asked = f", and asks for {wait:.0f} s of patience" if wait else ""
         return Failed(f"the server answers with status {status}{asked}", advice, wait)
@@ -259,21 +289,30 @@ class ApiGenerator:
         config = self._config
         if any(choice.message.content for choice in choices):
             limit = f"longer than {MAX_EPISODE_CHARS} characters, or not of text"
-            return f"{config.model} gives completions that no message can hold ({limit})", "lower --max-tokens"
+            return (
+                f"{config.model} gives completions that no message can hold ({limit})",
+                "lower --max-tokens",
+            )
         if any(choice.finish_reason == "length" for choice in choices):
             return (
                 f"{config.model} was cut off after {config.max_tokens} tokens before it said anything, as models are "
                 "that think first",
                 "raise --max-tokens, or switch its thinking off with --no-thinking",
             )
-        return f"{config.model} says nothing", "name another --model, or look at what the server logs"
+        return (
+            f"{config.model} says nothing",
+            "name another --model, or look at what the server logs",
+        )
 
     def _nothing(self, skipped: Skipped, what: str, advice: str) -> Skipped:
         """Counts a prompt without a usable completion. Pauses while the circuit is open; UserError
         if it has given up.
         """
         seconds = self._circuit.failed()
-        many, what = f"{self._circuit.fruitless} prompts in a row came to nothing", self._clean(what)
+        many, what = (
+            f"{self._circuit.fruitless} prompts in a row came to nothing",
+            self._clean(what),
+        )
         if self._circuit.gave_up:
             raise UserError(f"given up: {many} ({what}): {advice}")
         if seconds:
@@ -282,7 +321,9 @@ class ApiGenerator:
         return skipped
 
     def _clean(self, text: str) -> str:
-        return without_secrets(text, (self._key.get_secret_value(), *(self._config.api.login or ())))
+        return without_secrets(
+            text, (self._key.get_secret_value(), *(self._config.api.login or ()))
+        )
 
 
 def _completion(choice: _Choice) -> Episode | None:
@@ -316,4 +357,6 @@ def _seconds(text: str, now: float) -> float:
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0.0
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - datetime.fromtimestamp(now, UTC)).total_seconds()), LONGEST_RETRY_AFTER)
+    return min(
+        max(0.0, (at - datetime.fromtimestamp(now, UTC)).total_seconds()), LONGEST_RETRY_AFTER
+    )

@@ -55,7 +55,9 @@ class Budget:
         self._forget(now)
         within = sum(spent for _, spent in self._minute)
         full = len(self._minute) >= limits.requests_per_minute
-        dear = bool(limits.tokens_per_minute and within and within + tokens > limits.tokens_per_minute)
+        dear = bool(
+            limits.tokens_per_minute and within and within + tokens > limits.tokens_per_minute
+        )
         return max(0.0, self._minute[0][0] + MINUTE - now) if full or dear else 0.0
 
     def reserve(self, tokens: int) -> None:
@@ -86,7 +88,9 @@ class Budget:
         requests, used = self.used
         limits = self._limits
         if limits.total_requests and requests >= limits.total_requests:
-            raise UserError(f"the budget of {limits.total_requests} requests in all is used: raise --total-requests")
+            raise UserError(
+                f"the budget of {limits.total_requests} requests in all is used: raise --total-requests"
+            )
         if limits.total_tokens and used + tokens > limits.total_tokens:
             raise UserError(
                 f"the budget of {limits.total_tokens} tokens in all has no room for another request (used: {used}, the "

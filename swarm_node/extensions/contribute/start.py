@@ -36,7 +36,12 @@ TERMS = (
 )
 MANY = 8  # uninformative groups in a row before the first warning
 EXAMPLE = 60  # characters shown of a completion
-SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = "of one text", "all wrong", "all right", "of equal reward"
+SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
+    "of one text",
+    "all wrong",
+    "all right",
+    "of equal reward",
+)
 EASIER = "name easier tasks, or tell the model by --environment.system how to answer"
 SEVERAL = Skipped("question of several turns: swarm-node run plays them")
 REMEDIES = {  # why a group is uninformative -> what to change
@@ -56,7 +61,12 @@ class Contributor:
     """
 
     def __init__(
-        self, peer_id: PeerId, environment: Environment, network: Network, rounds: Rounds, questions: int
+        self,
+        peer_id: PeerId,
+        environment: Environment,
+        network: Network,
+        rounds: Rounds,
+        questions: int,
     ) -> None:
         self._peer_id, self._environment, self._network = peer_id, environment, network
         self._rounds, self._questions = rounds, questions
@@ -76,7 +86,9 @@ class Contributor:
         groups: list[RolloutGroup] = []
         for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
             several = self._environment.turns(question) > 1
-            made = prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
+            made = (
+                prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
+            )
             group = made if isinstance(made, Skipped) else self._informative(question, made, now)
             if isinstance(group, Skipped):
                 self.skipped[group.reason] += 1
@@ -101,17 +113,25 @@ class Contributor:
         (reason, _), *_ = self._in_vain.most_common(1)
         return f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: {REMEDIES[reason]}"
 
-    def _informative(self, question: Question, completions: tuple[Episode, ...], now: Round) -> RolloutGroup | Skipped:
+    def _informative(
+        self, question: Question, completions: tuple[Episode, ...], now: Round
+    ) -> RolloutGroup | Skipped:
         if len(completions) < 2:
             return Skipped("one completion")
-        rewards = self._environment.score([(question, [completion.text for completion in completions])])[0]
+        rewards = self._environment.score(
+            [(question, [completion.text for completion in completions])]
+        )[0]
         if isinstance(rewards, Skipped):
             return rewards
         if len(set(rewards)) == 1:
             self._example = printable(completions[0].text, EXAMPLE)
             alike = len({completion.text for completion in completions}) == 1
-            return Skipped(SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD))
-        return RolloutGroup(author=self._peer_id, round=now, question=question, episodes=completions)
+            return Skipped(
+                SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
+            )
+        return RolloutGroup(
+            author=self._peer_id, round=now, question=question, episodes=completions
+        )
 
 
 PAGE = """\
@@ -182,7 +202,9 @@ def _rounds(
         for text, _ in network.lines():
             say(printable(text, 400))
         skipped = ", ".join(f"{count} {reason}" for reason, count in contributor.skipped.items())
-        say(f"round {done}: {published} groups published, {contributor.published} in all{skipped and f'; {skipped}'}")
+        say(
+            f"round {done}: {published} groups published, {contributor.published} in all{skipped and f'; {skipped}'}"
+        )
         if told := contributor.why_in_vain():
             say(told)
         _pause(config.round_seconds - (time.monotonic() - began))
@@ -211,7 +233,9 @@ def command(argv: list[str]) -> None:
     """Runs until it is told to stop."""
     config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
     if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
-        raise UserError("contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME")
+        raise UserError(
+            "contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME"
+        )
     check_addresses(config.network)
     if config.network.enabled:
         check_installed(config.network.backend)

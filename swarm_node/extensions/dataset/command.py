@@ -51,7 +51,9 @@ class LookConfig(DatasetConfig):
 
 def command(argv: list[str]) -> None:
     """Prints what there is to know. A first argument without dashes is the file."""
-    config = from_command_line(LookConfig, argv, "swarm-node task try", flags_only=True, first="file")
+    config = from_command_line(
+        LookConfig, argv, "swarm-node task try", flags_only=True, first="file"
+    )
     if is_task(config.file):
         for line in conversation(config.file, sys.stdin):
             print(line, flush=True)
@@ -97,7 +99,9 @@ def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
     """What the environment answers to each line of `said`, which may hold calls, and in the end the
     reward. UserError where a question of this task has one turn, or cannot be played.
     """
-    with closing(build_environment(with_environment(LearningConfig(), tasks=(task,)))) as environment:
+    with closing(
+        build_environment(with_environment(LearningConfig(), tasks=(task,)))
+    ) as environment:
         (question,) = environment.sample(EVALUATION, Round(0), 1)
         if environment.turns(question) == 1:
             raise UserError(f"a question of {task} has one turn: swarm-node model eval asks some")

@@ -31,21 +31,30 @@ def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
     try:
         return compiled(DatasetConfig.model_validate(asked), out)
     except MemoryError as error:
-        raise UserError(f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it") from error
+        raise UserError(
+            f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it"
+        ) from error
 
 
 def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
     columns = (config.prompt, config.answer, config.template)
     made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
-    verifier = _verifier(config if config.verifier != "auto" else _recognised(config, made), made.form)
+    verifier = _verifier(
+        config if config.verifier != "auto" else _recognised(config, made), made.form
+    )
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
-        raise UserError(f"data set {config.file}: no question is left to train on: lower --dataset.held-out")
+        raise UserError(
+            f"data set {config.file}: no question is left to train on: lower --dataset.held-out"
+        )
     agreed = {k: v for k, v in verifier.items() if k != "place"}
     version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
     if out:
-        rows = {side: [(each.prompt, each.answer) for each in members] for side, members in sides.items()}
+        rows = {
+            side: [(each.prompt, each.answer) for each in members]
+            for side, members in sides.items()
+        }
         # Streamed: one string would take memory several times
         with Path(out).open("w", encoding="ascii") as file:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
@@ -62,7 +71,10 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
         "leaking": questions.leaking(sides),
         "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
         "answer_chars": _lengths([len(questions.text_of(each.answer)) for each in made.kept]),
-        "examples": [[_shown(each.prompt), _shown(questions.text_of(each.answer))] for each in sides[TRAIN][:SHOWN]],
+        "examples": [
+            [_shown(each.prompt), _shown(questions.text_of(each.answer))]
+            for each in sides[TRAIN][:SHOWN]
+        ],
     }
 
 
@@ -74,7 +86,9 @@ def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
         made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
     made.kept = [each for each in made.kept if not form or questions.final(form, each.answer)]
-    return config.model_copy(update={"verifier": questions.verifier_of(form, [each.answer for each in made.kept])})
+    return config.model_copy(
+        update={"verifier": questions.verifier_of(form, [each.answer for each in made.kept])}
+    )
 
 
 def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
@@ -93,7 +107,9 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
         with open_to_read(path) as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"verifier {config.verifier}: {path} cannot be read: {error.strerror}") from error
+        raise UserError(
+            f"verifier {config.verifier}: {path} cannot be read: {error.strerror}"
+        ) from error
     return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}
 
 

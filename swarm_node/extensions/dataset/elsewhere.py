@@ -20,12 +20,17 @@ SECONDS = 600.0  # to read a file, or to load it from the network
 Facts = dict[str, Any]
 
 
-def ask(module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]) -> str:
+def ask(
+    module: str, config: BaseModel, out: Path | None, what: str, environment: Mapping[str, str]
+) -> str:
     """The facts that `module` finds, as JSON. It writes the questions to `out`, if given. `what`
     names the source in errors, such as data set FILE. UserError: one line; TemporaryError where the
     cause may pass.
     """
-    command, asked = [sys.executable, "-P", "-m", module], {"config": revealed(config), "out": str(out or "")}
+    command, asked = (
+        [sys.executable, "-P", "-m", module],
+        {"config": revealed(config), "out": str(out or "")},
+    )
     try:
         done = subprocess.run(
             command,

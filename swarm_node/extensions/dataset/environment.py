@@ -61,7 +61,9 @@ class SplitEnvironment(ScoredEnvironment):
         if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:
             return super().sample(author, now, count)
         if not self.count:
-            raise UserError(f"no question is held out: raise --{self.name}.held-out, or add questions")
+            raise UserError(
+                f"no question is held out: raise --{self.name}.held-out, or add questions"
+            )
         return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
 
     def _shot_task(self, question: Question) -> tuple[str, str]:
@@ -100,12 +102,20 @@ class Facts(BaseModel):
         """How the file is understood, as pairs: whether a line is a warning, and the line."""
         compared = f"{self.verifier['name']} {MARKS.get(self.verifier.get('form', ''), '')}".strip()
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
-        yield False, f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}"
+        yield (
+            False,
+            f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}",
+        )
         for reason, count in self.left_out.items():
-            lines = ", ".join(map(str, self.lines[reason])) + (", ..." if count > len(self.lines[reason]) else "")
+            lines = ", ".join(map(str, self.lines[reason])) + (
+                ", ..." if count > len(self.lines[reason]) else ""
+            )
             yield False, f"{count} left out, {reason}: line {lines}"
         if not self.held_out:
-            yield True, "no question is held out, so none can show progress: raise --dataset.held-out, or add rows"
+            yield (
+                True,
+                "no question is held out, so none can show progress: raise --dataset.held-out, or add rows",
+            )
 
 
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:
@@ -121,7 +131,9 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
 class DatasetEnvironment(SplitEnvironment):
     """The questions of one file."""
 
-    def __init__(self, tasks: Sequence[str], config: DatasetConfig, settings: EnvironmentConfig) -> None:
+    def __init__(
+        self, tasks: Sequence[str], config: DatasetConfig, settings: EnvironmentConfig
+    ) -> None:
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-dataset-")
         file = Path(folder.name, "questions.json")
         try:
@@ -130,7 +142,9 @@ class DatasetEnvironment(SplitEnvironment):
             folder.cleanup()
             raise
         source = f"{SOURCE}?{file}"
-        pool = ScoringPool(lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers())
+        pool = ScoringPool(
+            lambda: ScoringClient(source, facts.version, settings.time_limit), slow_workers()
+        )
         form = facts.verifier.get("form", "whole")
         super().__init__(NAME, facts.version, facts.held_out, tasks, pool, settings, folder, form)
         self.notes, self.salt = tuple(facts.notes()), config.salt.get_secret_value()
@@ -141,7 +155,9 @@ class DatasetEnvironment(SplitEnvironment):
         any wrong one.
         """
         return [
-            rewards if isinstance(rewards, Skipped) or not self._weight else tuple(map(self._weighed, rewards, texts))
+            rewards
+            if isinstance(rewards, Skipped) or not self._weight
+            else tuple(map(self._weighed, rewards, texts))
             for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
         ]
 

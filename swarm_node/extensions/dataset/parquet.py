@@ -42,7 +42,9 @@ def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
     except (UserError, MemoryError):
         raise
     except Exception as error:  # whatever the library raises for a file that somebody made up
-        raise UserError(f"data set {content.name} is no Parquet file: {printable(str(error))}") from error
+        raise UserError(
+            f"data set {content.name} is no Parquet file: {printable(str(error))}"
+        ) from error
 
 
 def _rows(file: ParquetFile, wanted: Collection[str], name: str) -> Iterator[bounds.Read]:
@@ -76,7 +78,12 @@ def weigh(array: Any) -> int:
         return own + (compute.sum(lengths.take(array.indices)).as_py() or 0)
     if types.is_struct(kind):
         return own + sum(map(weigh, array.flatten()))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_map(kind):
+    if (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_map(kind)
+    ):
         return own + weigh(array.flatten())
     return own + int(array.nbytes)
 
@@ -87,7 +94,9 @@ def _check_footer(content: BinaryIO) -> None:
     """
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
-        raise UserError(f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB")
+        raise UserError(
+            f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB"
+        )
     content.seek(0)
 
 

@@ -81,19 +81,28 @@ class Questions:
         return sides
 
 
-def gather(rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, template: str) -> Questions:
+def gather(
+    rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, template: str
+) -> Questions:
     """The questions of these rows. An empty `prompt` or `answer` stands for the first known column
     name that the rows have. UserError where no row makes a question, or where prompts or answers
     exceed MAX_CHARS.
     """
     found: dict[str, Question] = {}
-    questions, prompt_chars, answer_chars, columns = Questions(prompt=prompt, answer=answer), 0, 0, set[str]()
+    questions, prompt_chars, answer_chars, columns = (
+        Questions(prompt=prompt, answer=answer),
+        0,
+        0,
+        set[str](),
+    )
     for line, row in rows:
         if not isinstance(row, str) and len(columns) < MAX_COLUMNS:
             columns.update(list(row)[:MAX_COLUMNS])
             if not questions.prompt or not questions.answer:
                 questions.prompt, questions.answer = recognised(columns, prompt, answer)
-        made = row if isinstance(row, str) else make(row, questions.prompt, questions.answer, template)
+        made = (
+            row if isinstance(row, str) else make(row, questions.prompt, questions.answer, template)
+        )
         if isinstance(made, str):
             questions.leave_out(made, line)
         elif made.digest in found:
@@ -105,10 +114,14 @@ def gather(rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, temp
             if max(prompt_chars, answer_chars) > MAX_CHARS:
                 raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
     if not found:
-        reasons = ", ".join(f"{count} rows: {reason}" for reason, count in questions.left_out.items())
+        reasons = ", ".join(
+            f"{count} rows: {reason}" for reason, count in questions.left_out.items()
+        )
         shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
         advice = _advice(questions, sorted(columns)) if columns else ""
-        raise UserError(f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}")
+        raise UserError(
+            f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}"
+        )
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
 
@@ -118,9 +131,20 @@ def _advice(asked: Questions, columns: Sequence[str]) -> str:
     options = {"prompt": (asked.prompt,) * bool(asked.prompt) or PROMPTS}
     options["answer"] = (asked.answer,) * bool(asked.answer) or ANSWERS
     missing = {option: names for option, names in options.items() if not set(names) & set(columns)}
-    near = {option: next(filter(None, (meant(name, columns) for name in missing[option])), "") for option in missing}
-    flags = " ".join(f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in near.items())
-    return f"; did you mean {flags}?" if any(near.values()) else f"; name those to use: {flags}" if flags else ""
+    near = {
+        option: next(filter(None, (meant(name, columns) for name in missing[option])), "")
+        for option in missing
+    }
+    flags = " ".join(
+        f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in near.items()
+    )
+    return (
+        f"; did you mean {flags}?"
+        if any(near.values())
+        else f"; name those to use: {flags}"
+        if flags
+        else ""
+    )
 
 
 def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
@@ -155,7 +179,9 @@ def filled(template: str, row: Row) -> str:
     names = [name for name in BRACES.findall(template) if name in row]
     if not names or any(row[name] is None for name in names):
         return ""
-    return BRACES.sub(lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template)
+    return BRACES.sub(
+        lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template
+    )
 
 
 def text_of(value: Any) -> str:
@@ -179,7 +205,13 @@ def text_of(value: Any) -> str:
 
 def _deep(value: Any, left: int) -> bool:
     """Whether lists and objects are nested more than `left` deep."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    parts = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return left < 0 or any(_deep(part, left - 1) for part in parts)
 
 
@@ -193,7 +225,9 @@ def _writable(question: Question) -> bool:
 
 def _is_chat(value: Any) -> bool:
     turns = value if isinstance(value, list | tuple) else ()
-    return len(turns) > 0 and all(isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns)
+    return len(turns) > 0 and all(
+        isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns
+    )
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -206,14 +240,21 @@ def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)
 
 
-def version(questions: Questions, held_out: float, verifier: Mapping[str, Any], salt: str = "") -> str:
+def version(
+    questions: Questions, held_out: float, verifier: Mapping[str, Any], salt: str = ""
+) -> str:
     """The version of the questions, their split and their verifier, in characters that an address
     allows.
     """
-    rows = hashlib.sha256("".join(question.digest for question in questions.kept).encode()).hexdigest()
+    rows = hashlib.sha256(
+        "".join(question.digest for question in questions.kept).encode()
+    ).hexdigest()
     # Left out where empty: versions without a salt stay as they were
     beside = {"salt": salt} if salt else {}
-    return "sha256." + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]
+    return (
+        "sha256."
+        + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]
+    )
 
 
 def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
@@ -229,7 +270,10 @@ def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
 
 def _runs(text: str) -> list[int]:
     words = re.findall(r"\w+", text.casefold())
-    return [hash(tuple(words[k : k + SHARED_WORDS])) for k in range(max(1, len(words) - SHARED_WORDS + 1))]
+    return [
+        hash(tuple(words[k : k + SHARED_WORDS]))
+        for k in range(max(1, len(words) - SHARED_WORDS + 1))
+    ]
 
 
 def share(prompt: str) -> float:
@@ -241,7 +285,9 @@ def share(prompt: str) -> float:
 
 
 def _digest(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        value, ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -255,7 +301,14 @@ def recognised(names: Collection[str], prompt: str, answer: str) -> tuple[str, s
 
 def form_of(answers: Sequence[Any]) -> str:
     """How most of the answers mark the final one, as GSM8K and MATH do; "" where they do not."""
-    return next((form for form in MARKS if 2 * sum(bool(final(form, each)) for each in answers) > len(answers)), "")
+    return next(
+        (
+            form
+            for form in MARKS
+            if 2 * sum(bool(final(form, each)) for each in answers) > len(answers)
+        ),
+        "",
+    )
 
 
 def final(form: str, answer: Any) -> str:

@@ -43,7 +43,9 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
     path = Path(file).expanduser()
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise UserError(f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}")
+        raise UserError(
+            f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}"
+        )
     try:
         with open_to_read(path) as content:
             if os.fstat(content.fileno()).st_size > bounds.MAX_FILE_BYTES:
@@ -52,7 +54,9 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
     except FileNotFoundError as error:
         raise UserError(f"data set {file} does not exist") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise UserError(
+            f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
 
 
 def _json_lines(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
@@ -77,7 +81,9 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
         while line := text.readline(left + 1):
             left -= len(line)
             if left < 0:
-                raise csv.Error("a row is above 1 MB: it has no line break, or a quotation mark that is never closed")
+                raise csv.Error(
+                    "a row is above 1 MB: it has no line break, or a quotation mark that is never closed"
+                )
             yield line
 
     csv.field_size_limit(bounds.MAX_ROW_BYTES)
@@ -97,9 +103,14 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
         elif not header:
             header = cells
             places = {name: k for k, name in enumerate(header) if name in wanted}
-            others = dict.fromkeys([name for name in header if name not in wanted][: bounds.SHOWN_COLUMNS])
+            others = dict.fromkeys(
+                [name for name in header if name not in wanted][: bounds.SHOWN_COLUMNS]
+            )
         else:
-            yield line, {**others, **{name: cells[k] for name, k in places.items() if k < len(cells)}}
+            yield (
+                line,
+                {**others, **{name: cells[k] for name, k in places.items() if k < len(cells)}},
+            )
 
 
 def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
@@ -117,9 +128,13 @@ def _hub(name: str) -> Iterator[Placed]:
         raise _missing("data sets of the hub") from error
     repository, config, split = [*name.split(":"), "", ""][:3]
     if not repository:
-        raise UserError(f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT")
+        raise UserError(
+            f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT"
+        )
     try:
-        yield from enumerate(load_dataset(repository, config or None, split=split or "train", streaming=True), 1)
+        yield from enumerate(
+            load_dataset(repository, config or None, split=split or "train", streaming=True), 1
+        )
     except Exception as error:  # whatever the library raises for a name, a network or a file
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"data set {HUB}{name} cannot be loaded: {printable(first)}") from error

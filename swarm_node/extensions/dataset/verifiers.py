@@ -22,7 +22,16 @@ NUMBERS = re.compile(
     r"(?:/\d+(?![.,]?\d))?"
 )
 UNIT = re.compile(r"\s?([%°]?[^\W\d_]*(?:/[^\W\d_]+)?[²³]?)")
-WARM = ("0.5", "2/4", "10\\%", "\\{1, 2\\}", "(1, 2]", "x^2", "x = \\sqrt{2}", "\\begin{pmatrix}1 & 2\\end{pmatrix}")
+WARM = (
+    "0.5",
+    "2/4",
+    "10\\%",
+    "\\{1, 2\\}",
+    "(1, 2]",
+    "x^2",
+    "x = \\sqrt{2}",
+    "\\begin{pmatrix}1 & 2\\end{pmatrix}",
+)
 DECIMALS = Context(prec=50, traps=[])
 
 Verifier = Callable[[str, Any], float]
@@ -45,7 +54,11 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 def choice(completion: str, answer: Any) -> float:
     """The same letter. An integer as reference answer is a place, from 0: 1 is B."""
-    right = chr(ord("A") + answer) if isinstance(answer, int) and 0 <= answer < 26 else _letter(text_of(answer))
+    right = (
+        chr(ord("A") + answer)
+        if isinstance(answer, int) and 0 <= answer < 26
+        else _letter(text_of(answer))
+    )
     return float(right is not None and _letter(final(completion)) == right)
 
 
@@ -78,7 +91,9 @@ def mathematical(completion: str, answer: Any) -> float:
     said, right = final(completion), text_of(answer)
     if len(said) > MAX_CHARS:
         return 0.0
-    known = parse(right if "$" in right or "\\boxed" in right else f"${right}$", parsing_timeout=None)
+    known = parse(
+        right if "$" in right or "\\boxed" in right else f"${right}$", parsing_timeout=None
+    )
     told = parse(said if "$" in said or "\\boxed" in said else f"${said}$", parsing_timeout=None)
     return float(verify(known, told, timeout_seconds=None))
 
@@ -121,7 +136,9 @@ def final(text: str) -> str:
     it.
     """
     said = answer_of(without_thinking(text))
-    return next((part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said)
+    return next(
+        (part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said
+    )
 
 
 def _quantity(text: str) -> tuple[Decimal, str] | None:

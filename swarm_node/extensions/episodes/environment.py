@@ -26,22 +26,33 @@ class EpisodesKind(EnvironmentKind):
 
     name = "episodes"
     tasks: Tasks = MappingProxyType(source.tasks)
-    default_tasks = tuple(f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids)
+    default_tasks = tuple(
+        f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids
+    )
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        scoring = ScoringClient(f"{__package__}.source", source.version, config.environment.time_limit)
-        about, rule = (self.name, source.version, self.tasks, tasks), RewardRule(config.environment.scoring)
+        scoring = ScoringClient(
+            f"{__package__}.source", source.version, config.environment.time_limit
+        )
+        about, rule = (
+            (self.name, source.version, self.tasks, tasks),
+            RewardRule(config.environment.scoring),
+        )
         return EpisodicEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
 
     def answer(self, question: Question) -> str:
-        return source.begin(question.dataset, question.config_id, question.seed, question.index).answer
+        return source.begin(
+            question.dataset, question.config_id, question.seed, question.index
+        ).answer
 
 
 class SecondTryKind(EnvironmentKind):
     """Every task of reasoning-gym, with a second try."""
 
     name = "second_try"
-    tasks: Tasks = MappingProxyType({PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()})
+    tasks: Tasks = MappingProxyType(
+        {PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()}
+    )
     default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
@@ -49,10 +60,14 @@ class SecondTryKind(EnvironmentKind):
         scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
         scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
         about, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
-        return EpisodicEnvironment(*about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0")))
+        return EpisodicEnvironment(
+            *about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0"))
+        )
 
     def answer(self, question: Question) -> str:
-        return REASONING_GYM.answer(question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)}))
+        return REASONING_GYM.answer(
+            question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)})
+        )
 
 
 KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

@@ -27,7 +27,14 @@ SUMS = {"easy": (2, 99), "hard": (3, 999), "strict": (2, 99)}
 TOOL = 'Calculate by <call>{"name": "calculate", "arguments": {"expression": "1 + 2"}}</call>.'
 tasks = {"bisect": tuple(GUESSES), "calculator": tuple(SUMS), "wordle": tuple(SHOWN)}
 probe = (
-    Turn("", (Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'), Call("calculate", "{}"), Call("x", "1"))),
+    Turn(
+        "",
+        (
+            Call("calculate", '{"expression": "-2 * (3 - 0.5) / 7"}'),
+            Call("calculate", "{}"),
+            Call("x", "1"),
+        ),
+    ),
     Turn("text", (Call("calculate", '{"expression": "1"}'),)),
     Turn("", (Call("calculate", '{"expression": "1 / (2 - 2)"}'),)),
     Turn("100"),
@@ -51,7 +58,11 @@ class Bisect:
         self.size, self.number = self.high - self.low, int(self.answer)
 
     def step(self, turn: Turn) -> Step:
-        guess = int(text) if (text := turn.text.strip()).isascii() and text.isdigit() and len(text) < 4 else None
+        guess = (
+            int(text)
+            if (text := turn.text.strip()).isascii() and text.isdigit() and len(text) < 4
+            else None
+        )
         self.left -= 1
         self.found = guess == self.number
         if self.found or not self.left:
@@ -111,7 +122,11 @@ def _sum(config_id: str, rng: Random) -> Sum:
 
 
 Asked = Bisect | Sum | Wordle
-_DRAWS: Mapping[str, Callable[[str, Random], Asked]] = {"bisect": _number, "calculator": _sum, "wordle": hidden_word}
+_DRAWS: Mapping[str, Callable[[str, Random], Asked]] = {
+    "bisect": _number,
+    "calculator": _sum,
+    "wordle": hidden_word,
+}
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> Asked:

@@ -38,8 +38,12 @@ class Wordle:
     found: bool = False
 
     def __post_init__(self) -> None:
-        self.prompt = "\n".join([TOLD, *(f"{each}: {compared(each, self.answer)}" for each in self.shown)])
-        self.known = {place for each in self.shown for place in range(5) if each[place] == self.answer[place]}
+        self.prompt = "\n".join(
+            [TOLD, *(f"{each}: {compared(each, self.answer)}" for each in self.shown)]
+        )
+        self.known = {
+            place for each in self.shown for place in range(5) if each[place] == self.answer[place]
+        }
         self.given = len(self.known)
 
     def step(self, turn: Turn) -> Step:

@@ -42,7 +42,9 @@ def by_cublas(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     """
     kinds = {1: F.ScalingType.BlockWise1x128, BLOCK: F.ScalingType.BlockWise128x128}
     (a, a_scales), (b, b_scales) = left.filled, right.filled
-    y = F.scaled_mm(a, b.t(), a_scales, kinds[left.side], b_scales, kinds[right.side], output_dtype=dtype)
+    y = F.scaled_mm(
+        a, b.t(), a_scales, kinds[left.side], b_scales, kinds[right.side], output_dtype=dtype
+    )
     return y[: left.values.shape[0], : right.values.shape[0]]
 
 
@@ -95,7 +97,10 @@ def works(kernel: Kernel, device: torch.device) -> bool:
             quantised = kernel.quantise(left), kernel.quantise(right, side)
             if not all(map(same, quantised, operands)):
                 return False
-            ours, exact = kernel.product(*quantised, torch.float32), reference(*operands, torch.float32)
+            ours, exact = (
+                kernel.product(*quantised, torch.float32),
+                reference(*operands, torch.float32),
+            )
             if not float((ours - exact).norm()) <= 1e-2 * float(exact.norm()):
                 return False
     except Exception:  # noqa: BLE001  what a device, driver or torch lacks shows in errors of any kind
@@ -105,5 +110,7 @@ def works(kernel: Kernel, device: torch.device) -> bool:
 
 def same(ours: Quantised, theirs: Quantised) -> bool:
     """Whether both are equal, bit for bit."""
-    values = torch.equal(ours.values.contiguous().view(torch.uint8), theirs.values.contiguous().view(torch.uint8))
+    values = torch.equal(
+        ours.values.contiguous().view(torch.uint8), theirs.values.contiguous().view(torch.uint8)
+    )
     return values and torch.equal(ours.scales, theirs.scales)

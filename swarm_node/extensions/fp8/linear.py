@@ -42,7 +42,9 @@ class Weight:
 
 class _Products(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, quantised: Weight, kernel: Kernel, dtype: torch.dtype) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, quantised: Weight, kernel: Kernel, dtype: torch.dtype
+    ) -> Tensor:
         tokens = x.reshape(-1, x.shape[-1])
         ctx.quantised, ctx.kernel, ctx.kinds = quantised, kernel, (x.dtype, weight.dtype)
         if ctx.needs_input_grad[1]:
@@ -126,7 +128,9 @@ class Fp8Map:
         if self.dense is not None:
             y = F.linear(tokens.exact, self.dense).to(self.dtype)
         else:
-            y = torch.cat([self.kernel.product(tokens, part, self.dtype) for part in self.parts], dim=-1)
+            y = torch.cat(
+                [self.kernel.product(tokens, part, self.dtype) for part in self.parts], dim=-1
+            )
         return (y if self.bias is None else y + self.bias.to(self.dtype)).to(x.dtype)
 
 
@@ -142,7 +146,9 @@ class Fp8(Precision):
 
     def describe(self, plain: str) -> str:
         """See Precision."""
-        where = "in writing and training" if self.in_training else f"in writing, {plain} in training"
+        where = (
+            "in writing and training" if self.in_training else f"in writing, {plain} in training"
+        )
         return f"FP8 {where} ({self.kernel.name})"
 
     @contextmanager
@@ -158,7 +164,9 @@ class Fp8(Precision):
         """See Precision."""
         optimizer.register_step_post_hook(lambda *_: self._forget())
 
-    def side_by_side(self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype) -> Map | None:
+    def side_by_side(
+        self, layers: Sequence[Any], bias: Tensor | None, dtype: torch.dtype
+    ) -> Map | None:
         """See Precision."""
         fp8 = [layer for layer in layers if isinstance(layer, Fp8Linear)]
         if len(fp8) < len(layers):
@@ -184,7 +192,9 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
         UserError: it has no such layer.
     """
     head = model.get_output_embeddings()
-    found = [(name, m) for name, m in model.named_modules() if type(m) is nn.Linear and m is not head]
+    found = [
+        (name, m) for name, m in model.named_modules() if type(m) is nn.Linear and m is not head
+    ]
     if not found:
         raise UserError(f"{type(model).__name__} has no linear layer that could compute in FP8")
     layers = []
@@ -194,7 +204,9 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
     return Fp8(layers=tuple(layers), in_training=in_training, kernel=kernel)
 
 
-def use_fp8(model: Any, config: LearningConfig | EvaluationConfig, device: torch.device) -> Fp8 | None:
+def use_fp8(
+    model: Any, config: LearningConfig | EvaluationConfig, device: torch.device
+) -> Fp8 | None:
     """Puts FP8 into `model`, as its section says; None if it is off. Registered under
     `swarm_node.precision`.
     """

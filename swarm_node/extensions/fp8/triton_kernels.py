@@ -35,7 +35,9 @@ def _e4m3(magnitude):
     last place of 2^14 in float32.
     """
     usual = ((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) >> 20) - (120 << 3)
-    small = (magnitude.to(tl.float32, bitcast=True) + 16384.0).to(tl.int32, bitcast=True) - (141 << 23)
+    small = (magnitude.to(tl.float32, bitcast=True) + 16384.0).to(tl.int32, bitcast=True) - (
+        141 << 23
+    )
     return tl.where(magnitude < (121 << 23), small, usual)
 
 
@@ -68,8 +70,14 @@ def quantise_kernel(
 
     scaled = (magnitude.to(tl.float32, bitcast=True) * inverse[:, None]).to(tl.int32, bitcast=True)
     numbers = tl.where(finite[:, None], _e4m3(scaled), 0x7F) | ((bits >> 24) & 0x80)
-    tl.store(values + i.to(tl.int64)[:, None] * values_row + j[None, :], numbers.to(tl.uint8), inside)
-    tl.store(scales + i // SIDE * scales_row + tl.program_id(1) * scales_group, scale, (i < rows) & (i % SIDE == 0))
+    tl.store(
+        values + i.to(tl.int64)[:, None] * values_row + j[None, :], numbers.to(tl.uint8), inside
+    )
+    tl.store(
+        scales + i // SIDE * scales_row + tl.program_id(1) * scales_group,
+        scale,
+        (i < rows) & (i % SIDE == 0),
+    )
 
 
 @triton.jit
@@ -90,7 +98,9 @@ def product_kernel(
     The last group may be smaller if REST is not 0; it is then read in pieces of REST numbers, of
     which the last may reach beyond the row.
     """
-    tile, across = tl.swizzle2d(tl.program_id(0), tl.program_id(1), tl.num_programs(0), tl.num_programs(1), BAND)
+    tile, across = tl.swizzle2d(
+        tl.program_id(0), tl.program_id(1), tl.num_programs(0), tl.num_programs(1), BAND
+    )
     i, j, along = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, GROUP)
     i_inside, j_inside = (tile * ROWS + i < m)[:, None], (across * COLUMNS + j < n)[None, :]
     left += (tile * ROWS).to(tl.int64) * left_row
@@ -103,7 +113,10 @@ def product_kernel(
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for _ in range(k // GROUP):
         a, b = tl.load(left + left_places, i_inside, 0), tl.load(right + right_places, j_inside, 0)
-        left_scale, right_scale = tl.load(left_scales, i_inside, 0.0), tl.load(right_scales, j_inside, 0.0)
+        left_scale, right_scale = (
+            tl.load(left_scales, i_inside, 0.0),
+            tl.load(right_scales, j_inside, 0.0),
+        )
         total += _multiplied(a, b) * left_scale * right_scale
         left += GROUP
         right += GROUP
@@ -115,7 +128,10 @@ def product_kernel(
         a = tl.load(left + left_places, i_inside & pieces[None, :], 0)
         b = tl.load(right + right_places, j_inside & pieces[:, None], 0)
         a, b = tl.where(numbers[None, :], a, 0), tl.where(numbers[:, None], b, 0)
-        left_scale, right_scale = tl.load(left_scales, i_inside, 0.0), tl.load(right_scales, j_inside, 0.0)
+        left_scale, right_scale = (
+            tl.load(left_scales, i_inside, 0.0),
+            tl.load(right_scales, j_inside, 0.0),
+        )
         total += _multiplied(a, b) * left_scale * right_scale
     y += (tile * ROWS).to(tl.int64) * y_row + across * COLUMNS
     tl.store(y + i[:, None] * y_row + j[None, :], total.to(y.dtype.element_ty), i_inside & j_inside)
@@ -140,7 +156,9 @@ def product(left: Quantised, right: Quantised, dtype: torch.dtype) -> Tensor:
     """`left` @ `right`^T, [M, N]. The left one has a scale for every row."""
     a, b = left.along_rows, right.along_rows
     (m, k), n = a.shape, b.shape[0]
-    tile_rows, tile_columns, warps, stages = next((tile for most, tile in TILES.items() if m <= most), LARGE)
+    tile_rows, tile_columns, warps, stages = next(
+        (tile for most, tile in TILES.items() if m <= most), LARGE
+    )
     aligned = a.stride(0) % ALIGNED == 0 and b.stride(0) % ALIGNED == 0
     rest = 0 if k % BLOCK == 0 else ALIGNED if aligned else 1
     y = torch.empty(m, n, dtype=dtype, device=a.device)

@@ -30,15 +30,24 @@ class RunningNode:
             self._log, self._events = self.home / "output.log", self.home / "events.jsonl"
         # Bytes of events of earlier starts
         self._before = self._events.stat().st_size if self._events.exists() else 0
-        command = [sys.executable, "-c", "from swarm_node.extensions.handle.node import _child; _child()"]
-        self._process, self._line = children.start(command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ})
+        command = [
+            sys.executable,
+            "-c",
+            "from swarm_node.extensions.handle.node import _child; _child()",
+        ]
+        self._process, self._line = children.start(
+            command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ}
+        )
         values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
         self._line.sendall(f"{values}\n".encode())
 
     @property
     def round(self) -> int:
         """Rounds that are done, those of earlier starts included."""
-        known = [each.get("rounds") or each.get("report", {}).get("round", -1) + 1 for each in self.events()]
+        known = [
+            each.get("rounds") or each.get("report", {}).get("round", -1) + 1
+            for each in self.events()
+        ]
         return max(known, default=0)
 
     @property
@@ -57,14 +66,20 @@ class RunningNode:
             return []
         lines = self._events.read_bytes()
         lines = lines[self._before if len(lines) >= self._before else 0 :]
-        return [found for line in lines.splitlines(keepends=True) if line[-1:] == b"\n" and (found := record_of(line))]
+        return [
+            found
+            for line in lines.splitlines(keepends=True)
+            if line[-1:] == b"\n" and (found := record_of(line))
+        ]
 
     def wait(self) -> "RunningNode":
         """Waits until the node has ended. UserError with its last line, unless it finished or was
         stopped by Ctrl-C.
         """
         if (code := self._process.wait()) not in (0, 130):
-            said = self._log.read_text(errors="replace").strip().splitlines() or [children.ending(code)]
+            said = self._log.read_text(errors="replace").strip().splitlines() or [
+                children.ending(code)
+            ]
             raise UserError(said[-1].removeprefix("swarm-node: "))
         return self
 

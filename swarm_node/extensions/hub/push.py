@@ -50,7 +50,9 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     except HFValidationError as error:
         raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
     except HfHubHTTPError as error:
-        raise UserError(f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN") from error
+        raise UserError(
+            f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN"
+        ) from error
     except Exception as error:  # whatever goes wrong in the network
         raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
     return str(made)
@@ -80,7 +82,11 @@ def command(argv: list[str]) -> None:
     config = from_command_line(PushConfig, argv, "swarm-node model push", first="repo")
     if not config.repo:
         raise UserError("name the repository: swarm-node model push NAME/MODEL")
-    print(push(config.home, newest(config.home, config.best), config.repo, config.public, config.merge))
+    print(
+        push(
+            config.home, newest(config.home, config.best), config.repo, config.public, config.merge
+        )
+    )
 
 
 PUSH = Command(PushConfig, PAGE, command)

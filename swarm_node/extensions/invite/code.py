@@ -57,7 +57,10 @@ class Invitation(msgspec.Struct, frozen=True):
         """The proof that the newcomer is a member, signed by the key of the code; b"" for an open
         swarm.
         """
-        own, ends = Identity.from_seed_bytes(self.seed or bytes(32)), int.from_bytes(self.proof[-100:-96])
+        own, ends = (
+            Identity.from_seed_bytes(self.seed or bytes(32)),
+            int.from_bytes(self.proof[-100:-96]),
+        )
         return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
@@ -113,7 +116,9 @@ def decode(text: str) -> Invitation:
     except ValueError:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
-        raise UserError("this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:")
+        raise UserError(
+            "this is no invitation: give the code that `swarm-node invite` printed, which begins swarm:"
+        )
     if data[0] not in KINDS:
         raise UserError("this invitation was made by a newer swarm-node: upgrade")
     if data[-4:] != _checksum(data[:-4]):
@@ -128,7 +133,9 @@ def decode(text: str) -> Invitation:
         if encode(found) != PREFIX + text:
             raise ValueError("another spelling")
     except (ValueError, RecursionError, UserError) as error:
-        raise UserError("this invitation is not as swarm-node writes it: ask for another") from error
+        raise UserError(
+            "this invitation is not as swarm-node writes it: ask for another"
+        ) from error
     return found
 
 

@@ -54,7 +54,9 @@ def command(argv: list[str]) -> None:
     if "role" not in answer:
         raise UserError("; ".join(answer["problems"]))
     if "invitation" not in answer:
-        raise UserError("this node has no address: its network starts, rests or is off; see swarm-node status")
+        raise UserError(
+            "this node has no address: its network starts, rests or is off; see swarm-node status"
+        )
     invited, home = decode(answer["invitation"]), config.home.expanduser()
     _, card = load_cards(home / CARDS_FILE) if invited.network else ((), None)
     if isinstance(card, Card) and card.members:
@@ -62,7 +64,9 @@ def command(argv: list[str]) -> None:
     code = encode(invited)
     tasks = " ".join(task for each in invited.asked for task in each.tasks)
     reached = REACHED[min(map(usefulness, invited.addresses))]
-    print(f"swarm {invited.swarm}{tasks and f', tasks {tasks}'}; reached {reached}", file=sys.stderr)
+    print(
+        f"swarm {invited.swarm}{tasks and f', tasks {tasks}'}; reached {reached}", file=sys.stderr
+    )
     print("on the other computer: swarm-node join CODE, with this code:", file=sys.stderr)
     print(json.dumps({"invitation": code}) if config.json_output else code)
 
@@ -83,16 +87,23 @@ class AdmitConfig(Section):
     """Who lets others in, and where."""
 
     card: Path = Field(Path("swarm.card"), description="One card a line, the oldest first.")
-    key: Path = Field(Path("admit.key"), description="A key that the card names, for its user alone.")
+    key: Path = Field(
+        Path("admit.key"), description="A key that the card names, for its user alone."
+    )
 
 
 def admit(argv: list[str]) -> None:
     """Prints a code for a private swarm, made from its card alone."""
-    config = from_command_line(AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="card")
+    config = from_command_line(
+        AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="card"
+    )
     _, card = load_cards(config.card.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
         raise UserError("swarm admit needs FILE and --key")
-    named, addresses = (network_of(card), card.number, digest_of(card)), card.bootstrap[:MAX_ADDRESSES]
+    named, addresses = (
+        (network_of(card), card.number, digest_of(card)),
+        card.bootstrap[:MAX_ADDRESSES],
+    )
     invited = Invitation(addresses, swarm_of(card), (), 0, *named)
     print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"")))
 
@@ -110,7 +121,9 @@ def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def advice(home: Path) -> str:
     """A line that tells the user how to invite others."""
-    return "invite others: swarm-node invite" + ("" if home == NodeConfig().home.expanduser() else f" --home {home}")
+    return "invite others: swarm-node invite" + (
+        "" if home == NodeConfig().home.expanduser() else f" --home {home}"
+    )
 
 
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
@@ -140,7 +153,9 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     hosts: dict[tuple[str, str], str] = {}
     for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
         hosts.setdefault(parts(address)[0], address)
-    found = [address for address in hosts.values() if usefulness(address) < HERE] or list(hosts.values())
+    found = [address for address in hosts.values() if usefulness(address) < HERE] or list(
+        hosts.values()
+    )
     near = [address for address in found if usefulness(address) > FROM_ANYWHERE]
     far = [address for address in (*found, *others) if usefulness(address) <= FROM_ANYWHERE]
     return (*far[: max(1, MAX_ADDRESSES - len(near))], *near)[:MAX_ADDRESSES]
@@ -176,4 +191,8 @@ def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | No
 
 
 INVITE = Command(AskConfig, PAGE, command)
-ADMIT = Command(AdmitConfig, "usage: swarm-node swarm admit [FILE] --key KEY\n\nA code into a private swarm.", admit)
+ADMIT = Command(
+    AdmitConfig,
+    "usage: swarm-node swarm admit [FILE] --key KEY\n\nA code into a private swarm.",
+    admit,
+)

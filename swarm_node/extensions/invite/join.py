@@ -40,14 +40,20 @@ def command(argv: list[str]) -> None:
     if argv == ["--help"]:
         from_command_line(NodeConfig, argv, "swarm-node join")
     if not argv or argv[0].startswith("-"):
-        raise UserError("swarm-node join needs a code first: swarm-node join CODE; swarm-node invite prints it")
+        raise UserError(
+            "swarm-node join needs a code first: swarm-node join CODE; swarm-node invite prints it"
+        )
     invited, flags = decode(argv[0]), argv[1:]
     if invited.network:  # its card says the rest
         print(f"joining network {invited.network} through {invited.addresses[0]}", flush=True)
         RUN.do(["--card", argv[0], *flags])
         return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
-    own = {key: where for key, where in origins(sources_of(NodeConfig, flags, "")[1]).items() if where != "home"}
+    own = {
+        key: where
+        for key, where in origins(sources_of(NodeConfig, flags, "")[1]).items()
+        if where != "home"
+    }
     if TASKS not in own:
         check(invited, config)
     home = config.home.expanduser()
@@ -62,8 +68,16 @@ def check(invited: Invitation, config: NodeConfig) -> None:
     """UserError where this machine cannot ask the questions of the others: it says what is
     missing.
     """
-    files = [f"{each.environment} is {each.file}, version {each.version}" for each in invited.asked if each.file]
-    need = f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file" if files else ""
+    files = [
+        f"{each.environment} is {each.file}, version {each.version}"
+        for each in invited.asked
+        if each.file
+    ]
+    need = (
+        f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file"
+        if files
+        else ""
+    )
     tasks = tuple(task for each in invited.asked for task in each.tasks)
     try:
         environment = build_environment(with_environment(config, tasks=tasks) if tasks else config)
@@ -74,7 +88,9 @@ def check(invited: Invitation, config: NodeConfig) -> None:
     for each in invited.asked:
         if here.get(each.environment) != each.version:
             has = f"{each.environment} is of version {here.get(each.environment)} here, and {each.version} there"
-            raise UserError(f"{has}{need or '; both need the same version of what makes these questions'}")
+            raise UserError(
+                f"{has}{need or '; both need the same version of what makes these questions'}"
+            )
 
 
 def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
@@ -88,9 +104,17 @@ def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
     for key in own:
         if key.partition(".")[0] in sections:
             value = reduce(getattr, key.split("."), config)
-            values[key] = os.path.abspath(value) if isinstance(value, str) and Path(value).is_file() else value
+            values[key] = (
+                os.path.abspath(value)
+                if isinstance(value, str) and Path(value).is_file()
+                else value
+            )
     given = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in given.items() if value is not None]
+    lines = [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+        for key, value in given.items()
+        if value is not None
+    ]
     return "# swarm-node join wrote this; remove it to leave that swarm\n" + "".join(lines)
 
 

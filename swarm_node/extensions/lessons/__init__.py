@@ -5,4 +5,6 @@ learns nothing.
 from swarm_node.commands.command import Entry, Purpose
 
 _SAYS = "what the model says, before and now"
-ASK = Entry("swarm_node.extensions.lessons.ask:ASK", "[TEXT] [--flags]", _SAYS, Purpose.TRY, lasting=True)
+ASK = Entry(
+    "swarm_node.extensions.lessons.ask:ASK", "[TEXT] [--flags]", _SAYS, Purpose.TRY, lasting=True
+)

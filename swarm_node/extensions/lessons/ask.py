@@ -72,7 +72,9 @@ def command(argv: list[str]) -> None:
 
 def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
     """Some held-out prompts of each task. `tasks`: how many tasks there are."""
-    questions = environment.sample(EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND))
+    questions = environment.sample(
+        EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND)
+    )
     found: dict[str, list[str]] = {}
     for question, prompt in zip(questions, environment.prompts(questions), strict=True):
         if isinstance(prompt, str):
@@ -116,7 +118,9 @@ def _beginning(texts: Sequence[str]) -> str:
     return "".join(char for char, _ in alike)
 
 
-def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+def answers(
+    config: NodeConfig, checkpoint: Path, prompts: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """The likeliest answer to each prompt: by the model before its training, and by this
     checkpoint. UserError.
     """
@@ -126,7 +130,9 @@ def answers(config: NodeConfig, checkpoint: Path, prompts: Sequence[str]) -> tup
     try:
         policy = configured_policy(config, checkpoint)
     except Damaged as error:
-        raise UserError(f"checkpoint {checkpoint} is damaged ({error}): move it away, or take a backup") from error
+        raise UserError(
+            f"checkpoint {checkpoint} is damaged ({error}): move it away, or take a backup"
+        ) from error
     now = list(_likeliest(config, policy, prompts))
     if config.model.lora_rank:
         with policy.model.disable_adapter():
@@ -148,7 +154,9 @@ def _likeliest(config: NodeConfig, policy: "Policy", prompts: Sequence[str]) -> 
             pad_token_id=policy.pad_id,
         )
         (text,) = policy.decode([made[0, ids.shape[1] :].tolist()])
-        yield min((text.partition(stop)[0] for stop in config.generation.stop), key=len, default=text)
+        yield min(
+            (text.partition(stop)[0] for stop in config.generation.stop), key=len, default=text
+        )
 
 
 ASK = Command(QuestionConfig, PAGE, command)

@@ -45,7 +45,9 @@ class Lessons:
         if not spans:
             return []
         gained = sorted(spans, key=lambda task: spans[task][0] - spans[task][1])
-        shown = ", ".join(f"{task} {spans[task][0]:.2f} -> {spans[task][1]:.2f}" for task in gained[:NAMED])
+        shown = ", ".join(
+            f"{task} {spans[task][0]:.2f} -> {spans[task][1]:.2f}" for task in gained[:NAMED]
+        )
         more = f", {len(gained) - NAMED} more" if len(gained) > NAMED else ""
         where = "held out" if self._learning.held_out else "in training"
         home = "" if self._home == NodeConfig().home.expanduser() else f" --home {self._home}"
@@ -62,14 +64,20 @@ class Lessons:
             return
         self._wrong += 1
         if self._wrong == ROUNDS:
-            self._telemetry.emit(Notice(f"no answer was right for {ROUNDS} rounds. {told(groups[0], self._config)}"))
+            self._telemetry.emit(
+                Notice(f"no answer was right for {ROUNDS} rounds. {told(groups[0], self._config)}")
+            )
 
 
 def told(group: ScoredGroup, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
     completion, answer = group.group.episodes[0], wanted(group.question, config)
     said = f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says {printable(completion.text, SHOWN)!r}"
-    cut = "" if completion.ended else f", cut off after {config.generation.max_completion_length} tokens"
+    cut = (
+        ""
+        if completion.ended
+        else f", cut off after {config.generation.max_completion_length} tokens"
+    )
     return f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. {advice(completion.ended)}"
 
 

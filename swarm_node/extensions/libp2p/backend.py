@@ -70,7 +70,9 @@ class Libp2pBackend(StreamBackend):
         self._thread = TrioThread()
         await self._thread.start()
         try:
-            await self._thread.call(self._start_host, list(handlers), self._answering(handlers, limits))
+            await self._thread.call(
+                self._start_host, list(handlers), self._answering(handlers, limits)
+            )
         except Exception:
             await self._thread.stop()
             raise
@@ -108,7 +110,9 @@ class Libp2pBackend(StreamBackend):
         """
         try:
             async with asyncio.timeout(timeout):
-                return TrioStream(self.thread, await self.thread.call(self._new_stream, peer, protocol))
+                return TrioStream(
+                    self.thread, await self.thread.call(self._new_stream, peer, protocol)
+                )
         except OSError as error:  # TimeoutError is one
             raise CallFailed(Failure.UNREACHABLE) from error
 
@@ -122,7 +126,9 @@ class Libp2pBackend(StreamBackend):
         except OSError as error:  # TimeoutError is one
             raise CallFailed(Failure.UNREACHABLE, str(error)) from error
 
-    async def _serve(self, answering: Answering, stream: INetStream, caller: Caller, protocol: str) -> None:
+    async def _serve(
+        self, answering: Answering, stream: INetStream, caller: Caller, protocol: str
+    ) -> None:
         pipe = TrioStream(self.thread, stream)
         if answering.admits(caller, asyncio.get_running_loop().time()):
             await answering.serve(pipe, caller, protocol)
@@ -195,10 +201,16 @@ class Libp2pBackend(StreamBackend):
             counters=self.counters,
         )
 
-    def _inbound(self, protocol: str, answering: Answering) -> Callable[[INetStream], Awaitable[None]]:
+    def _inbound(
+        self, protocol: str, answering: Answering
+    ) -> Callable[[INetStream], Awaitable[None]]:
         async def handle(stream: INetStream) -> None:
-            caller = Caller(peer_text(stream.muxed_conn.peer_id.to_bytes()), remote_address(stream.muxed_conn))
-            await self.thread.run_in_asyncio(lambda: self._serve(answering, stream, caller, protocol))
+            caller = Caller(
+                peer_text(stream.muxed_conn.peer_id.to_bytes()), remote_address(stream.muxed_conn)
+            )
+            await self.thread.run_in_asyncio(
+                lambda: self._serve(answering, stream, caller, protocol)
+            )
 
         return handle
 
@@ -224,7 +236,9 @@ class Libp2pBackend(StreamBackend):
                 if "/tcp/" in address:
                     nursery.start_soon(attempt, address)
         if not self.swarm.get_connections(target):
-            raise CallFailed(Failure.UNREACHABLE, ascii("; ".join(reasons) or "no TCP address")[1:-1][:200])
+            raise CallFailed(
+                Failure.UNREACHABLE, ascii("; ".join(reasons) or "no TCP address")[1:-1][:200]
+            )
 
     async def _dial_one(self, address: str, target: ID) -> None:
         relay, through, _ = address.partition("/p2p-circuit")
@@ -255,11 +269,17 @@ class Libp2pBackend(StreamBackend):
         for peer in self.swarm.connections:
             with suppress(ValueError, IndexError):
                 address = remote_address(self.swarm.get_connections(peer)[0])
-                found.append(Connection(peer_text(peer.to_bytes()), address, relayed="/p2p-circuit" in address))
+                found.append(
+                    Connection(
+                        peer_text(peer.to_bytes()), address, relayed="/p2p-circuit" in address
+                    )
+                )
         return found
 
     async def _list_addresses(self) -> set[str]:
-        listening = [str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()]
+        listening = [
+            str(address) for it in self.swarm.listeners.values() for address in it.get_addrs()
+        ]
         return {address for bound in listening for address in on_interfaces(bound)}
 
     async def _note_use(self, peer: PeerId) -> None:

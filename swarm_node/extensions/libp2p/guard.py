@@ -66,7 +66,12 @@ class GuardedSwarm(Swarm):
     """
 
     def __init__(
-        self, *args: object, max_peers: int, is_kept: IsKept, counters: Counter[str], **options: object
+        self,
+        *args: object,
+        max_peers: int,
+        is_kept: IsKept,
+        counters: Counter[str],
+        **options: object,
     ) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self.auto_connector = NoAutoConnector(self)
@@ -75,7 +80,9 @@ class GuardedSwarm(Swarm):
         # Oldest first; its parties
         self._handshakes: OrderedDict[trio.CancelScope, tuple[str, ...]] = OrderedDict()
 
-    async def _handle_inbound_connection(self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr) -> None:
+    async def _handle_inbound_connection(
+        self, read_write_closer: ReadWriteCloser, maddr: multiaddr.Multiaddr
+    ) -> None:
         raw = RawConnection(read_write_closer, False)
         scope = trio.CancelScope()
         self._handshakes[scope] = groups_of(remote_address(raw))
@@ -149,7 +156,9 @@ class Census(INotifee):
     are too many.
     """
 
-    def __init__(self, swarm: Swarm, max_peers: int, is_kept: IsKept, counters: Counter[str]) -> None:
+    def __init__(
+        self, swarm: Swarm, max_peers: int, is_kept: IsKept, counters: Counter[str]
+    ) -> None:
         self._swarm = swarm
         self._max_peers = max_peers
         self._is_kept, self._counters = is_kept, counters
@@ -166,7 +175,10 @@ class Census(INotifee):
         """Closes what one party has beyond its share, then peers beyond the limit: the longest
         useless first.
         """
-        ends = [(each.muxed_conn.peer_id, remote_address(each)) for each in self._swarm.get_connections()]
+        ends = [
+            (each.muxed_conn.peer_id, remote_address(each))
+            for each in self._swarm.get_connections()
+        ]
         counted = [(peer, address) for peer, address in ends if not self._is_kept(peer, address)]
         for peer in self._shares.surplus(counted, trio.current_time()):
             self._counters["hung up: too many connections of one party"] += 1

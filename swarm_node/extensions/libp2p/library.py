@@ -30,7 +30,9 @@ class Libp2p:
         try:
             from swarm_node.extensions.libp2p.backend import Libp2pBackend
         except ImportError as error:
-            raise UserError(f"py-libp2p does not load ({error}); run: pip install 'textswarm[libp2p]'") from error
+            raise UserError(
+                f"py-libp2p does not load ({error}); run: pip install 'textswarm[libp2p]'"
+            ) from error
         return Libp2pBackend(options)
 
 

@@ -35,7 +35,9 @@ async def dial_through(host: BasicHost, swarm: Swarm, relay: ID, target: ID) -> 
     stream = await host.new_stream(relay, [TProtocol(HOP)])
     try:
         with trio.fail_after(EXCHANGE_SECONDS):
-            await write_delimited_msg(stream, HopMessage(type=HopMessage.CONNECT, peer=PeerId(id=target.to_bytes())))
+            await write_delimited_msg(
+                stream, HopMessage(type=HopMessage.CONNECT, peer=PeerId(id=target.to_bytes()))
+            )
             answer = await read_delimited_msg(stream, HopMessage)
         if answer.type != HopMessage.STATUS or answer.status != Status.OK:
             raise RelayRefused(f"relay refused, status {answer.status}")

@@ -4,4 +4,9 @@ is.
 
 from swarm_node.commands.command import Entry, Purpose
 
-PAGE = Entry("swarm_node.extensions.page.start:COMMAND", "[HOME] [--flags]", "a node in a browser", Purpose.LOOK)
+PAGE = Entry(
+    "swarm_node.extensions.page.start:COMMAND",
+    "[HOME] [--flags]",
+    "a node in a browser",
+    Purpose.LOOK,
+)

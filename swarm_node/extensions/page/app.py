@@ -91,7 +91,11 @@ class Stream(StreamingResponse):
     """
 
     def __init__(self, page: Page, serial: int) -> None:
-        super().__init__(events(page, serial), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        super().__init__(
+            events(page, serial),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
+        )
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,10 @@ NAME, LINE = 300, 5000  # characters of a name and of a line for people
 NOTE = 60  # characters that samples.py adds to a text that it has cut
 MANY = 512  # tasks, authors or facts of one line
 REASONS = 64
-OVERLAP, CORRECTED = ("wall", "generating", "training", "waiting"), ("task", "question", "before", "now")
+OVERLAP, CORRECTED = (
+    ("wall", "generating", "training", "waiting"),
+    ("task", "question", "before", "now"),
+)
 
 T = TypeVar("T")
 Checks = Mapping[str, Callable[[Any], Any]]  # by the name of a field
@@ -48,7 +51,11 @@ def table(value: Any, of: Callable[[Any], T], most: int = MANY) -> dict[str, T]:
     """Entries by name, the first `most` of them. One without a value (a figure that was not finite)
     is left out.
     """
-    return {text(name): of(each) for name, each in list(_exactly(dict, value).items())[:most] if each is not None}
+    return {
+        text(name): of(each)
+        for name, each in list(_exactly(dict, value).items())[:most]
+        if each is not None
+    }
 
 
 def rows(value: Any, of: Callable[[Any], T], most: int) -> list[T]:
@@ -72,7 +79,9 @@ def figures(record: Mapping[str, Any]) -> dict[str, float]:
 
 def report(record: Any) -> dict[str, Any]:
     """The report of a round."""
-    found = _fields(record, REPORT, {"peer_id": "", "rejected": {}, "external_by_peer": {}, "overlap": None})
+    found = _fields(
+        record, REPORT, {"peer_id": "", "rejected": {}, "external_by_peer": {}, "overlap": None}
+    )
     return figures(record) | found
 
 
@@ -85,7 +94,9 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     """By task, the rewards of held-out questions before and now; and questions answered wrongly
     before, rightly now.
     """
-    corrected = partial(rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS)
+    corrected = partial(
+        rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS
+    )
     return {
         "before": table(record.get("before", {}), number),
         "now": table(record.get("by_task", {}), number),

@@ -56,7 +56,11 @@ class Guard:
         and posts it.
         """
         self._app, self._token, self._cookie = app, token.encode(), cookie
-        self._names, self._free, self._writes = {name.lower() for name in names}, set(free), {ENTER, *writes}
+        self._names, self._free, self._writes = (
+            {name.lower() for name in names},
+            set(free),
+            {ENTER, *writes},
+        )
         self._door, self._entrance = entrance or ("", app)
         self._free |= {ENTER, *(f"/static/{name}" for name in ENTRANCE_FILES if entrance)}
 
@@ -72,7 +76,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                headers["cache-control"] = "max-age=3600" if path.startswith("/static/") else "no-store"
+                headers["cache-control"] = (
+                    "max-age=3600" if path.startswith("/static/") else "no-store"
+                )
             await send(message)
 
         locked = refusal is not None and refusal.status_code == 401
@@ -102,7 +108,9 @@ class Guard:
         if not isinstance(shown, str) or not self._is_token(shown):
             return _refused()
         entered = Response(status_code=204)
-        entered.set_cookie(self._cookie, self._token.decode(), COOKIE_SECONDS, httponly=True, samesite="strict")
+        entered.set_cookie(
+            self._cookie, self._token.decode(), COOKIE_SECONDS, httponly=True, samesite="strict"
+        )
         return entered
 
     def _is_ours(self, host: str) -> bool:
@@ -156,7 +164,10 @@ def _of_method(request: Request, writes: Container[str]) -> Response | None:
     if request.scope["path"] in writes:
         if request.method != "POST":
             return PlainTextResponse("405: this takes a POST\n", 405, {"allow": "POST"})
-        if "origin" not in request.headers or request.headers.get("content-type") != "application/json":
+        if (
+            "origin" not in request.headers
+            or request.headers.get("content-type") != "application/json"
+        ):
             return PlainTextResponse("403: not sent by this page\n", 403)
     elif request.method not in ("GET", "HEAD"):
         return PlainTextResponse("405: a page only shows\n", 405, {"allow": "GET, HEAD"})
@@ -165,7 +176,11 @@ def _of_method(request: Request, writes: Container[str]) -> Response | None:
 
 def _of_origin(headers: Headers) -> Response | None:
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-    strange = origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
-    if strange or (site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"):
+    strange = (
+        origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
+    )
+    if strange or (
+        site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate"
+    ):
         return PlainTextResponse("403: asked by another site\n", 403)
     return None

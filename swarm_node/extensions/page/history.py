@@ -54,7 +54,10 @@ class History:
         return {
             "width": self.width,
             "rounds": [key * self.width for key in self._keys],
-            "series": {name: [*map(_mean, sums, counts)] for name, (sums, counts) in sorted(self._series.items())},
+            "series": {
+                name: [*map(_mean, sums, counts)]
+                for name, (sums, counts) in sorted(self._series.items())
+            },
         }
 
     def _columns(self) -> Iterator["array[float]"]:

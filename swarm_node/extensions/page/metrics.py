@@ -34,7 +34,9 @@ def exposition(page: Page, status: Mapping[str, Any]) -> bytes:
     """The body of the answer. `status`: what the node answers; without a role where it does not
     answer.
     """
-    viewers = GaugeMetricFamily("swarm_node_page_viewers", "Browsers that look at this page", value=page.viewers)
+    viewers = GaugeMetricFamily(
+        "swarm_node_page_viewers", "Browsers that look at this page", value=page.viewers
+    )
     return generate_latest(_Now([*_of_events(page.node), *_of_status(status), viewers]))
 
 
@@ -56,46 +58,98 @@ def _of_events(node: NodeWatch) -> Iterator[Metric]:
     for name, text in [*COUNTERS.items(), *((name, help_of(name)) for name in SUMMED)]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
     yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)
-    yield _counted("skipped_groups", "Questions and groups left out, by reason", "reason", node.skipped)
+    yield _counted(
+        "skipped_groups", "Questions and groups left out, by reason", "reason", node.skipped
+    )
     if not node.last:
         return
     figures = {**node.last["step"], **node.last}
     for name in figures.keys() & METRICS.keys() - set(SUMMED):
-        yield GaugeMetricFamily(f"swarm_node_{name}", f"{help_of(name)}, in the last round", value=figures[name])
+        yield GaugeMetricFamily(
+            f"swarm_node_{name}", f"{help_of(name)}, in the last round", value=figures[name]
+        )
     yield GaugeMetricFamily("swarm_node_round", "Number of the last round", value=figures["round"])
-    tasks = GaugeMetricFamily("swarm_node_task_reward", "Reward by task in the last round, 0 to 1", labels=["task"])
+    tasks = GaugeMetricFamily(
+        "swarm_node_task_reward", "Reward by task in the last round, 0 to 1", labels=["task"]
+    )
     for task, reward in figures["reward_by_task"].items():
         tasks.add_metric([task], reward)
     yield tasks
     if node.validated is not None:
-        yield GaugeMetricFamily("swarm_node_validation_reward", "In the last validation, 0 to 1", value=node.validated)
+        yield GaugeMetricFamily(
+            "swarm_node_validation_reward", "In the last validation, 0 to 1", value=node.validated
+        )
 
 
 def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
     answers = "role" in status
     yield GaugeMetricFamily("swarm_node_up", "Whether the node runs and answers", value=answers)
-    yield GaugeMetricFamily("swarm_node_healthy", "Whether it has no problems", value=bool(status.get("healthy")))
+    yield GaugeMetricFamily(
+        "swarm_node_healthy", "Whether it has no problems", value=bool(status.get("healthy"))
+    )
     if not answers:
         return
-    states = GaugeMetricFamily("swarm_node_state", "1 for the state that the node is in", labels=["state"])
+    states = GaugeMetricFamily(
+        "swarm_node_state", "1 for the state that the node is in", labels=["state"]
+    )
     for state in STATES:
         states.add_metric([state], state == status.get("state"))
     yield states
     network, training, used = (status.get(name, {}) for name in ("network", "training", "used"))
     about = {"role": status["role"], "peer_id": status["peer_id"], "version": version("textswarm")}
-    about |= {name: str(network[name]) for name in ("swarm", "protocol", "backend", "reachability") if name in network}
+    about |= {
+        name: str(network[name])
+        for name in ("swarm", "protocol", "backend", "reachability")
+        if name in network
+    }
     yield InfoMetricFamily("swarm_node", "What the node is", value=about)
     for family, name, part, key, text in (
-        (GaugeMetricFamily, "round_age_seconds", training, "seconds_since", "Since the last round ended"),
-        (GaugeMetricFamily, "usual_round_seconds", training, "round_seconds", "Median of the last 20 rounds"),
-        (CounterMetricFamily, "received_groups", training, "received", "External groups that came since the start"),
-        (CounterMetricFamily, "dropped_messages", network, "dropped", "Messages that training was too busy to take"),
+        (
+            GaugeMetricFamily,
+            "round_age_seconds",
+            training,
+            "seconds_since",
+            "Since the last round ended",
+        ),
+        (
+            GaugeMetricFamily,
+            "usual_round_seconds",
+            training,
+            "round_seconds",
+            "Median of the last 20 rounds",
+        ),
+        (
+            CounterMetricFamily,
+            "received_groups",
+            training,
+            "received",
+            "External groups that came since the start",
+        ),
+        (
+            CounterMetricFamily,
+            "dropped_messages",
+            network,
+            "dropped",
+            "Messages that training was too busy to take",
+        ),
         (GaugeMetricFamily, "connected_peers", network, "connected", "Peers connected now"),
         (GaugeMetricFamily, "relayed_peers", network, "relayed", "Of those, through a relay only"),
         (CounterMetricFamily, "cpu_seconds", used, "cpu_seconds", "Of all its processes"),
         (GaugeMetricFamily, "memory_bytes", used, "memory_bytes", "Resident, of all its processes"),
-        (GaugeMetricFamily, "gpu_memory_bytes", used, "gpu_bytes", "Held by the process that trains"),
-        (CounterMetricFamily, "network_restarts", network, "restarts", "Restarts of the library under the network"),
+        (
+            GaugeMetricFamily,
+            "gpu_memory_bytes",
+            used,
+            "gpu_bytes",
+            "Held by the process that trains",
+        ),
+        (
+            CounterMetricFamily,
+            "network_restarts",
+            network,
+            "restarts",
+            "Restarts of the library under the network",
+        ),
     ):
         idle = status.get("state") == "starting" or "resting" in training
         if key in part and not (key == "seconds_since" and idle):
@@ -105,7 +159,9 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         text = "Messages refused since the node started, by reason"
         yield _counted("refused_messages", text, "reason", training["rejected"])
     if network.get("running"):
-        yield GaugeMetricFamily("swarm_node_known_peers", "Peers known", value=len(network.get("peers", [])))
+        yield GaugeMetricFamily(
+            "swarm_node_known_peers", "Peers known", value=len(network.get("peers", []))
+        )
         yield from _traffic(network.get("counters", {}))
 
 
@@ -122,8 +178,12 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Me
             yield GaugeMetricFamily(f"swarm_node_card_{name}", text, value=card[key])
     if card and network.get("running"):
         behind = sum(bool(peer.get("behind")) for peer in present(network))
-        yield GaugeMetricFamily("swarm_node_peers_behind", "Peers that do not take the newest card", value=behind)
-    reached = GaugeMetricFamily("swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"])
+        yield GaugeMetricFamily(
+            "swarm_node_peers_behind", "Peers that do not take the newest card", value=behind
+        )
+    reached = GaugeMetricFamily(
+        "swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"]
+    )
     for node in network.get("bootstrap_nodes", ()):
         if node.get("given"):
             reached.add_metric([node["peer"]], node["state"] == "connected")
@@ -132,7 +192,9 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Me
 
 def _traffic(counters: Mapping[str, int]) -> Iterator[Metric]:
     traffic = CounterMetricFamily(
-        "swarm_node_network_bytes", "Bytes of requests and replies", labels=["protocol", "direction"]
+        "swarm_node_network_bytes",
+        "Bytes of requests and replies",
+        labels=["protocol", "direction"],
     )
     others: dict[str, int] = {}
     for name, count in sorted(counters.items()):

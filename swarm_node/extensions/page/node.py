@@ -90,7 +90,10 @@ class Tail:
     def _is(self, path: Path) -> bool:
         """Whether the open file is the one at `path`."""
         try:
-            return self._file is not None and path.stat().st_ino == os.fstat(self._file.fileno()).st_ino
+            return (
+                self._file is not None
+                and path.stat().st_ino == os.fstat(self._file.fileno()).st_ino
+            )
         except OSError:
             return False
 
@@ -124,7 +127,11 @@ class News:
         """What came after `serial`, each piece with its own serial; None where the browser has to
         begin anew.
         """
-        if serial > self.serial or serial < self._reset or (self._pieces and serial < self._pieces[0][0] - 1):
+        if (
+            serial > self.serial
+            or serial < self._reset
+            or (self._pieces and serial < self._pieces[0][0] - 1)
+        ):
             return None
         return [piece for piece in self._pieces if piece[0] > serial]
 
@@ -140,7 +147,11 @@ class NodeWatch:
         self._forget()
 
     def _forget(self) -> None:
-        self._history, self._recent, self._validations = History(), History(RECENT, widens=False), History()
+        self._history, self._recent, self._validations = (
+            History(),
+            History(RECENT, widens=False),
+            History(),
+        )
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
         self._learned: dict[str, Any] = {}  # from the newest validation
         self._facts: dict[str, str] = {}  # of the newest start: model, device, ...
@@ -229,16 +240,31 @@ class NodeWatch:
         for name in SUMMED:
             self.totals[name] += int(figures.get(name, 0))
         self.totals["external_groups"] += int(figures.get("external_informative", 0))
-        self.seconds.update({phase: figures[f"phase:{phase}"] for phase in PHASES if f"phase:{phase}" in figures})
+        self.seconds.update(
+            {phase: figures[f"phase:{phase}"] for phase in PHASES if f"phase:{phase}" in figures}
+        )
         skipped = report["skipped"]
-        self.skipped.update({reason: skipped[reason] for reason in checked.known(skipped, self.skipped, MOST_REASONS)})
-        came = {author: report["external_by_peer"][author] for author in list(report["external_by_peer"])[:MOST_NEW]}
+        self.skipped.update(
+            {
+                reason: skipped[reason]
+                for reason in checked.known(skipped, self.skipped, MOST_REASONS)
+            }
+        )
+        came = {
+            author: report["external_by_peer"][author]
+            for author in list(report["external_by_peer"])[:MOST_NEW]
+        }
         for author, counts in came.items():
             known = self._authors.get(author) or Counter()
             known.update({what: counts[what] for what in OUTCOMES if what in counts})
             self._authors[author] = known
         authors = {author: dict(self._authors.get(author) or ()) for author in came}
-        piece = {"round": [number, figures], "last": self.last, "tasks": list(self._tasks), "authors": authors}
+        piece = {
+            "round": [number, figures],
+            "last": self.last,
+            "tasks": list(self._tasks),
+            "authors": authors,
+        }
         self.news.add(piece)
 
 

@@ -28,9 +28,21 @@ def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | No
         return None
     listening(options.listen)  # a wrong address raises before a process starts
     public = options.public or isinstance(config, BootstrapConfig)
-    command = [sys.executable, "-P", "-m", "swarm_node", "page", str(home), "--listen", options.listen, "--with-parent"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "swarm_node",
+        "page",
+        str(home),
+        "--listen",
+        options.listen,
+        "--with-parent",
+    ]
     command += ["--names", *options.names] if options.names else []
-    command += [flag for flag, on in (("--public", public), ("--open-metrics", options.open_metrics)) if on]
+    command += [
+        flag for flag, on in (("--public", public), ("--open-metrics", options.open_metrics)) if on
+    ]
     return PageProcess(command, telemetry.show)
 
 
@@ -75,4 +87,6 @@ class PageProcess:
                 self._show(printable(line.rstrip("\n"), LINE_CHARS))
         if not self._closing.is_set():
             code = self._process.wait()
-            self._show(f"the page has ended, exit code {code}; the node goes on: swarm-node page starts another one")
+            self._show(
+                f"the page has ended, exit code {code}; the node goes on: swarm-node page starts another one"
+            )

@@ -32,7 +32,9 @@ class Machine:
         self.columns = self._history.columns
 
     async def follow(
-        self, ask: Callable[[], Awaitable[Mapping[str, Any]]], tell: Callable[[int, dict[str, float]], None]
+        self,
+        ask: Callable[[], Awaitable[Mapping[str, Any]]],
+        tell: Callable[[int, dict[str, float]], None],
     ) -> None:
         """Measures for ever. `ask` gives the node's answer; `tell` gets the number of a point and
         its figures.
@@ -68,7 +70,9 @@ def gpus() -> dict[str, float]:
     if (program := shutil.which("nvidia-smi")) is None:
         return {}
     try:
-        said = subprocess.run([program, *QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=True)
+        said = subprocess.run(
+            [program, *QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=True
+        )
         return gpu_figures(said.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return {}
@@ -78,10 +82,16 @@ def gpu_figures(said: str) -> dict[str, float]:
     """Figures from nvidia-smi: it prints a line for each GPU, percent and MiB, or words where there
     is no figure.
     """
-    rows = [[each.strip() for each in line.split(",")] for line in said.splitlines() if line.count(",") == 1]
+    rows = [
+        [each.strip() for each in line.split(",")]
+        for line in said.splitlines()
+        if line.count(",") == 1
+    ]
     busy = [float(share) / 100 for share, _ in rows if share.isdigit()]
     used = [float(size) * 2**20 for _, size in rows if size.isdigit()]
-    return ({"gpu": sum(busy) / len(busy)} if busy else {}) | ({"gpu_memory": sum(used)} if used else {})
+    return ({"gpu": sum(busy) / len(busy)} if busy else {}) | (
+        {"gpu_memory": sum(used)} if used else {}
+    )
 
 
 class Page:

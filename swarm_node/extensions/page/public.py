@@ -9,7 +9,15 @@ from typing import Any
 
 from swarm_node.extensions.page.page import Page
 
-FILES = ("app.css", "public.js", "charts.js", "tools.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg")
+FILES = (
+    "app.css",
+    "public.js",
+    "charts.js",
+    "tools.js",
+    "uPlot.iife.min.js",
+    "uPlot.min.css",
+    "icon.svg",
+)
 FREE = ("/", "/api/public", *(f"/static/{name}" for name in FILES))
 EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours
@@ -43,7 +51,9 @@ class PublicView:
         so_far = int(network.get("counters", {}).get("announcements received", 0))
         rate = None
         if self._announcements and so_far >= self._announcements[1]:
-            rate = 60.0 * (so_far - self._announcements[1]) / max(now - self._announcements[0], 1e-9)
+            rate = (
+                60.0 * (so_far - self._announcements[1]) / max(now - self._announcements[0], 1e-9)
+            )
         self._announcements = (now, so_far)
         self._points.append((now, len(present(network)), rate))
 
@@ -65,7 +75,10 @@ class PublicView:
             "versions": versions(network),
             "tasks": self._tasks(),
             "ages": [round(at - now, 1) for at, _, _ in self._points],
-            "history": {"nodes": [n for _, n, _ in self._points], "announcements": [r for _, _, r in self._points]},
+            "history": {
+                "nodes": [n for _, n, _ in self._points],
+                "announcements": [r for _, _, r in self._points],
+            },
             "estimated": ["nodes", "announcements", "versions", "tasks"],
         }
 
@@ -95,7 +108,9 @@ def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [
         peer
         for peer in network.get("peers", [])
-        if any(peer.get(key) is not None and peer[key] < PRESENT for key in ("last_seen", "announced"))
+        if any(
+            peer.get(key) is not None and peer[key] < PRESENT for key in ("last_seen", "announced")
+        )
     ]
 
 

@@ -35,7 +35,8 @@ class Places:
     """
 
     def __init__(
-        self, is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback
+        self,
+        is_owner: Callable[[IPv4Address | IPv6Address], bool] = lambda address: address.is_loopback,
     ) -> None:
         """`is_owner`: whether an address is this machine's own; other addresses leave places for
         these.
@@ -71,7 +72,9 @@ def party(host: str) -> IPv4Address | IPv6Address:
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return address
-    return address.ipv4_mapped or (address if address.is_loopback else IPv6Address(int(address) >> 64 << 64))
+    return address.ipv4_mapped or (
+        address if address.is_loopback else IPv6Address(int(address) >> 64 << 64)
+    )
 
 
 class BoundedProtocol(H11Protocol):
@@ -168,14 +171,21 @@ def listener_at(listen: str) -> socket.socket:
     except OSError as error:
         found.close()
         where = f"{host}:{port}"
-        raise UserError(f"cannot listen on {where}: {error.strerror}; choose another --listen HOST:PORT") from error
+        raise UserError(
+            f"cannot listen on {where}: {error.strerror}; choose another --listen HOST:PORT"
+        ) from error
     return found
 
 
 def server_of(app: ASGIApp, places: Places | None = None) -> Server:
     """A server with every bound of this module."""
     protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or Places()})
-    options: dict[str, Any] = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
+    options: dict[str, Any] = {
+        "log_level": "error",
+        "access_log": False,
+        "server_header": False,
+        "lifespan": "off",
+    }
     config = uvicorn.Config(
         app,
         http=protocol,

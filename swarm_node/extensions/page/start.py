@@ -47,7 +47,9 @@ def command(argv: list[str]) -> None:
     if (folder / "report.json").exists():
         raise UserError(f"{folder} holds a simulation: swarm-node view plot draws it")
     if not config.with_parent and not any((folder / name).exists() for name in OF_A_NODE):
-        raise UserError(f"no node has run in {folder}: name the home of one, or start it with swarm-node run")
+        raise UserError(
+            f"no node has run in {folder}: name the home of one, or start it with swarm-node run"
+        )
     _without_secrets(argv)
     if config.with_parent:
         os.nice(NICE)
@@ -59,7 +61,9 @@ def _without_secrets(argv: list[str]) -> None:
     and keys of other programs. What was once in a process's environment stays readable there, so
     the process executes itself again.
     """
-    kept = {name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)}
+    kept = {
+        name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)
+    }
     if kept.keys() != os.environ.keys():
         os.execve(sys.executable, [sys.executable, "-P", "-m", "swarm_node", "page", *argv], kept)  # noqa: S606
 
@@ -74,7 +78,11 @@ async def _show(config: PageConfig, home: Path) -> None:
 
     listener, token = listener_at(config.listen), token_of(home)
     page = Page(home, with_pause(ask), monotonic)
-    public = PublicView(page, monotonic, shipped_tasks() | set(config.public_tasks)) if config.public else None
+    public = (
+        PublicView(page, monotonic, shipped_tasks() | set(config.public_tasks))
+        if config.public
+        else None
+    )
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # a page with a public view takes no commands
@@ -82,7 +90,9 @@ async def _show(config: PageConfig, home: Path) -> None:
     cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
     app = Guard(routes(page, public, home), token, cookie, config.names, free, writes, door)
     addresses = shown(listener, token, public is not None)
-    await serve(page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent)
+    await serve(
+        page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent
+    )
 
 
 def shipped_tasks() -> frozenset[str]:

@@ -38,7 +38,9 @@ def split_tasks(text: str) -> tuple[str, ...]:
     """The tasks of one node from a comma-separated list. UserError if it is empty."""
     tasks = tuple(part.strip() for part in text.split(",") if part.strip())
     if not tasks:
-        raise UserError(f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'")
+        raise UserError(
+            f"--node-tasks {text!r} names no task; an entry is a list such as 'gcd/easy,lcm/easy'"
+        )
     return tasks
 
 
@@ -49,15 +51,21 @@ def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
     """The tasks that some node asks, in order."""
-    return tuple(dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node)))
+    return tuple(
+        dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node))
+    )
 
 
 def contributors(config: SimulationConfig) -> frozenset[int]:
     """Nodes that generate and never train. UserError where no node would train."""
     roles = config.node_roles
-    found = frozenset(node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor")
+    found = frozenset(
+        node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor"
+    )
     if len(found) == config.nodes:
-        raise UserError("--node-roles leaves no learner: name one, as in --node-roles learner contributor")
+        raise UserError(
+            "--node-roles leaves no learner: name one, as in --node-roles learner contributor"
+        )
     return found
 
 
@@ -125,7 +133,9 @@ def parse_arm(text: str) -> Arm:
     """ "4/4" as an arm. UserError if it is not an arm."""
     match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})((?::\w+)*)\s*", text, re.ASCII)
     if match is None:
-        raise UserError(f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or 8/0:all")
+        raise UserError(
+            f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or 8/0:all"
+        )
     arm = Arm(int(match[1]), int(match[2]), tuple(sorted(set(match[3].split(":")[1:]))))
     if unknown := [way for way in arm.ways if way not in WAYS]:
         raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")
@@ -150,13 +160,17 @@ def parse_arms(texts: Sequence[str]) -> list[Arm]:
 def all_cells(config: SimulationConfig) -> list[Cell]:
     """All cells, seed by seed, so that the cells finished so far can be compared."""
     arms = parse_arms(config.arms)
-    return [Cell(arm, config.seed + repetition) for repetition in range(config.seeds) for arm in arms]
+    return [
+        Cell(arm, config.seed + repetition) for repetition in range(config.seeds) for arm in arms
+    ]
 
 
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     """The configuration of one cell: its arm only, its seed, and one thread unless configured."""
     arm, ways, training = cell.arm, cell.arm.ways, config.training
-    mix = config.round.model_copy(update={"local_groups": arm.local, "external_groups": arm.external})
+    mix = config.round.model_copy(
+        update={"local_groups": arm.local, "external_groups": arm.external}
+    )
     if "dapo" in ways:
         mix = mix.model_copy(update={"sampler": "informative"})
     if "lean" in ways:
@@ -168,4 +182,6 @@ def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     if "all" not in ways:
         return own
     nodes = own.nodes if cell.arm.external else 1
-    return with_environment(own, tasks=all_tasks(own)).model_copy(update={"node_tasks": (), "nodes": nodes})
+    return with_environment(own, tasks=all_tasks(own)).model_copy(
+        update={"node_tasks": (), "nodes": nodes}
+    )

@@ -75,7 +75,9 @@ def summary(
     nodes so far.
     """
     several = [reports[node] for node in sorted(reports)]
-    rewards = {node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()}
+    rewards = {
+        node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()
+    }
     seconds = total([report.seconds for report in several])
     return CellRound(
         arm=str(cell.arm),

@@ -71,7 +71,9 @@ def _read(running: _Running, messages: _Messages) -> None:
     messages.put((running, None))
 
 
-def _handle(running: _Running, message: FromWorker | None, emit: Callable[[Event], None]) -> Record | Failed | None:
+def _handle(
+    running: _Running, message: FromWorker | None, emit: Callable[[Event], None]
+) -> Record | Failed | None:
     """How the cell ended, if this message ends it."""
     match message:
         case None:

@@ -28,7 +28,9 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     """A line about memory and time where large models run on the processors of this machine.
     UserError where they take more memory than is free.
     """
-    if config.engine != "memory" or (config.model.device != "cpu" and Path("/dev/nvidiactl").exists()):
+    if config.engine != "memory" or (
+        config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
+    ):
         return
     each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
     cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
@@ -37,7 +39,9 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
     need = f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
     if at_once * most > free:
-        smaller = "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
+        smaller = (
+            "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
+        )
         advice = f"--workers {int(free / most)}" if most < free else smaller
         raise UserError(f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}")
     seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
@@ -56,7 +60,11 @@ def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
     """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
     parameter to read or generate, and 6 to train.
     """
-    group, tokens, mix = config.generation.num_generations, config.generation.max_completion_length, config.round
+    group, tokens, mix = (
+        config.generation.num_generations,
+        config.generation.max_completion_length,
+        config.round,
+    )
     written = mix.questions * (PROMPT + group * tokens)
     trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
     return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
@@ -71,6 +79,8 @@ def parameters(name: str) -> int:
     with suppress(OSError, ValueError, AttributeError, TypeError):
         for file in named.folder(name).glob("*.safetensors"):
             with file.open("rb") as content:
-                head = json.loads(content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little"))))
+                head = json.loads(
+                    content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little")))
+                )
             total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
     return total

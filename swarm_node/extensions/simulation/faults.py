@@ -25,24 +25,36 @@ class Schedule:
         for name, given in (("die", self._last), ("join", self._first)):
             for node, number in given.items():
                 if number >= rounds:
-                    raise UserError(f"--faults.{name} {node}@{number}: the run has rounds 0 to {rounds - 1} only")
+                    raise UserError(
+                        f"--faults.{name} {node}@{number}: the run has rounds 0 to {rounds - 1} only"
+                    )
         for node, end in self._last.items():
             if end <= self._first.get(node, 0):
                 raise UserError(f"--faults.die {node}@{end}: node {node} would never take part")
         for node, pace in self._pace.items():
             if pace == 0:
-                raise UserError(f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1")
+                raise UserError(
+                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1"
+                )
         for number in range(rounds):
             if not self.present(number):
                 raise UserError(f"these faults leave no node in round {number}")
 
     def present(self, number: int) -> list[int]:
         """Nodes that are in the swarm in this round, in order."""
-        return [n for n in range(self._nodes) if self._first.get(n, 0) <= number < self._last.get(n, number + 1)]
+        return [
+            n
+            for n in range(self._nodes)
+            if self._first.get(n, 0) <= number < self._last.get(n, number + 1)
+        ]
 
     def active(self, number: int) -> list[int]:
         """The present nodes that take part in this round: slow nodes skip rounds."""
-        return [n for n in self.present(number) if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0]
+        return [
+            n
+            for n in self.present(number)
+            if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0
+        ]
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
@@ -55,7 +67,9 @@ def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
             raise UserError(f"--faults.{name} {spec!r} is not {shape}, such as 3@40")
         node, number = int(match[1]), int(match[2])
         if node >= nodes:
-            raise UserError(f"--faults.{name} {spec}: there is no node {node}; nodes are 0 to {nodes - 1}")
+            raise UserError(
+                f"--faults.{name} {spec}: there is no node {node}; nodes are 0 to {nodes - 1}"
+            )
         if node in found:
             raise UserError(f"--faults.{name}: node {node} is given twice")
         found[node] = number

@@ -20,7 +20,15 @@ from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a report folder
 PICTURES = ("rewards.png", "accuracy.png")
-PATTERNS = ("report.json", "report.csv", *PICTURES, "manifest.json", "events.jsonl", "cells/*.json", "cells/*.log")
+PATTERNS = (
+    "report.json",
+    "report.csv",
+    *PICTURES,
+    "manifest.json",
+    "events.jsonl",
+    "cells/*.json",
+    "cells/*.log",
+)
 # Options that do not change a cell
 ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}
 
@@ -40,7 +48,9 @@ class ReportFolder:
         other code.
         """
         if config.resume and config.overwrite:
-            raise UserError("--resume keeps what is in the report folder, --overwrite removes it: give one of them")
+            raise UserError(
+                "--resume keeps what is in the report folder, --overwrite removes it: give one of them"
+            )
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
@@ -54,11 +64,15 @@ class ReportFolder:
                 for file in (file for pattern in PATTERNS for file in self.path.glob(pattern)):
                     file.unlink()
             else:
-                raise UserError(f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite")
+                raise UserError(
+                    f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite"
+                )
         try:
             self._cells.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{self.path} cannot be written ({error.strerror}): choose another --out") from error
+            raise UserError(
+                f"{self.path} cannot be written ({error.strerror}): choose another --out"
+            ) from error
         seeds = range(config.seed, config.seed + config.seeds)
         write_json(self.manifest, manifest(KIND, config, seeds))
         return warning
@@ -69,7 +83,9 @@ class ReportFolder:
 
     def save(self, record: Record) -> None:
         """Writes a finished cell, whole or not at all."""
-        write_bytes(self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode())
+        write_bytes(
+            self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode()
+        )
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
         """The records of those cells that are finished. A file that is not a cell of this run
@@ -99,8 +115,14 @@ class ReportFolder:
             earlier = json.loads(self.manifest.read_bytes())
         except (OSError, ValueError):
             earlier = None
-        if not isinstance(earlier, dict) or earlier.get("kind") != KIND or not isinstance(earlier.get("config"), dict):
-            raise UserError(f"{self.path} holds files that are no simulation report: choose another --out")
+        if (
+            not isinstance(earlier, dict)
+            or earlier.get("kind") != KIND
+            or not isinstance(earlier.get("config"), dict)
+        ):
+            raise UserError(
+                f"{self.path} holds files that are no simulation report: choose another --out"
+            )
         return earlier
 
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
@@ -111,7 +133,9 @@ class ReportFolder:
         changed = sorted(key for key in now if now[key] != then.get(key))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:
-            shown = ", ".join(f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3])
+            shown = ", ".join(
+                f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3]
+            )
             more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise UserError(f"can't --resume {self.path} with another configuration: {shown}{more}")
         fresh = manifest(KIND, config, ())

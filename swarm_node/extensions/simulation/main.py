@@ -17,7 +17,14 @@ from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes, write_json
-from swarm_node.extensions.simulation.arms import Cell, Record, all_cells, contributors, node_config, parse_arm
+from swarm_node.extensions.simulation.arms import (
+    Cell,
+    Record,
+    all_cells,
+    contributors,
+    node_config,
+    parse_arm,
+)
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
 from swarm_node.extensions.simulation.engines.engine import engine_of
@@ -91,13 +98,17 @@ def simulate(
         with events.Telemetry(show=warn) as telemetry:
             events.observe(telemetry, folder.path, config)
             telemetry.add(JsonLines(folder.events, warn))
-            telemetry.add(SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock))
+            telemetry.add(
+                SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock)
+            )
             telemetry.add(EarlyFigure(config, folder.path))
             telemetry.emit(events.RunStarted("simulation", str(folder.path), _facts(config)))
             if warning:
                 telemetry.emit(events.Warned(warning))
             if records:
-                telemetry.emit(events.Notice(f"going on: {len(records)} of {len(cells)} cells are finished"))
+                telemetry.emit(
+                    events.Notice(f"going on: {len(records)} of {len(cells)} cells are finished")
+                )
             records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
             report = build_report(config, records)
             write_json(folder.report, asdict(report))
@@ -109,7 +120,9 @@ def simulate(
         return folder.report
     except OSError as error:
         where = error.filename or folder.path
-        raise UserError(f"{where}: {error.strerror}; finished cells are kept, go on with --resume") from error
+        raise UserError(
+            f"{where}: {error.strerror}; finished cells are kept, go on with --resume"
+        ) from error
 
 
 def check(config: SimulationConfig) -> list[Cell]:
@@ -162,7 +175,9 @@ def _run(
     except KeyboardInterrupt:
         done = total - len(todo) + len(records)
         telemetry.emit(
-            events.Notice(f"interrupted: {done} of {total} cells are finished and kept; go on with --resume")
+            events.Notice(
+                f"interrupted: {done} of {total} cells are finished and kept; go on with --resume"
+            )
         )
         raise
     finally:
@@ -199,8 +214,16 @@ class EarlyFigure(events.Sink):
         """Draws the first seed alone, as other seeds may have fewer rounds so far."""
         from swarm_node.extensions.simulation.plot import accuracy
 
-        first = {cell: tuple(rounds) for cell, rounds in self._rounds.items() if cell.seed == self._config.seed}
-        records = [Record(cell, rounds, 0.0) for cell, rounds in first.items() if any(r.accuracy for r in rounds)]
+        first = {
+            cell: tuple(rounds)
+            for cell, rounds in self._rounds.items()
+            if cell.seed == self._config.seed
+        }
+        records = [
+            Record(cell, rounds, 0.0)
+            for cell, rounds in first.items()
+            if any(r.accuracy for r in rounds)
+        ]
         if records:
             report = build_report(self._config.model_copy(update={"seeds": 1}), records)
             accuracy(report).savefig(self._folder / "accuracy.png")

@@ -63,9 +63,14 @@ class DynamicSampling:
             if sum(group.informative for group in found.groups) >= self._node.config.local_groups:
                 break
             again = self._node.generate(Round(now + more * APART))
-            seconds = {phase: found.seconds.get(phase, 0.0) + spent for phase, spent in again.seconds.items()}
+            seconds = {
+                phase: found.seconds.get(phase, 0.0) + spent
+                for phase, spent in again.seconds.items()
+            }
             skipped = Counter(found.skipped) + Counter(again.skipped)
-            found = replace(found, groups=found.groups + again.groups, skipped=skipped, seconds=seconds)
+            found = replace(
+                found, groups=found.groups + again.groups, skipped=skipped, seconds=seconds
+            )
         return found
 
     def consume(self, produced: Generated) -> RoundReport:

@@ -34,11 +34,24 @@ def rewards(report: Report) -> Figure:
     window = max(1, min(20, report.rounds // 10))
     rounds = [float(number) for number in range(1, report.rounds + 1)]
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
-        seeds = [moving_average([reward / report.questions for reward in rewards], window) for rewards in arm.rewards]
-        draw_seeds(axes, rounds, seeds, colour, f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}")
+        seeds = [
+            moving_average([reward / report.questions for reward in rewards], window)
+            for rewards in arm.rewards
+        ]
+        draw_seeds(
+            axes,
+            rounds,
+            seeds,
+            colour,
+            f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}",
+        )
     axes.set_ylim(0.0, min(1.0, 1.05 * axes.get_ylim()[1]))
-    what = "Share of right completions" if report.scoring == "exact" else "Mean reward of a completion"
-    axes.set_title(f"moving average of {window} rounds" if window > 1 else "", loc="left", fontsize=10.5)
+    what = (
+        "Share of right completions" if report.scoring == "exact" else "Mean reward of a completion"
+    )
+    axes.set_title(
+        f"moving average of {window} rounds" if window > 1 else "", loc="left", fontsize=10.5
+    )
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False, title="local / external groups", loc="upper left")
@@ -55,7 +68,10 @@ def accuracy(report: Report) -> Figure:
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
         if (known := arm.held_out) is None:
             continue
-        tokens = [mean(values) / len(arm.node_rewards[0]) for values in zip(*known.trained_tokens, strict=True)]
+        tokens = [
+            mean(values) / len(arm.node_rewards[0])
+            for values in zip(*known.trained_tokens, strict=True)
+        ]
         for axes, kind in zip(panels, KINDS, strict=True):
             seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
             if all(len(row) == len(tokens) for row in seeds):
@@ -79,11 +95,20 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def draw_seeds(axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str) -> None:
+def draw_seeds(
+    axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str
+) -> None:
     """Draws the mean over seeds, with shading from the lowest seed to the highest."""
     columns = list(zip(*seeds, strict=True))
     marker = "o" if len(xs) < 12 else ""  # a single point would not show as a line
-    axes.plot(xs, [mean(column) for column in columns], color=colour, linewidth=2.2, marker=marker, label=name)
+    axes.plot(
+        xs,
+        [mean(column) for column in columns],
+        color=colour,
+        linewidth=2.2,
+        marker=marker,
+        label=name,
+    )
     if len(seeds) > 1:
         low, high = [min(column) for column in columns], [max(column) for column in columns]
         axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
@@ -103,7 +128,11 @@ def finish(figure: Figure, panels: Sequence[Axes], title: str, report: Report) -
 def subline(report: Report) -> str:
     """The line below the headline: nodes, questions and seeds."""
     seeds = len(report.seeds)
-    repeats = "one seed: this may be chance" if seeds == 1 else f"mean of {seeds} seeds, shading from lowest to highest"
+    repeats = (
+        "one seed: this may be chance"
+        if seeds == 1
+        else f"mean of {seeds} seeds, shading from lowest to highest"
+    )
     return f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a round; {repeats}."
 
 

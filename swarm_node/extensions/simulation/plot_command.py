@@ -37,7 +37,9 @@ def command(argv: list[str]) -> None:
     """Draws, and prints the names of the files."""
     count = next((index for index, each in enumerate(argv) if each.startswith("-")), len(argv))
     named = ["--runs", *argv[:count]] if count else []
-    config = from_command_line(PlotConfig, [*named, *argv[count:]], "swarm-node view plot", flags_only=True)
+    config = from_command_line(
+        PlotConfig, [*named, *argv[count:]], "swarm-node view plot", flags_only=True
+    )
     if not config.runs:
         raise UserError("name a run: the report folder of a simulation")
     for folder in map(Path, config.runs):
@@ -65,7 +67,9 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
                 paths.append((out or folder) / f"{stem}.{kind}")
                 figure.savefig(paths[-1], format=kind)
     except OSError as error:
-        raise UserError(f"{error.filename or folder}: {error.strerror}; choose another folder with --out") from error
+        raise UserError(
+            f"{error.filename or folder}: {error.strerror}; choose another folder with --out"
+        ) from error
     return paths
 
 
@@ -82,7 +86,9 @@ def report_of(folder: Path) -> Report:
     try:
         return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
     except FileNotFoundError:
-        raise UserError(f"{folder} has no report.json yet: its simulation is not finished") from None
+        raise UserError(
+            f"{folder} has no report.json yet: its simulation is not finished"
+        ) from None
     except (ValueError, RecursionError) as error:  # every error of msgspec is a ValueError
         raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
 

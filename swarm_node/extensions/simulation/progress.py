@@ -21,7 +21,9 @@ class SimulationTerminal(Sink):
     finished.
     """
 
-    def __init__(self, console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, console: Console, cells: int, rounds: int, questions: int, clock: Callable[[], float]
+    ) -> None:
         self._console, self._cells, self._rounds = console, cells, rounds
         self._questions, self._clock, self._started = questions, clock, clock()
         # Running cells, by arm and seed
@@ -62,7 +64,9 @@ class SimulationTerminal(Sink):
         self._done += 1
         rounds = self._rounds_of[done.arm, done.seed]
         rounds.append(done)
-        before, now = (number * LINES_PER_CELL // self._rounds for number in (done.round, done.round + 1))
+        before, now = (
+            number * LINES_PER_CELL // self._rounds for number in (done.round, done.round + 1)
+        )
         if done.round and before == now and not done.accuracy:
             return
         recent = rounds[-WINDOW:]

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
 
-from swarm_node.extensions.simulation.arms import Arm, Record, cell_config, local_tasks, node_names, parse_arms
+from swarm_node.extensions.simulation.arms import (
+    Arm,
+    Record,
+    cell_config,
+    local_tasks,
+    node_names,
+    parse_arms,
+)
 from swarm_node.extensions.simulation.cell import total
 from swarm_node.extensions.simulation.events import CellRound
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -27,9 +34,42 @@ LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it asks it
 # 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom: samples are too small for the
 # normal distribution
 T_975 = (
-    *(12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139),
-    *(2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922, 2.093024, 2.085963),
-    *(2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831, 2.048407, 2.045230, 2.042272),
+    *(
+        12.706205,
+        4.302653,
+        3.182446,
+        2.776445,
+        2.570582,
+        2.446912,
+        2.364624,
+        2.306004,
+        2.262157,
+        2.228139,
+    ),
+    *(
+        2.200985,
+        2.178813,
+        2.160369,
+        2.144787,
+        2.131450,
+        2.119905,
+        2.109816,
+        2.100922,
+        2.093024,
+        2.085963,
+    ),
+    *(
+        2.079614,
+        2.073873,
+        2.068658,
+        2.063899,
+        2.059539,
+        2.055529,
+        2.051831,
+        2.048407,
+        2.045230,
+        2.042272,
+    ),
 )
 
 
@@ -63,9 +103,13 @@ def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
     asked = [[done for done in record.rounds if done.accuracy] for record in records]
     if not all(asked):
         return None
-    every, own, other = ([[kind(done, local) for done in rows] for rows in asked] for kind in (_all, _own, _others))
+    every, own, other = (
+        [[kind(done, local) for done in rows] for rows in asked] for kind in (_all, _own, _others)
+    )
     means = [[[_mean(nodes) for nodes in row] for row in rows] for rows in (every, own, other)]
-    tasks = sorted({task for rows in asked for done in rows for node in done.accuracy for task in node or {}})
+    tasks = sorted(
+        {task for rows in asked for done in rows for node in done.accuracy for task in node or {}}
+    )
     rounds = tuple(done.round + 1 for done in asked[0])
     whole = [[value or 0.0 for value in row] for row in means[0]]
     return HeldOut(
@@ -78,7 +122,10 @@ def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
         final_other=tuple(row[-1] for row in means[2]),
         final_ci95=tuple(_half([row[-1] for row in rows]) for rows in (every, own, other)),
         area=tuple(area(rounds, row) for row in whole),
-        by_task={task: _tuples([[_task(done, task) for done in rows] for rows in asked]) for task in tasks},
+        by_task={
+            task: _tuples([[_task(done, task) for done in rows] for rows in asked])
+            for task in tasks
+        },
         generated_tokens=tuple(_until(record, rounds, "generated_tokens") for record in records),
         trained_tokens=tuple(_until(record, rounds, "trained_tokens") for record in records),
     )
@@ -100,7 +147,10 @@ def _all(done: CellRound, local: LocalTasks) -> list[float]:
 
 def _own(done: CellRound, local: LocalTasks) -> list[float]:
     """The mean accuracy of each node over its local tasks."""
-    found = [[v for task, v in (n or {}).items() if task in own] for n, own in zip(done.accuracy, local, strict=True)]
+    found = [
+        [v for task, v in (n or {}).items() if task in own]
+        for n, own in zip(done.accuracy, local, strict=True)
+    ]
     return [mean(values) for values in found if values]
 
 
@@ -126,7 +176,9 @@ def _task(done: CellRound, task: str) -> float:
 
 
 def _until(record: Record, rounds: Sequence[int], name: str) -> tuple[int, ...]:
-    return tuple(int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds)
+    return tuple(
+        int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds
+    )
 
 
 def _tuples(rows: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
@@ -202,7 +254,9 @@ class Report:
 
 def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
     """The report on these cells, which may come in any order. Cells of an arm may be missing."""
-    arms = [arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)]
+    arms = [
+        arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)
+    ]
     seeds = tuple(range(config.seed, config.seed + config.seeds))
     by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
     rows = {arm: [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell] for arm in arms}
@@ -212,7 +266,10 @@ def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
         seeds=seeds,
         questions=config.round.questions,
         scoring=config.environment.scoring,
-        arms={str(arm): _summary(cell_config(config, rows[arm][0].cell), arm, rows[arm]) for arm in arms},
+        arms={
+            str(arm): _summary(cell_config(config, rows[arm][0].cell), arm, rows[arm])
+            for arm in arms
+        },
         cost={str(arm): _cost(rows[arm]) for arm in arms},
     )
 
@@ -228,11 +285,17 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
         ci95=ci95(totals),
         rewards=tuple(tuple(done.reward for done in record.rounds) for record in records),
         final_reward=tuple(
-            mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions for record in records
+            mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions
+            for record in records
         ),
-        informative_share=tuple(tuple(done.metrics["informative_share"] for done in r.rounds) for r in records),
+        informative_share=tuple(
+            tuple(done.metrics["informative_share"] for done in r.rounds) for r in records
+        ),
         node_rewards=tuple(
-            tuple(sum(done.node_rewards[node] or 0.0 for done in record.rounds) for node in range(config.nodes))
+            tuple(
+                sum(done.node_rewards[node] or 0.0 for done in record.rounds)
+                for node in range(config.nodes)
+            )
             for record in records
         ),
         generated_tokens=int(sum(done.metrics["generated_tokens"] for done in rounds)),
@@ -241,9 +304,14 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
         skipped=total([done.skipped for done in rounds]),
         rejected=total([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
-        held_out=held_out(records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]),
+        held_out=held_out(
+            records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]
+        ),
         metrics={  # with six digits, so that a report of many seeds stays small
-            name: tuple(tuple(float(f"{r.metrics.get(name, 0.0):.6g}") for r in record.rounds) for record in records)
+            name: tuple(
+                tuple(float(f"{r.metrics.get(name, 0.0):.6g}") for r in record.rounds)
+                for record in records
+            )
             for name in METRICS
         },
     )
@@ -253,10 +321,15 @@ def _attack(records: Sequence[Record]) -> AttackSummary:
     totals = Counter(total([done.attack for record in records for done in record.rounds]))
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
-        length=tuple(mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]]) for record in records),
+        length=tuple(
+            mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]])
+            for record in records
+        ),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
-        hostile_selected=_share(totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]),
+        hostile_selected=_share(
+            totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]
+        ),
     )
 
 
@@ -273,7 +346,9 @@ def _cost(records: Sequence[Record]) -> ArmCost:
     rounds = [done for record in records for done in record.rounds]
     phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
     return ArmCost(
-        seconds_per_round={phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases},
+        seconds_per_round={
+            phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases
+        },
         wall_seconds=tuple(_running(record, "round") for record in records),
         cpu_seconds=tuple(_running(record, "cpu") for record in records),
         peak_memory_mb=max(record.peak_mb for record in records),
@@ -282,7 +357,10 @@ def _cost(records: Sequence[Record]) -> ArmCost:
 
 def _running(record: Record, phase: str) -> tuple[float, ...]:
     """Seconds spent in this phase up to the end of every round, rounded to 0.1 s."""
-    return tuple(round(total, 1) for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds))
+    return tuple(
+        round(total, 1)
+        for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds)
+    )
 
 
 def t_975(degrees: int) -> float:
@@ -292,7 +370,12 @@ def t_975(degrees: int) -> float:
     if degrees <= len(T_975):
         return T_975[degrees - 1]
     z = statistics.NormalDist().inv_cdf(0.975)
-    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
     return sum(term / math.pow(degrees, power) for power, term in enumerate(terms))
 
 

@@ -28,7 +28,9 @@ class AttackConfig(Section):
     """Hostile nodes of a simulation. They know every right answer and send only the attack."""
 
     kind: Annotated[
-        Literal["none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"],
+        Literal[
+            "none", "stealth", "context", "equation", "length", "forge", "flood", "lies", "sybil"
+        ],
         Alias("--attack"),
     ] = "none"
     """stealth: right completions with a sign that scores nothing; context: with a phrase that does

@@ -14,12 +14,21 @@ from swarm_node.rollouts.groups import mean
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
-COST_WORDS = "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
+COST_WORDS = (
+    "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
+)
 PER_SEED = (
     "arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall_seconds,"
     "all_tasks,own_tasks,other_tasks,area"
 )
-ATTACK = ("local/external", "attack success", "accuracy", "tokens", "honest refused", "hostile refused")
+ATTACK = (
+    "local/external",
+    "attack success",
+    "accuracy",
+    "tokens",
+    "honest refused",
+    "hostile refused",
+)
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
 Held-out accuracy at the end: of all tasks of the swarm, of those that a node
@@ -32,18 +41,33 @@ ATTACK_WORDS = "Attack success: share of the honest nodes' completions with the 
 def result(report: Report) -> RenderableType:
     """The tables that a simulation prints at its end."""
     arms = list(report.arms.items())
-    parts: list[RenderableType] = [Text(_caption(report)), _table(ARMS, (_reward(*each) for each in arms))]
+    parts: list[RenderableType] = [
+        Text(_caption(report)),
+        _table(ARMS, (_reward(*each) for each in arms)),
+    ]
     if any(arm.attack for _, arm in arms):
-        parts += [Text(ATTACK_WORDS), _table(ATTACK, (row for name, arm in arms for row in _attack(name, arm)))]
+        parts += [
+            Text(ATTACK_WORDS),
+            _table(ATTACK, (row for name, arm in arms for row in _attack(name, arm))),
+        ]
     if any(arm.held_out for _, arm in arms):
         rows = (row for name, arm in arms for row in _held_out(name, arm))
         parts += [Text(HELD_OUT_WORDS), _table(HELD_OUT, rows)]
     elif any(" " in name for name in report.nodes):  # nodes differ
         rows = (
-            (label, *(f"{mean([seed[node] for seed in arm.node_rewards if node < len(seed)]):.1f}" for _, arm in arms))
+            (
+                label,
+                *(
+                    f"{mean([seed[node] for seed in arm.node_rewards if node < len(seed)]):.1f}"
+                    for _, arm in arms
+                ),
+            )
             for node, label in enumerate(report.nodes)
         )
-        parts += [Text("Cumulative reward of each node, mean over seeds"), _table(("node", *report.arms), rows)]
+        parts += [
+            Text("Cumulative reward of each node, mean over seeds"),
+            _table(("node", *report.arms), rows),
+        ]
     return Group(*parts, Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms)))
 
 
@@ -52,9 +76,23 @@ def per_seed(report: Report) -> str:
     lines = [PER_SEED]
     for name, arm in report.arms.items():
         known = arm.held_out
-        ends = (known.final, known.final_local, known.final_other, known.area) if known else [repeat("")] * 4
-        rows = zip(report.seeds, arm.cumulative_reward, arm.final_reward, *_took(name, report), *ends, strict=False)
-        lines += [",".join([name, *("" if value is None else str(value) for value in row)]) for row in rows]
+        ends = (
+            (known.final, known.final_local, known.final_other, known.area)
+            if known
+            else [repeat("")] * 4
+        )
+        rows = zip(
+            report.seeds,
+            arm.cumulative_reward,
+            arm.final_reward,
+            *_took(name, report),
+            *ends,
+            strict=False,
+        )
+        lines += [
+            ",".join([name, *("" if value is None else str(value) for value in row)])
+            for row in rows
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -63,12 +101,21 @@ def _took(name: str, report: Report) -> list[Sequence[float]]:
     seconds.
     """
     arm, cost = report.arms[name], report.cost[name]
-    tokens = [[round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]] for kind in ("generated", "trained")]
-    return [*tokens, *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds))]
+    tokens = [
+        [round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]]
+        for kind in ("generated", "trained")
+    ]
+    return [
+        *tokens,
+        *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds)),
+    ]
 
 
 def _cost(name: str, report: Report) -> tuple[str, ...]:
-    shown = (plus_minus(mean(values), ci95(values), 0) if any(values) else "-" for values in _took(name, report))
+    shown = (
+        plus_minus(mean(values), ci95(values), 0) if any(values) else "-"
+        for values in _took(name, report)
+    )
     return (name, *shown, f"{report.cost[name].peak_memory_mb:.0f}")
 
 
@@ -96,8 +143,15 @@ def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
 def _attack(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
     if not (attack := arm.attack):
         return []
-    refused = ("-" if share is None else f"{share:.1%}" for share in (attack.honest_refused, attack.hostile_refused))
-    ends = (f"{mean(attack.success):.3f}", f"{mean(arm.final_reward):.3f}", f"{mean(attack.length):.1f}")
+    refused = (
+        "-" if share is None else f"{share:.1%}"
+        for share in (attack.honest_refused, attack.hostile_refused)
+    )
+    ends = (
+        f"{mean(attack.success):.3f}",
+        f"{mean(arm.final_reward):.3f}",
+        f"{mean(attack.length):.1f}",
+    )
     return [(name, *ends, *refused)]
 
 
@@ -106,7 +160,14 @@ def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
         return []
     ends = zip((known.final, known.final_local, known.final_other), known.final_ci95, strict=True)
     tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
-    return [(name, *(_end(seeds, half) for seeds, half in ends), _end(known.area, ci95(known.area)), f"{tokens:,.0f}")]
+    return [
+        (
+            name,
+            *(_end(seeds, half) for seeds, half in ends),
+            _end(known.area, ci95(known.area)),
+            f"{tokens:,.0f}",
+        )
+    ]
 
 
 def _end(seeds: Sequence[float | None], half: float | None) -> str:
@@ -121,8 +182,14 @@ def plus_minus(value: float, half: float | None, digits: int = 3) -> str:
 
 def _caption(report: Report) -> str:
     seeds = len(report.seeds)
-    interval = f"{seeds} seeds, ± is a 95 % interval" if seeds > 1 else "1 seed, ± over nodes: another may differ"
-    right = "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
+    interval = (
+        f"{seeds} seeds, ± is a 95 % interval"
+        if seeds > 1
+        else "1 seed, ± over nodes: another may differ"
+    )
+    right = (
+        "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
+    )
     most = report.questions * report.rounds
     return (
         f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"

@@ -28,7 +28,9 @@ def serve(begin: Begin) -> None:
     sends its error.
     """
     connection = inherited()
-    channel: Ours = Channel(connection, connection, worker_messages.WORKER.down, worker_messages.WORKER.up)
+    channel: Ours = Channel(
+        connection, connection, worker_messages.WORKER.down, worker_messages.WORKER.up
+    )
     with telling(channel.send):
         order = channel.receive()
         threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()

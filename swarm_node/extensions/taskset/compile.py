@@ -13,7 +13,14 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.dataset import elsewhere
-from swarm_node.extensions.dataset.questions import HELD_OUT, LONG_PROMPT, MAX_CHARS, MAX_PROMPT_CHARS, TRAIN, share
+from swarm_node.extensions.dataset.questions import (
+    HELD_OUT,
+    LONG_PROMPT,
+    MAX_CHARS,
+    MAX_PROMPT_CHARS,
+    TRAIN,
+    share,
+)
 from swarm_node.extensions.taskset.settings import TasksetConfig
 
 MOST = 10_000  # questions that are read
@@ -39,15 +46,36 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
     except UserError:
         raise
     except Exception as error:  # whatever its code raises
-        raise UserError(f"task set {config.name} cannot be read: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"task set {config.name} cannot be read: {type(error).__name__}: {error}"
+        ) from error
     if not read.sides[TRAIN]:
-        raise UserError(f"task set {config.name} has no question to train on: lower its option held_out")
-    agreed = {"hashes": sorted(read.hashes), "code": found.code(), "options": options, "held_out": config.held_out}
-    version = "sha256." + hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:32]
+        raise UserError(
+            f"task set {config.name} has no question to train on: lower its option held_out"
+        )
+    agreed = {
+        "hashes": sorted(read.hashes),
+        "code": found.code(),
+        "options": options,
+        "held_out": config.held_out,
+    }
+    version = (
+        "sha256." + hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:32]
+    )
     name = os.path.abspath(config.name) if config.name.endswith(".py") else config.name
-    written = {"version": version, "name": name, "options": options, "rows": read.sides, "tries": read.tries}
+    written = {
+        "version": version,
+        "name": name,
+        "options": options,
+        "rows": read.sides,
+        "tries": read.tries,
+    }
     out.write_text(json.dumps(written), encoding="ascii")
-    counts = {"train": len(read.sides[TRAIN]), "held_out": len(read.sides[HELD_OUT]), "left_out": dict(read.left_out)}
+    counts = {
+        "train": len(read.sides[TRAIN]),
+        "held_out": len(read.sides[HELD_OUT]),
+        "left_out": dict(read.left_out),
+    }
     return {"version": version, **counts, "hashes": read.hashes, "tries": read.tries}
 
 
@@ -68,7 +96,9 @@ class Read:
         from swarm_node.extensions.taskset import library
 
         if not config.alone and (reason := library.unscorable(task)):
-            raise UserError(f"task set {config.name}: {reason}; train alone on it by its option alone")
+            raise UserError(
+                f"task set {config.name}: {reason}; train alone on it by its option alone"
+            )
         prompt, data = library.prompt_of(task.data), library.dumped(task.data)
         if not prompt or len(prompt) > MAX_PROMPT_CHARS:
             self.left_out[LONG_PROMPT if prompt else library.NOT_TEXT] += 1

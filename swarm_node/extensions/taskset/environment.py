@@ -48,7 +48,9 @@ class TasksetEnvironment(SplitEnvironment):
     and scores.
     """
 
-    def __init__(self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig) -> None:
+    def __init__(
+        self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig
+    ) -> None:
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone = config.alone
@@ -65,7 +67,9 @@ class TasksetEnvironment(SplitEnvironment):
                 scoring.close()
             folder.cleanup()
             raise
-        super().__init__(NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder)
+        super().__init__(
+            NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder
+        )
         # A constant: to compute one takes scores, which may cost something, and no peer compares it
         if self._alone:
             self._digests = {(NAME, side): "A" * 11 for side in TASKS[NAME]}
@@ -98,7 +102,13 @@ class AloneScoring(ScoringClient):
         self._file, self.patience = file, 300.0
 
     def _program(self, lifeline: int) -> dict[str, Any]:
-        command = [sys.executable, "-P", "-m", "swarm_node.extensions.taskset.open", str(self._file)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "swarm_node.extensions.taskset.open",
+            str(self._file),
+        ]
         return {"args": command, "env": without_secrets()}
 
 
@@ -140,15 +150,23 @@ def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
     """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all
     external completions.
     """
-    items: list[Item] = [(NAME, TRIED, 0, k, (text,)) for k, tried in enumerate(facts.tries) for text in tried["texts"]]
+    items: list[Item] = [
+        (NAME, TRIED, 0, k, (text,))
+        for k, tried in enumerate(facts.tries)
+        for text in tried["texts"]
+    ]
     replies = iter(scoring.ask(items))
     for tried in facts.tries:
         here = [next(replies) for _ in tried["texts"]]
         found = ["raised" if isinstance(reply, Skipped) else reply[0] for reply in here]
         outside = [score for score in tried["scores"] if not isinstance(score, str)]
         if any(not 0.0 <= score <= 1.0 for score in outside):
-            raise UserError(f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is in [0, 1]")
-        _same_scores(name, tried, found, "the sandbox, which has no network, files, threads and timers")
+            raise UserError(
+                f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is in [0, 1]"
+            )
+        _same_scores(
+            name, tried, found, "the sandbox, which has no network, files, threads and timers"
+        )
 
 
 def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: str) -> None:

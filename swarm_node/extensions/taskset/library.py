@@ -57,7 +57,9 @@ class Library:
             return "its tasks need a container"
         if prepared:
             return f"its tasks prepare a runtime ({', '.join(prepared)})"
-        if kind.toolsets(self._config.task) or type(vf.load_taskset(self._config)).toolsets(self._config):
+        if kind.toolsets(self._config.task) or type(vf.load_taskset(self._config)).toolsets(
+            self._config
+        ):
             return "its tasks have tools"
         return ""
 
@@ -106,8 +108,14 @@ def _plain(message: Any) -> str:
     """The text of a system or user message; "" of another one, and of one that has more than
     text.
     """
-    pictures = not isinstance(message.content, str) and any(part.type != "text" for part in message.content or ())
-    return "" if message.role not in ("system", "user") or pictures else vf.content_text(message.content)
+    pictures = not isinstance(message.content, str) and any(
+        part.type != "text" for part in message.content or ()
+    )
+    return (
+        ""
+        if message.role not in ("system", "user") or pictures
+        else vf.content_text(message.content)
+    )
 
 
 def dumped(data: vf.TaskData) -> dict[str, Any]:
@@ -121,9 +129,17 @@ def texts_to_try(data: Mapping[str, Any], prompt: str) -> list[str]:
     answer.
     """
     own = set(data) - set(vf.TaskData.model_fields)
-    values = [data[name] if isinstance(data[name], str) else json.dumps(data[name]) for name in sorted(own)]
+    values = [
+        data[name] if isinstance(data[name], str) else json.dumps(data[name])
+        for name in sorted(own)
+    ]
     found = [value for value in values if 0 < len(value) <= SHORT]
-    tried = ["", "0", prompt[:SHORT], *(text for value in found for text in (value, f"\\boxed{{{value}}}"))]
+    tried = [
+        "",
+        "0",
+        prompt[:SHORT],
+        *(text for value in found for text in (value, f"\\boxed{{{value}}}")),
+    ]
     return list(dict.fromkeys(tried))[:MAX_TEXTS]
 
 
@@ -153,9 +169,13 @@ def loaded(name: str, options: Mapping[str, Any]) -> Library:
         library = Library(name, options)
         reason = library.refusal()
     except Exception as error:  # whatever somebody's file raises
-        raise UserError(f"task set {name} cannot be loaded: {type(error).__name__}: {_first(error)}") from error
+        raise UserError(
+            f"task set {name} cannot be loaded: {type(error).__name__}: {_first(error)}"
+        ) from error
     if reason:
-        raise UserError(f"task set {name}: {reason}, and only single turns of text can be trained on")
+        raise UserError(
+            f"task set {name}: {reason}, and only single turns of text can be trained on"
+        )
     return library
 
 

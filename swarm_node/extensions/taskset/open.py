@@ -31,7 +31,11 @@ def main() -> None:
         while (asked := reader.read()) is not None:
             for *address, texts in asked:
                 item = source.build(*address)
-                said = item.prompt if texts is None else runner.run(_scores(item.task, item.prompt, texts))
+                said = (
+                    item.prompt
+                    if texts is None
+                    else runner.run(_scores(item.task, item.prompt, texts))
+                )
                 connection.sendall(encode(said))
 
 

@@ -167,12 +167,17 @@ def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  
             return pairs(who, other, [(room, room, time) for room in rooms])
         case Beside(who, direction, other, time):
             beside = [(setting.beside(room, direction), room) for room in rooms]
-            return pairs(who, other, [(here, room, time) for here, room in beside if here is not None])
+            return pairs(
+                who, other, [(here, room, time) for here, room in beside if here is not None]
+            )
         case Together(who, other, room):
             return pairs(who, other, [(room, room, time) for time in times])
         case Moved(who, begin, end, time, weapon):
             return [
-                [(*x, ("at", p, begin, time - 1), ("at", p, end, time)) for p, x in pieces(mover, setting)]
+                [
+                    (*x, ("at", p, begin, time - 1), ("at", p, end, time))
+                    for p, x in pieces(mover, setting)
+                ]
                 for mover in ([who] if weapon is None else [who, weapon])
             ]
         case HasMotive(suspect, motive):
@@ -196,5 +201,10 @@ def holds(clue: Clue, setting: Setting, world: World) -> bool:
 
 def solution_of(world: World) -> dict[str, int]:
     """The answer to the five questions, as numbers. No motive if the setting has none."""
-    answer = {"murderer": world.murderer, "weapon": world.weapon, "room": world.scene, "time": world.time}
+    answer = {
+        "murderer": world.murderer,
+        "weapon": world.weapon,
+        "room": world.scene,
+        "time": world.time,
+    }
     return {**answer, "motive": world.motives[world.murderer]} if world.motives else answer

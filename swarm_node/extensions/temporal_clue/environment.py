@@ -35,7 +35,12 @@ class _Kind(EnvironmentKind):
     evaluated: Scoring = "graded"
 
     def puzzles(
-        self, source: str, version: str, tasks: Sequence[str], config: Asking, answers: Answers = WHOLE
+        self,
+        source: str,
+        version: str,
+        tasks: Sequence[str],
+        config: Asking,
+        answers: Answers = WHOLE,
     ) -> ScoredEnvironment:
         """An environment of the puzzles of a source."""
         client = ScoringClient(source, version, config.environment.time_limit)
@@ -74,7 +79,9 @@ class PuzzleFileKind(_Kind):
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         file = section_of(config, TemporalClueConfig).puzzles
         if file is None:
-            raise UserError(f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles")
+            raise UserError(
+                f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles"
+            )
         count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
         environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config)
         environment.count = count

@@ -14,7 +14,13 @@ from random import Random
 from swarm_node.extensions.temporal_clue import clues as c
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION, Size, draw_setting
 from swarm_node.extensions.temporal_clue.solver import Rules
-from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS, Setting, World, is_murder, part_name
+from swarm_node.extensions.temporal_clue.worlds import (
+    DIRECTIONS,
+    Setting,
+    World,
+    is_murder,
+    part_name,
+)
 
 # Probability that somebody walks on, and that a weapon at hand is taken along
 STEPS, TAKES = 0.5, 0.8
@@ -59,7 +65,11 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     rules = Rules(setting)
     while True:
         world = draw_world(setting, rng)
-        candidates = [clue for clue in true_clues(setting, world, rng) if size.told or not isinstance(clue, c.Solution)]
+        candidates = [
+            clue
+            for clue in true_clues(setting, world, rng)
+            if size.told or not isinstance(clue, c.Solution)
+        ]
         order = sorted(candidates, key=lambda clue: BIAS[type(clue)] + rng.random())
         kept = minimal(rules, world, order)
         if kept is not None:
@@ -81,7 +91,9 @@ def draw_world(setting: Setting, rng: Random) -> World:
         ]
         if moments:
             time, murderer, weapon = rng.choice(moments)
-            motives = [motive for motive, count in enumerate(setting.motive_counts) for _ in range(count)]
+            motives = [
+                motive for motive, count in enumerate(setting.motive_counts) for _ in range(count)
+            ]
             rng.shuffle(motives)
             return World(_cut(setting, paths, time), tuple(motives), murderer, weapon, time)
 
@@ -105,7 +117,9 @@ def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int
     """The same paths, but from that time on the victim stays where it was."""
     victim = paths[setting.victim]
     rest = [victim[time]] * (len(victim) - time)
-    return tuple(tuple(victim[:time] + rest if p == setting.victim else path) for p, path in enumerate(paths))
+    return tuple(
+        tuple(victim[:time] + rest if p == setting.victim else path) for p, path in enumerate(paths)
+    )
 
 
 def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
@@ -125,7 +139,11 @@ def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | N
     def suffices(start: int) -> bool:
         world = rules.another([order[i] for i in (*kept, *range(start, len(order)))], [truth])
         if world is not None:
-            others.append(frozenset(i for i, clue in enumerate(order) if not c.holds(clue, rules.setting, world)))
+            others.append(
+                frozenset(
+                    i for i, clue in enumerate(order) if not c.holds(clue, rules.setting, world)
+                )
+            )
         return world is None
 
     sufficient = 0  # start of a tail that is known to suffice with the kept clues
@@ -158,7 +176,11 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
     for time in range(len(setting.times)):
         for piece in range(setting.pieces):
             who: c.Term = c.Named(piece)
-            if piece < setting.victim and world.motives and world.motives.count(world.motives[piece]) == 1:
+            if (
+                piece < setting.victim
+                and world.motives
+                and world.motives.count(world.motives[piece]) == 1
+            ):
                 who = rng.choice([who, c.Motivated(world.motives[piece])])
             if c.At(who, world.paths[piece][time], time) not in told:
                 open_questions.append(Where(who, time))
@@ -179,9 +201,14 @@ def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
     """
     term = Namer(world, setting, rng)
     places: list[c.Clue] = [
-        c.At(c.Named(piece), room, time) for piece, path in enumerate(world.paths) for time, room in enumerate(path)
+        c.At(c.Named(piece), room, time)
+        for piece, path in enumerate(world.paths)
+        for time, room in enumerate(path)
     ]
-    clues: list[c.Clue] = [*places, *(c.Solution(part, value) for part, value in c.solution_of(world).items())]
+    clues: list[c.Clue] = [
+        *places,
+        *(c.Solution(part, value) for part, value in c.solution_of(world).items()),
+    ]
     clues += [c.HasMotive(suspect, motive) for suspect, motive in enumerate(world.motives)]
     for family in (_meetings, _neighbours, _moves, _together):
         found = list(family(setting, world, term))
@@ -219,7 +246,9 @@ def _together(setting: Setting, world: World, term: Namer) -> Iterator[c.Clue]:
     if len(setting.times) == 1:  # would be the same as a meeting and a place
         return
     for p, q in combinations(range(setting.pieces), 2):
-        for room in sorted({a for a, b in zip(world.paths[p], world.paths[q], strict=True) if a == b}):
+        for room in sorted(
+            {a for a, b in zip(world.paths[p], world.paths[q], strict=True) if a == b}
+        ):
             yield c.Together(term(p), term(q), room)
 
 
@@ -254,7 +283,10 @@ def _place(setting: Setting, world: World, term: Namer, rng: Random, true: bool)
 
 
 def _either(setting: Setting, world: World, term: Namer, rng: Random) -> c.Clue:
-    halves = [_place(setting, world, term, rng, true=True), _place(setting, world, term, rng, true=False)]
+    halves = [
+        _place(setting, world, term, rng, true=True),
+        _place(setting, world, term, rng, true=False),
+    ]
     rng.shuffle(halves)
     return c.Either(*halves)
 

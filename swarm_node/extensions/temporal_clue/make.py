@@ -24,10 +24,14 @@ from swarm_node.scoring.confinement import OutOfTime, cpu_budget
 
 def main() -> None:
     """Makes a file of puzzles, slowly and at low priority."""
-    parser = argparse.ArgumentParser(prog="python -m swarm_node.extensions.temporal_clue.make", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m swarm_node.extensions.temporal_clue.make", description=__doc__
+    )
     parser.add_argument("size", choices=list(SIZES))
     parser.add_argument("--count", type=int, default=64, help="puzzles in the file")
-    parser.add_argument("--seed", type=int, default=0, help="files of different seeds have different puzzles")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="files of different seeds have different puzzles"
+    )
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds a puzzle may take")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -50,7 +54,8 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
             puzzles.append(entry)
             write_json(out, puzzles)
             console.print(
-                f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s", highlight=False
+                f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s",
+                highlight=False,
             )
         index += 1
 

@@ -64,7 +64,9 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
     except FileNotFoundError as error:
         raise UserError(f"puzzle file {file} does not exist") from error
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"puzzle file {file} is not a JSON list of prompt and solution: {error!r}") from error
+        raise UserError(
+            f"puzzle file {file} is not a JSON list of prompt and solution: {error!r}"
+        ) from error
     if not puzzles or not all(puzzle.key for puzzle in puzzles):
         raise UserError(f"puzzle file {file} has no puzzles, or one without a solution")
     return puzzles
@@ -76,10 +78,16 @@ def read_options(prompt: str, solution: Mapping[str, str]) -> tuple[str, ...]:
     wording.
     """
     rooms = re.findall(r"^\d+\. (.*)$", prompt.partition("Please answer")[0], re.MULTILINE)
-    suspects, weapons = _bullets(prompt, "identified as suspects:"), _bullets(prompt, "found on the premises:")
+    suspects, weapons = (
+        _bullets(prompt, "identified as suspects:"),
+        _bullets(prompt, "found on the premises:"),
+    )
     if not (rooms and suspects and weapons):
         return tuple(dict.fromkeys(solution.values()))
-    motives = [line.partition(" (")[0] for line in _bullets(prompt, "possible motives for killing Mr. Boddy:")]
+    motives = [
+        line.partition(" (")[0]
+        for line in _bullets(prompt, "possible motives for killing Mr. Boddy:")
+    ]
     return (*suspects, *weapons, *rooms, *_bullets(prompt, "following times:"), *motives)
 
 
@@ -99,7 +107,11 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
     """
     said = {letter: given for line in text.split("\n") for letter, given in _answers(line)}
     known = {_plain(option) for option in options}
-    right = sum(_meant(said[letter], known) == _plain(answer) for letter, answer in key.items() if letter in said)
+    right = sum(
+        _meant(said[letter], known) == _plain(answer)
+        for letter, answer in key.items()
+        if letter in said
+    )
     return right / len(key)
 
 
@@ -127,7 +139,11 @@ def _meant(line: str, known: Collection[str]) -> str | None:
     if plain in known:
         return plain
     mentioned = [option for option in known if f" {option} " in f" {plain} "]
-    longest = [m for m in mentioned if not any(m != other and f" {m} " in f" {other} " for other in mentioned)]
+    longest = [
+        m
+        for m in mentioned
+        if not any(m != other and f" {m} " in f" {other} " for other in mentioned)
+    ]
     return longest[0] if len(longest) == 1 else None
 
 
@@ -136,7 +152,9 @@ def _plain(text: str) -> str:
     one.
     """
     words = re.findall(r"[^\W_]+", TIME.sub(_minutes, text).lower())
-    return " ".join(words[1:] if words[:1] in (["the"], ["in"], ["at"]) and len(words) > 1 else words)
+    return " ".join(
+        words[1:] if words[:1] in (["the"], ["in"], ["at"]) and len(words) > 1 else words
+    )
 
 
 def _minutes(match: re.Match[str]) -> str:

@@ -14,7 +14,18 @@ ROOMS = (
     "kitchen", "library", "study", "hall", "cellar", "attic", "garden", "chapel", "gallery", "pantry", "nursery",
     "parlour", "terrace", "tower", "stable", "bedroom", "ballroom",
 )  # fmt: skip
-MOTIVES = ("greed", "envy", "revenge", "fear", "pride", "love", "debt", "anger", "ambition", "spite")
+MOTIVES = (
+    "greed",
+    "envy",
+    "revenge",
+    "fear",
+    "pride",
+    "love",
+    "debt",
+    "anger",
+    "ambition",
+    "spite",
+)
 
 Range = tuple[int, int]  # both ends included
 
@@ -41,7 +52,9 @@ SIZES: Mapping[str, Size] = {
     "tiny": Size(),
     "small": Size(rooms=(3, 4), suspects=(2, 3)),
     "medium": Size((3, 3), (2, 2), (3, 4), (2, 2), motives=True, questions=6),
-    "large": Size((4, 6), (3, 4), (5, 8), (2, 4), motives=True, questions=8, told=True, shared=False),
+    "large": Size(
+        (4, 6), (3, 4), (5, 8), (2, 4), motives=True, questions=8, told=True, shared=False
+    ),
     "full": Size(players=(1, 6), questions=8, told=True, shared=False),
 }
 

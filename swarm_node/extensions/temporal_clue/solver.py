@@ -28,10 +28,22 @@ class Rules:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self._model = model = cp_model.CpModel()
-        rooms, times, suspects = range(len(setting.rooms)), range(len(setting.times)), range(setting.victim)
+        rooms, times, suspects = (
+            range(len(setting.rooms)),
+            range(len(setting.times)),
+            range(setting.victim),
+        )
         one_of: list[Sequence[Fact]] = [  # groups of facts: exactly one fact of each group is true
-            *([("at", p, room, time) for room in rooms] for p in range(setting.pieces) for time in times),
-            *([("motive", s, m) for m in range(len(setting.motives))] for s in suspects if setting.motives),
+            *(
+                [("at", p, room, time) for room in rooms]
+                for p in range(setting.pieces)
+                for time in times
+            ),
+            *(
+                [("motive", s, m) for m in range(len(setting.motives))]
+                for s in suspects
+                if setting.motives
+            ),
             [("murderer", s) for s in suspects],
             [("weapon", piece) for piece in setting.weapon_pieces],
             [("room", room) for room in rooms],
@@ -55,9 +67,14 @@ class Rules:
         setting, at, model = self.setting, self._at, self._model
         for time, room in product(range(1, len(setting.times)), range(len(setting.rooms))):
             for piece in range(setting.pieces):
-                model.add_bool_or([~at(piece, room, time - 1), *(at(piece, r, time) for r in setting.reach[room])])
+                model.add_bool_or(
+                    [~at(piece, room, time - 1), *(at(piece, r, time) for r in setting.reach[room])]
+                )
             for end in setting.reach[room] - {room}:
-                goes = [self._all(("at", s, room, time - 1), ("at", s, end, time)) for s in range(setting.victim)]
+                goes = [
+                    self._all(("at", s, room, time - 1), ("at", s, end, time))
+                    for s in range(setting.victim)
+                ]
                 for weapon in setting.weapon_pieces:
                     model.add_bool_or([~at(weapon, room, time - 1), ~at(weapon, end, time), *goes])
 
@@ -90,7 +107,9 @@ class Rules:
         for clue in clues:
             self._add(clue)
         for world in known:
-            model.add_bool_or([~literal for fact, literal in self._literal.items() if fact in world.facts])
+            model.add_bool_or(
+                [~literal for fact, literal in self._literal.items() if fact in world.facts]
+            )
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
@@ -106,14 +125,21 @@ class Rules:
             return None
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             raise Undecided(solver.status_name(status))
-        return self._world({fact for fact, literal in self._literal.items() if solver.boolean_value(literal)})
+        return self._world(
+            {fact for fact, literal in self._literal.items() if solver.boolean_value(literal)}
+        )
 
     def _world(self, facts: set[Fact]) -> World:
         setting = self.setting
-        rooms, times, motives = range(len(setting.rooms)), range(len(setting.times)), range(len(setting.motives))
+        rooms, times, motives = (
+            range(len(setting.rooms)),
+            range(len(setting.times)),
+            range(len(setting.motives)),
+        )
         return World(
             tuple(
-                tuple(next(r for r in rooms if ("at", p, r, t) in facts) for t in times) for p in range(setting.pieces)
+                tuple(next(r for r in rooms if ("at", p, r, t) in facts) for t in times)
+                for p in range(setting.pieces)
             ),
             tuple(m for s in range(setting.victim) for m in motives if ("motive", s, m) in facts),
             next(s for s in range(setting.victim) if ("murderer", s) in facts),

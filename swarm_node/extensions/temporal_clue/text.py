@@ -39,7 +39,8 @@ def prompt(puzzle: Puzzle) -> str:
     setting = puzzle.setting
     say = Sentences(setting)
     questions = "\n".join(
-        f"{letter}. {say.question(asked)}" for letter, asked in zip(ascii_uppercase, puzzle.questions, strict=False)
+        f"{letter}. {say.question(asked)}"
+        for letter, asked in zip(ascii_uppercase, puzzle.questions, strict=False)
     )
     clues = "\n".join(f"- {say.clue(clue)}" for clue in puzzle.clues)
     return f"{_opening(setting)}\n\nClues:\n{clues}\n\nQuestions:\n{questions}\n\n{ANSWER_FORMAT}"
@@ -55,7 +56,10 @@ def key(puzzle: Puzzle) -> dict[str, str]:
 
 
 def _opening(setting: Setting) -> str:
-    rows = [setting.rooms[k : k + setting.columns] for k in range(0, len(setting.rooms), setting.columns)]
+    rows = [
+        setting.rooms[k : k + setting.columns]
+        for k in range(0, len(setting.rooms), setting.columns)
+    ]
     parts = [
         f"{VICTIM} was murdered in one of these rooms (a map, north is up):",
         "\n".join(" | ".join(row) for row in rows),
@@ -70,7 +74,11 @@ def _opening(setting: Setting) -> str:
         ]
     if setting.motives:
         counted = zip(setting.motives, setting.motive_counts, strict=True)
-        parts.append("Motives of the suspects: " + ", ".join(f"{name} ({count})" for name, count in counted) + ".")
+        parts.append(
+            "Motives of the suspects: "
+            + ", ".join(f"{name} ({count})" for name, count in counted)
+            + "."
+        )
     return "\n".join(parts)
 
 
@@ -129,7 +137,11 @@ class Sentences:
             case c.Named(piece):
                 if piece < setting.victim:
                     return setting.suspects[piece]
-                return VICTIM if piece == setting.victim else f"the {setting.weapons[piece - setting.victim - 1]}"
+                return (
+                    VICTIM
+                    if piece == setting.victim
+                    else f"the {setting.weapons[piece - setting.victim - 1]}"
+                )
 
     def _when(self, time: int) -> str:
         return f" at {self._setting.times[time]}" if len(self._setting.times) > 1 else ""

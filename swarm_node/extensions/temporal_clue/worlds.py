@@ -76,13 +76,24 @@ class World:
     @cached_property
     def facts(self) -> frozenset[Fact]:
         """All facts that are true of this world."""
-        places = [("at", p, room, time) for p, path in enumerate(self.paths) for time, room in enumerate(path)]
+        places = [
+            ("at", p, room, time)
+            for p, path in enumerate(self.paths)
+            for time, room in enumerate(path)
+        ]
         motives = [("motive", suspect, motive) for suspect, motive in enumerate(self.motives)]
-        deed = [("murderer", self.murderer), ("weapon", self.weapon), ("room", self.scene), ("time", self.time)]
+        deed = [
+            ("murderer", self.murderer),
+            ("weapon", self.weapon),
+            ("room", self.scene),
+            ("time", self.time),
+        ]
         return frozenset([*places, *motives, *deed])
 
 
-def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int) -> bool:
+def is_murder(
+    setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: int, weapon: int, time: int
+) -> bool:
     """Whether murderer, victim and weapon were in one room at that time, with no other suspect, and
     the victim stays there from then on.
     """
@@ -97,5 +108,10 @@ def is_murder(setting: Setting, paths: tuple[tuple[int, ...], ...], murderer: in
 def part_name(setting: Setting, part: str, value: int) -> str:
     """The name of a part of the solution: of a murderer, weapon (a piece), room, time or motive."""
     weapons = dict(zip(setting.weapon_pieces, setting.weapons, strict=True))
-    names = {"murderer": setting.suspects, "room": setting.rooms, "time": setting.times, "motive": setting.motives}
+    names = {
+        "murderer": setting.suspects,
+        "room": setting.rooms,
+        "time": setting.times,
+        "motive": setting.motives,
+    }
     return weapons[value] if part == "weapon" else names[part][value]

@@ -31,7 +31,9 @@ class Trackers:
         """UserError where a tracker cannot be loaded or begun."""
         if isinstance(event, RunStarted):
             for name in self._names:
-                self._begun.append(Guarded(f"tracker {name}", _tracker(name, self._folder), self._warn))
+                self._begun.append(
+                    Guarded(f"tracker {name}", _tracker(name, self._folder), self._warn)
+                )
         for tracker in self._begun:
             tracker.take(event)
 

@@ -58,7 +58,9 @@ class Tracker(ABC):
             case RunStarted(rounds=rounds):
                 self.done = rounds
             case RoundDone(report=report):
-                values = {f"reward/{task}": reward for task, reward in report.reward_by_task.items()}
+                values = {
+                    f"reward/{task}": reward for task, reward in report.reward_by_task.items()
+                }
                 values |= named(figures(report)) | {RESUMED: self.done}
                 self._run(self.folder.name).log(values, report.round)
             case Validated(round=number, reward=reward):
@@ -107,13 +109,17 @@ class WandbTracker(Tracker):
         self._wandb = library("wandb", "pip install wandb")
 
     def begin(self, name: str) -> Run:
-        run: Run = self._wandb.init(project=PROJECT, name=name, dir=str(self.folder), reinit="create_new")
+        run: Run = self._wandb.init(
+            project=PROJECT, name=name, dir=str(self.folder), reinit="create_new"
+        )
         return run
 
 
 def named(values: Mapping[str, Figure]) -> dict[str, float]:
     """The figures that the round has, by TRL's names where TRL logs them."""
-    return {TRL.get(name, f"swarm/{name}"): value for name, value in values.items() if value is not None}
+    return {
+        TRL.get(name, f"swarm/{name}"): value for name, value in values.items() if value is not None
+    }
 
 
 def library(name: str, remedy: str) -> Any:

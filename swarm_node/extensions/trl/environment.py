@@ -23,7 +23,16 @@ from swarm_node.scoring import playing
 from swarm_node.scoring.contract import Call, Step, Turn
 
 CALLING = 'Call a tool by <call>{"name": NAME, "arguments": {ARGUMENT: VALUE}}</call>. Tools:'
-OUTSIDE = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pty.")
+OUTSIDE = (
+    "socket.",
+    "subprocess.",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "pty.",
+)
 ALONE = "peers cannot play it again: train alone on it, by TRL itself"
 _watching: list[list[str]] = []  # for each watched block, the events that were refused
 
@@ -36,7 +45,9 @@ class TrlEpisode:
         said = made.reset(**row)
         asked = row.get("prompt", "")
         opening = (asked if isinstance(asked, str) else asked[-1]["content"]) + (said or "")
-        self.prompt = "\n".join([opening, CALLING, *(_described(*each) for each in tools_of(made).items())])
+        self.prompt = "\n".join(
+            [opening, CALLING, *(_described(*each) for each in tools_of(made).items())]
+        )
 
     def step(self, turn: Turn) -> Step:
         if not turn.calls:
@@ -65,15 +76,27 @@ class TrlSource:
         with _watched():
             made = self._make()
         kind, tools = type(made), tools_of(made)
-        if any(map(inspect.iscoroutinefunction, [*tools.values(), getattr(made, "get_reward", None)])):
+        if any(
+            map(inspect.iscoroutinefunction, [*tools.values(), getattr(made, "get_reward", None)])
+        ):
             raise ValueError(f"{kind.__name__} has methods that wait for others: {ALONE}")
         self.name = f"trl.{kind.__name__}"
-        self.version = "sha256." + hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()[:32]
+        self.version = (
+            "sha256." + hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()[:32]
+        )
         self.tasks = {self.name: ("default",)}
-        samples = {name: dict.fromkeys(inspect.signature(tool).parameters, "1") for name, tool in tools.items()}
-        self.probe = (*(Turn("", (Call(name, json.dumps(each)),)) for name, each in samples.items()), Turn("0"))[-8:]
+        samples = {
+            name: dict.fromkeys(inspect.signature(tool).parameters, "1")
+            for name, tool in tools.items()
+        }
+        self.probe = (
+            *(Turn("", (Call(name, json.dumps(each)),)) for name, each in samples.items()),
+            Turn("0"),
+        )[-8:]
         taken = inspect.signature(made.reset).parameters
-        self._seeded = "seed" in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values())
+        self._seeded = "seed" in taken or any(
+            each.kind is each.VAR_KEYWORD for each in taken.values()
+        )
         self._rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}  # by whether held out
         rows: Sequence[dict[str, Any]] = getattr(kind, "rows", ({},))
         for row in rows:
@@ -84,7 +107,9 @@ class TrlSource:
         """See `Source.build`."""
         address = f"{dataset}/{config_id}/{seed}/{index}"
         rng = random.Random(address)
-        row: dict[str, Any] = rng.choice(self._rows[is_held_out(seed)] or self._rows[not is_held_out(seed)])
+        row: dict[str, Any] = rng.choice(
+            self._rows[is_held_out(seed)] or self._rows[not is_held_out(seed)]
+        )
         drawn = {"seed": rng.getrandbits(31)} if self._seeded else {}
         random.seed(address)
         with _watched():
@@ -102,12 +127,18 @@ class TrlSource:
             if isinstance(failed := playing.read(found[-1][1], [self.probe]), str):
                 raise ValueError(f"{self.name}: {failed} in a trial")
         if found[:3] != found[3:]:
-            raise ValueError(f"{self.name} goes otherwise when it is played again, not by `random` alone: {ALONE}")
+            raise ValueError(
+                f"{self.name} goes otherwise when it is played again, not by `random` alone: {ALONE}"
+            )
 
 
 def tools_of(made: Any) -> dict[str, Callable[..., object]]:
     """The public methods of an environment, but for those that TRL calls itself."""
-    names = [name for name, _ in inspect.getmembers(type(made), inspect.isfunction) if not name.startswith("_")]
+    names = [
+        name
+        for name, _ in inspect.getmembers(type(made), inspect.isfunction)
+        if not name.startswith("_")
+    ]
     return {name: getattr(made, name) for name in names if name not in ("reset", "get_reward")}
 
 

@@ -39,7 +39,9 @@ class Swarm(script.Swarm):
         except metadata.PackageNotFoundError as error:
             raise UserError("TRL is not installed: pip install 'textswarm[trl]'") from error
         if not found.startswith(SUPPORTED):
-            raise UserError(f"TRL {found} is installed, {SUPPORTED}* is needed: pip install 'textswarm[trl]'")
+            raise UserError(
+                f"TRL {found} is installed, {SUPPORTED}* is needed: pip install 'textswarm[trl]'"
+            )
         super().__init__(config or NodeConfig())
         self._external_groups = external_groups
         self._waiting: list[ScoredGroup] = []
@@ -75,7 +77,9 @@ class Swarm(script.Swarm):
         groups.
         """
         if trainer.args.shuffle_dataset:
-            raise UserError("set GRPOConfig(shuffle_dataset=False): rounds are published in their order")
+            raise UserError(
+                "set GRPOConfig(shuffle_dataset=False): rounds are published in their order"
+            )
         self._ends = set(trainer.eos_token_ids)
         tokenizer = trainer.processing_class
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
@@ -85,7 +89,11 @@ class Swarm(script.Swarm):
         # A base model has no chat template: its prompts are texts to go on with, as they are in a
         # node.
         asked = [*(_text(prompt) for prompt in local), *(group.prompt for group in external)]
-        turns = [_turn(prompt) if tokenizer.chat_template else prompt for prompt in asked for _ in range(size)]
+        turns = [
+            _turn(prompt) if tokenizer.chat_template else prompt
+            for prompt in asked
+            for _ in range(size)
+        ]
         prompt_ids, _, _ = trainer._tokenize_prompts(turns[: size * len(local)])
         completion_ids, _ = trainer._generate_single_turn(prompt_ids, None, {}, size)
         addresses = [self._next(prompt).model_dump_json() for prompt in local for _ in range(size)]
@@ -97,10 +105,19 @@ class Swarm(script.Swarm):
             completion_ids = [*completion_ids, *_encoded(group, size, trainer, end)]
             addresses += [group.question.model_dump_json()] * size
         self.trained_on.update(group.author for group in external)
-        return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None, "address": addresses}
+        return {
+            "prompt_ids": prompt_ids,
+            "completion_ids": completion_ids,
+            "logprobs": None,
+            "address": addresses,
+        }
 
     def reward(
-        self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], address: Sequence[str], **_: Any
+        self,
+        completions: Sequence[Any],
+        completion_ids: Sequence[Sequence[int]],
+        address: Sequence[str],
+        **_: Any,
     ) -> list[float | None]:
         """For `reward_funcs`: rewards by address, None where scoring failed. Publishes the local
         groups.
@@ -124,7 +141,9 @@ class Swarm(script.Swarm):
             earned.append(fmean(found))
             if len(texts) > 1:
                 ended = [completion_ids[place][-1] in self._ends for place in at]
-                local[question] = [Episode.of(text=t, ended=e) for t, e in zip(texts, ended, strict=True)]
+                local[question] = [
+                    Episode.of(text=t, ended=e) for t, e in zip(texts, ended, strict=True)
+                ]
         self.rewards.append(fmean(earned) if earned else None)
         self._offer(local)
         return rewards
@@ -136,7 +155,9 @@ class Swarm(script.Swarm):
 
     def _take(self, groups: int, training: bool) -> list[ScoredGroup]:
         """External groups for this batch, the newest first."""
-        found = [group for group in self.collect() if all(each.single for each in group.group.episodes)]
+        found = [
+            group for group in self.collect() if all(each.single for each in group.group.episodes)
+        ]
         self._waiting = [*self._waiting, *found][-KEPT:]
         wanted = min(self._external_groups, groups - 1, len(self._waiting)) if training else 0
         return [self._waiting.pop() for _ in range(wanted)]

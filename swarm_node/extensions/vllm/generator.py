@@ -26,7 +26,14 @@ import httpx
 import torch
 
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.vllm.server import ENVIRONMENT, NoServer, VllmServer, Weights, adapter_rank, has_adapters
+from swarm_node.extensions.vllm.server import (
+    ENVIRONMENT,
+    NoServer,
+    VllmServer,
+    Weights,
+    adapter_rank,
+    has_adapters,
+)
 from swarm_node.extensions.vllm.settings import VllmConfig
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import Pace
@@ -81,10 +88,15 @@ class VllmGenerator:
     def __init__(self, policy: Policy, config: GenerationConfig, options: VllmConfig) -> None:
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config, self._options = policy, config, options
-        self._stops, self._turn_stops = Stops(policy, config.stop), Stops(policy, config.stop, calls=True)
+        self._stops, self._turn_stops = (
+            Stops(policy, config.stop),
+            Stops(policy, config.stop, calls=True),
+        )
         self._folder = options.folder.expanduser()
         self._server = _server(policy, options) if options.starts else None
-        self._weights = Weights(policy, self._folder, served_dtype(policy) if self._server else None)
+        self._weights = Weights(
+            policy, self._folder, served_dtype(policy) if self._server else None
+        )
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         self._client = httpx.Client(
             timeout=SECONDS,
@@ -107,7 +119,9 @@ class VllmGenerator:
         """The server's address as it is shown: without user and password."""
         return self._server.url if self._server else str(self._options.url)
 
-    def generate(self, prompts: Sequence[str], group_size: int, stream: str) -> list[GeneratedGroup | Skipped]:
+    def generate(
+        self, prompts: Sequence[str], group_size: int, stream: str
+    ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. Where the server fails, or has other weights, the prompts are
         skipped, and the next round hands it the weights again. UserError where it never worked, or
         failed three rounds in a row.
@@ -149,7 +163,10 @@ class VllmGenerator:
     def _groups(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
     ) -> list[GeneratedGroup | Skipped]:
-        encoded = [self._policy.encode_prompt(each) if isinstance(each, str) else list(each) for each in contexts]
+        encoded = [
+            self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
+            for each in contexts
+        ]
         length = fmean(map(len, encoded)) if encoded else 0.0
         workers = min(MOST_REQUESTS, max(1, self._pace.admits(length) // group_size))
         streams = [f"{stream}/{number}" for number in range(len(encoded))]
@@ -160,7 +177,9 @@ class VllmGenerator:
             # A round that is given up waits for no completion
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _group(self, group_size: int, stops: Stops, prompt: list[int], stream: str) -> GeneratedGroup | Skipped:
+    def _group(
+        self, group_size: int, stops: Stops, prompt: list[int], stream: str
+    ) -> GeneratedGroup | Skipped:
         config = self._config
         if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
             return Skipped("prompt longer than the context")
@@ -181,7 +200,10 @@ class VllmGenerator:
             "stop": list(stops.texts),
         }
         try:
-            tokens = [_tokens(each, self._policy.version) for each in self._ask("/v1/completions", request)["choices"]]
+            tokens = [
+                _tokens(each, self._policy.version)
+                for each in self._ask("/v1/completions", request)["choices"]
+            ]
         except (ServerError, KeyError, TypeError, ValueError):
             return Skipped("vLLM failed")
         if len(tokens) != group_size:
@@ -232,7 +254,11 @@ class VllmGenerator:
         round. RoundLost where they differ by more than rounding.
         """
         pairs = ((g.prompt_ids, g.tokens[0]) for g in groups if isinstance(g, GeneratedGroup))
-        differences = [d for before, tokens in islice(pairs, COMPARED) for d in self._differences(before, tokens)]
+        differences = [
+            d
+            for before, tokens in islice(pairs, COMPARED)
+            for d in self._differences(before, tokens)
+        ]
         if not differences:
             return
         self.difference = fmean(differences)
@@ -245,9 +271,13 @@ class VllmGenerator:
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
         """The absolute difference of each token's log-prob, in nats."""
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
-        logits = self._policy.forward(input_ids=ids, use_cache=False).logits[0, len(before) - 1 : -1]
+        logits = self._policy.forward(input_ids=ids, use_cache=False).logits[
+            0, len(before) - 1 : -1
+        ]
         ours = log_probs_of(logits, ids[0, len(before) :], self._config.temperature)
-        return [abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)]
+        return [
+            abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)
+        ]
 
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
         """The server's reply to a POST; {} with `in_words`, for a reply that is text for people.
@@ -290,12 +320,21 @@ def served_dtype(policy: Policy) -> torch.dtype:
 
 def _server(policy: Policy, options: VllmConfig) -> VllmServer:
     on_cpu, folder = policy.device.type == "cpu", options.folder.expanduser()
-    if on_cpu and not has_adapters(policy) and getattr(policy.model.config, "tie_word_embeddings", False):
+    if (
+        on_cpu
+        and not has_adapters(policy)
+        and getattr(policy.model.config, "tie_word_embeddings", False)
+    ):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
             "(model.lora_rank), or leave vllm.url out"
         )
-    arguments = ["--model", *needed(policy, folder), "--dtype", str(served_dtype(policy)).removeprefix("torch.")]
+    arguments = [
+        "--model",
+        *needed(policy, folder),
+        "--dtype",
+        str(served_dtype(policy)).removeprefix("torch."),
+    ]
     log = folder.with_name(folder.name + ".log")
     return VllmServer(options.python, (*arguments, *options.arguments), on_cpu, log)
 
@@ -303,8 +342,14 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
 def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
-        raise UserError("vLLM cannot break off a completion by generation.stop_below: leave one of them out")
+        raise UserError(
+            "vLLM cannot break off a completion by generation.stop_below: leave one of them out"
+        )
     if not policy.precision.plain:
-        raise UserError("a vLLM server generates with plain weights: leave out what another precision asks for")
+        raise UserError(
+            "a vLLM server generates with plain weights: leave out what another precision asks for"
+        )
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
-        raise UserError("a vLLM server generates with plain weights: leave out model.quantization, or vLLM")
+        raise UserError(
+            "a vLLM server generates with plain weights: leave out model.quantization, or vLLM"
+        )

@@ -57,7 +57,13 @@ class VllmServer:
         """`python`: of the environment that vLLM is installed in; `arguments`: of its server;
         `log`: the file for what the server prints.
         """
-        self._command = (python or sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server", *arguments)
+        self._command = (
+            python or sys.executable,
+            "-P",
+            "-m",
+            "vllm.entrypoints.openai.api_server",
+            *arguments,
+        )
         self._command += CPU_ARGUMENTS if on_cpu else ()
         self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
         self._log = log
@@ -83,7 +89,17 @@ class VllmServer:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open_to_write(self._log, append=True) as log:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", KEEPER, "sh", *self._command, "--host", "127.0.0.1", "--port", str(port)],
+                [
+                    "/bin/sh",
+                    "-c",
+                    KEEPER,
+                    "sh",
+                    *self._command,
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    str(port),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

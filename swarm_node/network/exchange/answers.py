@@ -112,14 +112,18 @@ _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 class Answers:
     """Replies to the calls of others, rationed by peer and by network."""
 
-    def __init__(self, knowledge: Knowledge, others: Others, lets: Lets, upload_limit: int, now: float) -> None:
+    def __init__(
+        self, knowledge: Knowledge, others: Others, lets: Lets, upload_limit: int, now: float
+    ) -> None:
         """`lets`: whether a caller has entered. `upload_limit` in kilobytes per second, all replies
         together.
         """
         self._knowledge, self._others, self._lets = knowledge, others, lets
         self._tag = wire.swarm_tag(knowledge.swarm)
         self._our_tag = wire.key_tag(knowledge.identity.peer_id)
-        upload = Rate(upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES))
+        upload = Rate(
+            upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES)
+        )
         self._budgets = Budgets({**_REQUESTS, BYTES: Limit(_PEER_BYTES, upload)}, now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
@@ -130,7 +134,10 @@ class Answers:
         quota = network if is_public(network) else ""
         if self._knowledge.reputation.is_banned(caller.peer, now):
             return self._refuse("banned")
-        if not (self._knowledge.access.peer(caller.peer) and self._knowledge.access.address(caller.address)):
+        if not (
+            self._knowledge.access.peer(caller.peer)
+            and self._knowledge.access.address(caller.address)
+        ):
             return self._refuse("blocked")
         lets = protocol == wire.ENTER or self._lets(caller.peer, now)
         if not lets or not self._budgets.allow(protocol, 1, caller.peer, quota, now):
@@ -148,7 +155,9 @@ class Answers:
         if protocol in self._others:
             found = self._others[protocol](caller, request, now)
             return self._refuse(found) if isinstance(found, str) else found
-        return self._pull(caller, request) if protocol == wire.PULL else self._hello(caller, request)
+        return (
+            self._pull(caller, request) if protocol == wire.PULL else self._hello(caller, request)
+        )
 
     def _exchange(self, caller: PeerId, data: bytes, now: float) -> bytes:
         request = wire.decode_exchange(data)
@@ -165,7 +174,9 @@ class Answers:
         local_announcement.renew(self._knowledge.holdings(), now)
         items = [wire.Item(age_of(entry.made, now), entry.sealed) for entry in entries]
         if local_announcement.seq > request.digest.get(self._our_tag, -1):
-            items.insert(0, wire.Item(age_of(local_announcement.made, now), local_announcement.sealed))
+            items.insert(
+                0, wire.Item(age_of(local_announcement.made, now), local_announcement.sealed)
+            )
         return wire.encode_items(items[: request.limit])
 
     def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
@@ -176,7 +187,9 @@ class Answers:
         said = view.get(caller)
         if said is None:
             return view.news_for(request.digest, request.limit, rng, steady)
-        news = view.news_for({**request.digest, said.tag: said.announcement.seq}, request.limit, rng, steady)
+        news = view.news_for(
+            {**request.digest, said.tag: said.announcement.seq}, request.limit, rng, steady
+        )
         return news if request.announcement in (b"", said.sealed) else [said, *news]
 
     def _may_say(self, caller: PeerId, sealed: bytes, now: float) -> bool:
@@ -185,7 +198,10 @@ class Answers:
         """
         announcement = codec.peek(sealed, Announcement)
         good = not isinstance(announcement, Rejected) and announcement.author == caller
-        if not good or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED:
+        if (
+            not good
+            or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED
+        ):
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")
             return False
         return True

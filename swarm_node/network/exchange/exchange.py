@@ -52,7 +52,9 @@ class Exchange:
         self._following = Following(self._knowledge, now)
         self.members = Membership(self._knowledge)
         others = {wire.CARD: self._following.answer, wire.ENTER: self.members.answer}
-        self._answers = Answers(self._knowledge, others, self.members.lets, config.upload_limit, now)
+        self._answers = Answers(
+            self._knowledge, others, self.members.lets, config.upload_limit, now
+        )
         self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
@@ -72,7 +74,9 @@ class Exchange:
         store.remove(store.external(len(store)))
         return self.want(count, now)
 
-    def publish(self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1) -> list[Action]:
+    def publish(
+        self, envelopes: Sequence[bytes], round: Round, want: int, now: float, rounds: int = 1
+    ) -> list[Action]:
         """Announces this node's sealed groups of a round. `want`: external groups for the next one.
         Quick rounds may be announced together: then both are for `rounds` rounds.
         """
@@ -102,7 +106,9 @@ class Exchange:
             if points(outcome) > 0 and (source := self._fetching.source(key)) is not None:
                 knowledge.reputation.pulled(source, success=False)  # it is only asked less often
 
-    def go_by(self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0) -> list[Action]:
+    def go_by(
+        self, cards: Sequence[bytes], now: float, proof: bytes = b"", today: float = 0.0
+    ) -> list[Action]:
         """Follows a chain that the caller checked. `proof`: this node's, as a member; `today`:
         seconds since 1970.
         """
@@ -163,7 +169,9 @@ class Exchange:
             self._knowledge.sample.drop(asked.peer)
         actions: list[Action] = []
         if asked.want:
-            actions = self._fetching.failed(asked, asked.want, now, its_doing=failure != Failure.HELD)
+            actions = self._fetching.failed(
+                asked, asked.want, now, its_doing=failure != Failure.HELD
+            )
         elif asked.protocol == wire.EXCHANGE:
             actions = self._gossip.failed(asked, failure, now)
         return self._finish(actions, now)
@@ -231,7 +239,9 @@ class Exchange:
         """What the next process must know, as of the last tick."""
         knowledge, now = self._knowledge, self._ticked
         received, bans = knowledge.view.sequences(now), knowledge.reputation.bans(now)
-        return Remembered(max(0, knowledge.local_announcement.seq), received, self._fetching.seen(), bans)
+        return Remembered(
+            max(0, knowledge.local_announcement.seq), received, self._fetching.seen(), bans
+        )
 
     def restore(self, remembered: Remembered, now: float) -> None:
         """Goes on from what `state` returned."""
@@ -250,4 +260,6 @@ class Exchange:
         return actions
 
     def _count(self, protocol: str, direction: str, data: bytes) -> None:
-        self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(data)
+        self._knowledge.counters[f"{wire.NAMES.get(protocol, 'unknown')} bytes {direction}"] += len(
+            data
+        )

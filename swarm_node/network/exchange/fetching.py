@@ -125,17 +125,30 @@ class Fetching:
         asked.
         """
         view, steady, rng = self._knowledge.view, self._knowledge.steady(), self._knowledge.rng
-        able = {entry.announcement.author for entry in view if self._is_ready(entry.announcement.author, now)}
-        hints = {hint for entry in view if entry.announcement.author in able for hint in entry.announcement.held}
+        able = {
+            entry.announcement.author
+            for entry in view
+            if self._is_ready(entry.announcement.author, now)
+        }
+        hints = {
+            hint
+            for entry in view
+            if entry.announcement.author in able
+            for hint in entry.announcement.held
+        }
         offers: dict[PeerId, list[str]] = {}
         for entry in view:
             author = entry.announcement.author
             if author not in self._origins and self._is_trusted(author, now):
                 unseen = [key for key in entry.announcement.groups if key not in self._seen]
-                offers[author] = unseen if author in able else [key for key in unseen if holding(key) in hints]
+                offers[author] = (
+                    unseen if author in able else [key for key in unseen if holding(key) in hints]
+                )
         eligible = [entry for entry in view if offers.get(entry.announcement.author)]
         kept = [entry for entry in eligible if entry.announcement.author in steady]
-        first = [entry.announcement.author for entry in fair_sample(kept, wanted // 2, by_network, rng)]
+        first = [
+            entry.announcement.author for entry in fair_sample(kept, wanted // 2, by_network, rng)
+        ]
         others = [entry for entry in eligible if entry.announcement.author not in first]
         young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
         drawn = fair_sample(young, wanted - len(first), by_network, rng)
@@ -155,13 +168,25 @@ class Fetching:
         succeed. None when no peer is left.
         """
         knowledge, hints = self._knowledge, set(map(holding, want.keys))
-        held = {entry.announcement.author: len(hints.intersection(entry.announcement.held)) for entry in knowledge.view}
-        counts = [(want.origin, len(hints)), *((peer, count) for peer, count in held.items() if peer != want.origin)]
-        able = {peer: count for peer, count in counts if count and peer not in want.asked and self._is_ready(peer, now)}
+        held = {
+            entry.announcement.author: len(hints.intersection(entry.announcement.held))
+            for entry in knowledge.view
+        }
+        counts = [
+            (want.origin, len(hints)),
+            *((peer, count) for peer, count in held.items() if peer != want.origin),
+        ]
+        able = {
+            peer: count
+            for peer, count in counts
+            if count and peer not in want.asked and self._is_ready(peer, now)
+        }
         if not able:
             return None
         names = [peer for peer in able if able[peer] == max(able.values())]
-        peer = knowledge.rng.choices(names, [max(0.05, knowledge.reputation.of(name).success) for name in names])[0]
+        peer = knowledge.rng.choices(
+            names, [max(0.05, knowledge.reputation.of(name).success) for name in names]
+        )[0]
         want.asked.add(peer)
         return peer
 
@@ -181,9 +206,13 @@ class Fetching:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)
 
     def _is_trusted(self, peer: PeerId, now: float) -> bool:
-        return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(peer, now)
+        return self._knowledge.access.peer(peer) and self._knowledge.reputation.is_trusted(
+            peer, now
+        )
 
-    def _genuine(self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float) -> RolloutGroup | None:
+    def _genuine(
+        self, source: PeerId, origin: PeerId, key: str, envelope: bytes, now: float
+    ) -> RolloutGroup | None:
         """The group, or None. Wrong bytes and a false signature are the fault of `source`: a peer
         that follows the protocol has checked both. A group of another author is the fault of
         `origin`, which announced it.
@@ -204,7 +233,9 @@ class Fetching:
             return None
         return group
 
-    def _take(self, source: PeerId, group: RolloutGroup, key: str, envelope: bytes, now: float) -> list[Action]:
+    def _take(
+        self, source: PeerId, group: RolloutGroup, key: str, envelope: bytes, now: float
+    ) -> list[Action]:
         """Admits a genuine group. One that is refused is charged to its author, and is not passed
         on.
         """
@@ -217,11 +248,15 @@ class Fetching:
             knowledge.counters["groups left: task blocked"] += 1
             return []
         rules = knowledge.rules
-        admitted = group if rules is None else review(group, replace(rules, differs=knowledge.differs))
+        admitted = (
+            group if rules is None else review(group, replace(rules, differs=knowledge.differs))
+        )
         if isinstance(admitted, Rejected):
             if admitted.reason in (Reason.UNKNOWN_QUESTION, Reason.OTHER_ENVIRONMENT):
                 knowledge.not_understood(group, admitted.reason)
-            knowledge.charge(group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason)
+            knowledge.charge(
+                group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason
+            )
             return [Refuse(admitted.reason)]
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
         knowledge.counters["groups pulled"] += 1

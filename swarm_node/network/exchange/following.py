@@ -57,15 +57,24 @@ class Following:
             return []
         heard = sorted(knowledge.contacts, key=lambda each: each.last_seen)
         there = [each.peer for each in heard if now - each.last_seen < THERE and now >= each.retry]
-        able = [peer for peer in there if peer not in busy and not knowledge.shuns(peer, now)][-RECENT:]
+        able = [peer for peer in there if peer not in busy and not knowledge.shuns(peer, now)][
+            -RECENT:
+        ]
         if not able:
             return []
         chosen = knowledge.rng.sample(able, min(self._asked, len(able)))
         if self._ahead in able and self._ahead not in chosen:
             chosen[0] = self._ahead
-        self._next, self._asked, self._ahead = now + ASK_SECONDS * knowledge.rng.uniform(0.8, 1.2), 1, None
+        self._next, self._asked, self._ahead = (
+            now + ASK_SECONDS * knowledge.rng.uniform(0.8, 1.2),
+            1,
+            None,
+        )
         request = wire.encode_card_request(network_of(self._card), self._card.number)
-        return [knowledge.call(Asked(peer, wire.CARD, now, seq=self._card.number), request) for peer in chosen]
+        return [
+            knowledge.call(Asked(peer, wire.CARD, now, seq=self._card.number), request)
+            for peer in chosen
+        ]
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
         """The cards above the caller's number, or why there is no answer. A caller with a higher
@@ -124,15 +133,22 @@ class Membership:
         knowledge, members = self._knowledge, card.members
         self._card, self._own, self._ahead = card if members else None, own, today - now
         knowledge.revoked = frozenset(members.revoked if members else ())
-        judged = {peer: judge(proof, peer, card, today) for peer, (proof, _) in self._inside.items()}
+        judged = {
+            peer: judge(proof, peer, card, today) for peer, (proof, _) in self._inside.items()
+        }
         out = {peer for peer, found in judged.items() if members and not isinstance(found, int)}
-        for peer in out | knowledge.revoked.intersection(entry.announcement.author for entry in knowledge.view):
+        for peer in out | knowledge.revoked.intersection(
+            entry.announcement.author for entry in knowledge.view
+        ):
             self._inside.pop(peer, None)
             knowledge.hang_up(peer, "members put out")
 
     def lets(self, peer: PeerId, now: float) -> bool:
         """Whether this peer may ask for anything here, and be told anything."""
-        return self._card is None or self._inside.get(peer, (b"", -GRACE))[1] + GRACE > now + self._ahead
+        return (
+            self._card is None
+            or self._inside.get(peer, (b"", -GRACE))[1] + GRACE > now + self._ahead
+        )
 
     def request(self, peer: PeerId, now: float) -> bytes:
         """The proof to send to this peer before any other request; b"" where none is needed."""
@@ -141,7 +157,11 @@ class Membership:
 
     def answer(self, caller: PeerId, data: bytes, now: float) -> bytes | str:
         """This node's proof in return for a valid one, or why there is none."""
-        return "not a private swarm" if self._card is None else self._objection(caller, data, now) or self._own
+        return (
+            "not a private swarm"
+            if self._card is None
+            else self._objection(caller, data, now) or self._own
+        )
 
     def replied(self, peer: PeerId, proof: bytes, now: float) -> bool:
         """Whether the peer, which has accepted this node's proof, is a member too."""

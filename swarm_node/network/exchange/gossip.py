@@ -35,7 +35,12 @@ class Verdict(StrEnum):
 
 
 def receive(
-    knowledge: Knowledge, sealed: bytes, source: PeerId, made: float, now: float, pushed: bool = False
+    knowledge: Knowledge,
+    sealed: bytes,
+    source: PeerId,
+    made: float,
+    now: float,
+    pushed: bool = False,
 ) -> Verdict:
     """Takes in an announcement that `source` makes or carries. `made`: when its author made it, on
     this node's clock. `pushed`: this node had not asked for it.
@@ -80,7 +85,9 @@ def _objection(
         return Verdict.KNOWN
     if now - made > MAX_AGE:
         return Verdict.OLD
-    if knowledge.shuns(announcement.author, now) or not all(map(knowledge.access.address, announcement.addresses)):
+    if knowledge.shuns(announcement.author, now) or not all(
+        map(knowledge.access.address, announcement.addresses)
+    ):
         return Verdict.BANNED
     if knowledge.view.is_jump(announcement, now):
         return Verdict.JUMP
@@ -185,10 +192,14 @@ class Gossip:
         for item in items:
             # Its age counts from when this node asked: the reply's time on the way only makes it
             # older.
-            verdict = receive(self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now)
+            verdict = receive(
+                self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now
+            )
             self._news -= verdict is Verdict.NEWS
             if verdict is Verdict.FORGED:
-                self._knowledge.charge(asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement")
+                self._knowledge.charge(
+                    asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement"
+                )
                 break  # one forgery costs one verification: the rest is not looked at
 
     def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
@@ -227,7 +238,11 @@ class Gossip:
         view = self._knowledge.view
         order = fair_sample(list(view), len(view) if count else 0, by_network, self._knowledge.rng)
         authors = (entry.announcement.author for entry in order)
-        peers = list(islice((peer for peer in authors if peer not in busy and self._may_call(peer, now)), count))
+        peers = list(
+            islice(
+                (peer for peer in authors if peer not in busy and self._may_call(peer, now)), count
+            )
+        )
         steady = sorted(self._knowledge.steady().difference(peers, busy))
         others = [peer for peer in steady if self._may_call(peer, now)]
         if peers and others and self._knowledge.rng.random() < STEADY_SHARE:
@@ -251,9 +266,13 @@ class Gossip:
         announcement.
         """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
-        missing = sorted(peer for peer in self._knowledge.steady().difference(busy) if peer not in view)
+        missing = sorted(
+            peer for peer in self._knowledge.steady().difference(busy) if peer not in view
+        )
         able = [peer for peer in missing if self._may_call(peer, now)]
-        return [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
+        return (
+            [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
+        )
 
     def _probe(self, now: float) -> list[Action]:
         """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that
@@ -262,7 +281,11 @@ class Gossip:
         if len(self._knowledge.view) >= CAPACITY and self._knowledge.rng.random() > FULL_PROBES:
             # A large swarm: gossip names only a sample, and many nodes look for lost peers
             return []
-        lost = [contact for contact in self._neglected(LOST_PAUSE, now) if contact.peer not in self._knowledge.view]
+        lost = [
+            contact
+            for contact in self._neglected(LOST_PAUSE, now)
+            if contact.peer not in self._knowledge.view
+        ]
         return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
 
     def _neglected(self, pause: float, now: float) -> list[Contact]:
@@ -296,7 +319,11 @@ class Gossip:
         local_announcement, view = self._knowledge.local_announcement, self._knowledge.view
         local_announcement.renew(self._knowledge.holdings(), now)
         told = self._knowledge.contacts.learn(peer).told
-        wanted = limits.MAX_EXCHANGED if len(view) < SMALL_VIEW else max(0, min(limits.MAX_EXCHANGED, news))
+        wanted = (
+            limits.MAX_EXCHANGED
+            if len(view) < SMALL_VIEW
+            else max(0, min(limits.MAX_EXCHANGED, news))
+        )
         self._news -= wanted
         sealed = b"" if told == local_announcement.seq else local_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)

@@ -28,7 +28,12 @@ MIN_SECONDS = 60.0
 MAX_BYTES = 32 * 1024 * 1024  # of all envelopes; the oldest make room
 REFRESH = 60.0  # seconds until a new announcement, a third of the time that others remember one
 # Seconds
-TIMEOUTS: Mapping[str, float] = {wire.EXCHANGE: 10.0, wire.PULL: 15.0, wire.HELLO: 8.0, wire.CARD: 10.0}
+TIMEOUTS: Mapping[str, float] = {
+    wire.EXCHANGE: 10.0,
+    wire.PULL: 15.0,
+    wire.HELLO: 8.0,
+    wire.CARD: 10.0,
+}
 # Tasks with other digests that are remembered: their groups are not given to the trainer again
 MAX_OTHERS = 1024
 # Seconds past its timeout after which a call that the runner does not report counts as failed
@@ -153,11 +158,19 @@ class GroupStore:
     def expire(self, round: int, now: float) -> None:
         """Drops groups that are old both in rounds and in seconds."""
         oldest, before = round - self._rounds, now - MIN_SECONDS
-        self.remove([key for key, held in self._held.items() if held.round <= oldest and held.since < before])
+        self.remove(
+            [
+                key
+                for key, held in self._held.items()
+                if held.round <= oldest and held.since < before
+            ]
+        )
 
     def external(self, count: int) -> list[str]:
         """Hashes of up to `count` external groups, the newest first."""
-        return list(islice((key for key, held in reversed(self._held.items()) if not held.own), count))
+        return list(
+            islice((key for key, held in reversed(self._held.items()) if not held.own), count)
+        )
 
 
 @dataclass(slots=True)
@@ -210,7 +223,9 @@ class Knowledge:
         """Whether this node's environment differs on this question, as the trainer has found or the
         card says.
         """
-        return binding(question) in self.others or (self.rules is not None and self.rules.differs(question))
+        return binding(question) in self.others or (
+            self.rules is not None and self.rules.differs(question)
+        )
 
     def estranged(self, key: str) -> None:
         """Notes that the trainer has built the digest of this group's task, and that it differs
@@ -230,7 +245,9 @@ class Knowledge:
         # A task that this node knows, so that no peer names counters
         if reason == OTHER_ENVIRONMENT:
             self.counters[f"{reason}: {task}"] += 1
-        self.reputation.authored(group.author, asks=f"{task} of {asked.environment} {asked.version} ({reason})")
+        self.reputation.authored(
+            group.author, asks=f"{task} of {asked.environment} {asked.version} ({reason})"
+        )
 
     def steady(self) -> frozenset[PeerId]:
         """Peers that others cannot push out: known for longest, or sampled."""
@@ -250,7 +267,11 @@ class Knowledge:
         """Whether to avoid this peer: it is banned, revoked, or blocked by the lists of this node's
         user.
         """
-        return self.reputation.is_banned(peer, now) or peer in self.revoked or not self.access.peer(peer)
+        return (
+            self.reputation.is_banned(peer, now)
+            or peer in self.revoked
+            or not self.access.peer(peer)
+        )
 
     def hang_up(self, peer: PeerId, why: str = "bans") -> None:
         """Disconnects a peer, counts why, and forgets what it announced."""
@@ -297,7 +318,11 @@ class Knowledge:
 
     def overdue(self, now: float) -> list[int]:
         """Tokens of calls whose outcome the runner has not reported in time."""
-        return [token for token, asked in self.asked.items() if now - asked.sent > TIMEOUTS[asked.protocol] + OVERDUE]
+        return [
+            token
+            for token, asked in self.asked.items()
+            if now - asked.sent > TIMEOUTS[asked.protocol] + OVERDUE
+        ]
 
     def wants(self) -> list[Want]:
         """The groups being fetched."""
@@ -338,7 +363,9 @@ def peer_views(knowledge: Knowledge, now: float) -> list[PeerView]:
     contacts = {contact.peer: contact for contact in knowledge.contacts}
     names = dict.fromkeys([*contacts, *(entry.announcement.author for entry in knowledge.view)])
     views = [_view(knowledge, name, contacts.get(name) or Contact(name), now) for name in names]
-    return sorted(views, key=lambda view: (view.last_seen is None, view.last_seen or 0.0, view.peer))
+    return sorted(
+        views, key=lambda view: (view.last_seen is None, view.last_seen or 0.0, view.peer)
+    )
 
 
 def _view(knowledge: Knowledge, peer: PeerId, contact: Contact, now: float) -> PeerView:

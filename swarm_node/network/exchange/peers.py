@@ -133,13 +133,20 @@ class Contacts:
         return contact.tried if contact else -inf
 
     def _choose_anchors(self) -> None:
-        steady = [contact for contact in self._contacts.values() if contact.answered and contact.failures < 2]
+        steady = [
+            contact
+            for contact in self._contacts.values()
+            if contact.answered and contact.failures < 2
+        ]
         steady.sort(key=lambda contact: contact.answered_first)
         self.anchors = tuple(contact.peer for contact in steady[:ANCHORS])
 
     def _evict(self, newcomer: PeerId) -> None:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
-        worst = min(others, key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried))
+        worst = min(
+            others,
+            key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried),
+        )
         del self._contacts[worst.peer]
         if worst.peer in self.anchors:
             self._choose_anchors()
@@ -175,7 +182,10 @@ class Sample:
     def drop(self, peer: PeerId) -> None:
         """Frees the slots of a peer that is gone or disconnected."""
         if peer in self.peers:
-            self._slots = [(b"\xff" * 9, PeerId("")) if name == peer else (key, name) for key, name in self._slots]
+            self._slots = [
+                (b"\xff" * 9, PeerId("")) if name == peer else (key, name)
+                for key, name in self._slots
+            ]
             self._count()
 
     def _count(self) -> None:
@@ -306,7 +316,11 @@ class Reputation:
 
     def bans(self, now: float) -> dict[PeerId, float]:
         """Seconds each ban has yet to run."""
-        return {peer: record.banned_until - now for peer, record in self._records.items() if record.banned_until > now}
+        return {
+            peer: record.banned_until - now
+            for peer, record in self._records.items()
+            if record.banned_until > now
+        }
 
     def _touch(self, peer: PeerId) -> Record:
         record = self._records.pop(peer, None) or Record()
@@ -315,5 +329,7 @@ class Reputation:
             # Of the oldest, the least guilty goes first, so that minting identities frees no
             # culprit.
             oldest = list(self._records)[: MAX_PEERS // 8]
-            del self._records[min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))]
+            del self._records[
+                min(oldest, key=lambda peer: (self.of(peer).banned_until, self.of(peer).guilt))
+            ]
         return record

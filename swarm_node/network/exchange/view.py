@@ -111,7 +111,9 @@ class View:
         """Forgets announcements that are too old."""
         if now <= self._next_expiry:
             return
-        self._entries = {author: entry for author, entry in self._entries.items() if now - entry.made <= MAX_AGE}
+        self._entries = {
+            author: entry for author, entry in self._entries.items() if now - entry.made <= MAX_AGE
+        }
         self._next_expiry = min((entry.made + MAX_AGE for entry in self), default=math.inf)
 
     def digest(self) -> dict[bytes, int]:
@@ -129,8 +131,14 @@ class View:
         kept = [entry for entry in lacking if entry.announcement.author in steady]
         first = fair_sample(kept, count // 2, by_network, rng)
         chosen = {entry.announcement.author for entry in first}
-        rest = [entry for entry in lacking if entry.announcement.author not in chosen and not entry.pushed]
-        return first + fair_sample(youngest(rest, 2 * (count - len(first))), count - len(first), by_network, rng)
+        rest = [
+            entry
+            for entry in lacking
+            if entry.announcement.author not in chosen and not entry.pushed
+        ]
+        return first + fair_sample(
+            youngest(rest, 2 * (count - len(first))), count - len(first), by_network, rng
+        )
 
     def sequences(self, now: float) -> dict[PeerId, tuple[int, float]]:
         """Last number of each author, and how many seconds ago it was received."""

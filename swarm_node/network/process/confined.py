@@ -30,12 +30,12 @@ def raise_limit(wanted: int = WANTED) -> str:
             soft = reach
     if soft == unlimited or soft >= wanted:
         return ""
-    return (
-        f"only {soft} open files are allowed, so a flood of connections shuts newcomers out; allow {wanted} (ulimit -n)"
-    )
+    return f"only {soft} open files are allowed, so a flood of connections shuts newcomers out; allow {wanted} (ulimit -n)"
 
 
-def confine(config: NetworkConfig, sockets: Path, homes: Mapping[Path, int] | None = None) -> Layers:
+def confine(
+    config: NetworkConfig, sockets: Path, homes: Mapping[Path, int] | None = None
+) -> Layers:
     """Confines this process, which must not have a second thread yet, for good. It keeps `sockets`,
     the folder for its daemon's sockets, and `homes`, with rights of common.linux. UserError where
     the backend is not installed.

@@ -41,7 +41,9 @@ def socket_path(home: Path) -> Path:
     except OSError as error:
         raise UserError(f"folder {folder}: {error.strerror}; choose a shorter --home") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise UserError(f"folder {folder} is not this user's alone: remove it, or choose a shorter --home")
+        raise UserError(
+            f"folder {folder} is not this user's alone: remove it, or choose a shorter --home"
+        )
     return folder / (hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:24] + ".sock")
 
 

@@ -52,7 +52,12 @@ async def converse(connection: socket.socket) -> None:
         service.go_by(start.cards)
     service.runner.perform(service.exchange.want(start.want, service.clock()))
     outgoing, written = Outgoing(), asyncio.Event()
-    works = [service.live(), channel.pump(), _report(service, channel), _announce(service, outgoing, written)]
+    works = [
+        service.live(),
+        channel.pump(),
+        _report(service, channel),
+        _announce(service, outgoing, written),
+    ]
     obeying = _obey(channel, service, outgoing, written, layers)
     tasks = [asyncio.create_task(work) for work in (*works, obeying)]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -65,10 +70,16 @@ async def converse(connection: socket.socket) -> None:
 
 
 async def _obey(
-    channel: Ours, service: NetworkService, outgoing: Outgoing, written: asyncio.Event, layers: Layers
+    channel: Ours,
+    service: NetworkService,
+    outgoing: Outgoing,
+    written: asyncio.Event,
+    layers: Layers,
 ) -> None:
     """Carries out the messages of the trainer until it says stop, or is gone."""
-    while (message := await channel.receive()) is not None and not isinstance(message, messages.Stop):
+    while (message := await channel.receive()) is not None and not isinstance(
+        message, messages.Stop
+    ):
         match message:
             case messages.Publish():
                 outgoing.add(message, service.clock())
@@ -94,7 +105,9 @@ async def _announce(service: NetworkService, outgoing: Outgoing, written: asynci
             await asyncio.sleep(delay)
         if (news := outgoing.due(service.clock(), service.spent())) is not None:
             now = service.clock()
-            service.runner.perform(service.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds))
+            service.runner.perform(
+                service.exchange.publish(news.envelopes, news.round, news.want, now, news.rounds)
+            )
 
 
 async def _report(service: NetworkService, channel: Ours) -> None:

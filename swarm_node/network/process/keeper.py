@@ -70,7 +70,10 @@ def load_memory(home: Path, swarm: str) -> Memory:
         return Memory(port=known.port)
     with suppress(OSError, ValueError, RecursionError):
         kept = msgspec.json.decode(read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
-    found = {each.id: tuple(address for address in each.addresses if _names(address, each.id)) for each in known.peers}
+    found = {
+        each.id: tuple(address for address in each.addresses if _names(address, each.id))
+        for each in known.peers
+    }
     peers = {PeerId(peer): addresses for peer, addresses in found.items() if addresses}
     state = kept.state if kept.swarm == swarm else Remembered()
     return Memory(known.port, state, peers, tuple(known.private))
@@ -78,8 +81,16 @@ def load_memory(home: Path, swarm: str) -> Memory:
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:
     """Writes each of the two files whole or not at all. Raises OSError."""
-    peers = [{"id": peer, "addresses": addresses[:MAX_ADDRESSES]} for peer, addresses in memory.peers.items()]
-    known = {"swarm": swarm, "port": memory.port, "peers": peers[:MAX_PEERS], "private": memory.private[:MAX_RANGES]}
+    peers = [
+        {"id": peer, "addresses": addresses[:MAX_ADDRESSES]}
+        for peer, addresses in memory.peers.items()
+    ]
+    known = {
+        "swarm": swarm,
+        "port": memory.port,
+        "peers": peers[:MAX_PEERS],
+        "private": memory.private[:MAX_RANGES],
+    }
     write_json(home / PEERS_FILE, known)
     write_bytes(home / EXCHANGE_FILE, msgspec.json.encode(_Exchange(swarm, memory.exchange)))
 
@@ -99,7 +110,9 @@ def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
     try:
         lines = read_plain(file, MAX_CARDS * (MAX_BYTES + 1))
     except OSError as error:
-        return (), None if isinstance(error, FileNotFoundError | NotADirectoryError) else Refusal.MALFORMED
+        return (), None if isinstance(
+            error, FileNotFoundError | NotADirectoryError
+        ) else Refusal.MALFORMED
     chain = tuple(lines.removesuffix(b"\n").split(b"\n"))
     return chain, follow(chain, "", None)
 
@@ -142,7 +155,13 @@ class Keeper:
         since 1970, with which cards are compared.
         """
         self._home, self._swarm = home, swarm
-        self._memory, self._allow, self._go_by, self._say, self._today = memory, allow, go_by, say, today
+        self._memory, self._allow, self._go_by, self._say, self._today = (
+            memory,
+            allow,
+            go_by,
+            say,
+            today,
+        )
         self._seen: tuple[float, ...] = ()
         # The file, and the number of the card that counts
         self._cards, self._number = home / CARDS_FILE, 0
@@ -157,7 +176,10 @@ class Keeper:
         except OSError as error:
             found = error.strerror or "disk"
         if not isinstance(found, Card):
-            self._say(f"network: a newer card of a peer is not kept: {found}; the one before goes on", False)
+            self._say(
+                f"network: a newer card of a peer is not kept: {found}; the one before goes on",
+                False,
+            )
         self._look_at_cards()
 
     def _look_at_cards(self) -> None:
@@ -169,7 +191,11 @@ class Keeper:
             status = self._cards.stat()
             self._seen = status.st_mtime_ns, status.st_size, hash(proof), today // DAY
             chain, card = load_cards(self._cards) if self._seen != before else ((), None)
-            if not isinstance(card, Card) or swarm_of(card) != self._swarm or card.number < self._number:
+            if (
+                not isinstance(card, Card)
+                or swarm_of(card) != self._swarm
+                or card.number < self._number
+            ):
                 return
             self._go_by(Cards(chain, proof, today))
             if card.number > self._number:
@@ -206,7 +232,10 @@ class Keeper:
     def addresses(self, addresses: Sequence[str]) -> None:
         """Writes this node's addresses to a file, if it can: they are a convenience."""
         with suppress(OSError):
-            write_bytes(self._home / ADDRESSES_FILE, "".join(f"{address}\n" for address in addresses).encode())
+            write_bytes(
+                self._home / ADDRESSES_FILE,
+                "".join(f"{address}\n" for address in addresses).encode(),
+            )
 
     async def run(self) -> None:
         """Looks and saves until it is cancelled; then saves a last time."""
@@ -225,5 +254,8 @@ class Keeper:
             self._unsaved = False
         except OSError as error:
             if not self._unsaved:
-                self._say(f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there", True)
+                self._say(
+                    f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there",
+                    True,
+                )
             self._unsaved = True

@@ -54,7 +54,9 @@ class Rules(BaseModel):
         the protocol's.
         """
         known = catalogue.environments.items()
-        tasks = {name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known}
+        tasks = {
+            name: (version, {d: tuple(c) for d, c in of.items()}) for name, (version, of) in known
+        }
         return cls(swarm=swarm, environments=tasks, several=dict(catalogue.several), **bounds)
 
     def admission(self, local_id: PeerId) -> AdmissionRules:

@@ -46,7 +46,9 @@ class Pace:
 
     def seconds(self) -> float:
         """Seconds from one announcement to the next."""
-        return min(MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable()))
+        return min(
+            MOST_SECONDS, max(LEAST_SECONDS, ROUNDS * self._round_seconds(), self._affordable())
+        )
 
     def per_round(self, waiting: int) -> int:
         """How many of `waiting` groups a round gets, so that they last until the next announcement
@@ -84,7 +86,9 @@ class _Group:
 class Outgoing:
     """Local groups of the last rounds, announced together where rounds are quick."""
 
-    def __init__(self, rounds: int = SERVE_ROUNDS, kilobytes_per_minute: int = QUICK_KILOBYTES) -> None:
+    def __init__(
+        self, rounds: int = SERVE_ROUNDS, kilobytes_per_minute: int = QUICK_KILOBYTES
+    ) -> None:
         """`rounds`: how many rounds a group stays available."""
         self._rounds = rounds
         self._pace = Pace(kilobytes_per_minute)
@@ -116,7 +120,9 @@ class Outgoing:
         kept = [group for group in self._groups if group.round > oldest or group.since > before]
         self._groups = kept[-max(self._fresh, FILLED) :]
         envelopes = tuple(group.envelope for group in self._groups)
-        news = Publish(round=self._round, want=self._wanted, envelopes=envelopes, rounds=self._merged)
+        news = Publish(
+            round=self._round, want=self._wanted, envelopes=envelopes, rounds=self._merged
+        )
         self._pace.announced(now, spent)
         self._told, self._merged, self._fresh, self._wanted = now, 0, 0, 0
         return news

@@ -147,7 +147,9 @@ class ExchangeRunner:
             if node.given or len(self.connections) < COMPANY:
                 await self._dial(backend, node)
             longest = CALM_RETRY if len(self.connections) >= COMPANY else LAST_RETRY
-            await asyncio.sleep(jittered(backoff(node.failures, FIRST_RETRY, longest), self._random))
+            await asyncio.sleep(
+                jittered(backoff(node.failures, FIRST_RETRY, longest), self._random)
+            )
 
     async def _dial(self, backend: Backend, node: BootstrapNode) -> None:
         try:
@@ -201,16 +203,24 @@ class ExchangeRunner:
         they are members.
         """
         if request := self.exchange.members.request(call.peer, self._clock()):
-            proof = await backend.call(call.peer, ENTER, request, REQUEST_LIMITS[ENTER], call.timeout)
+            proof = await backend.call(
+                call.peer, ENTER, request, REQUEST_LIMITS[ENTER], call.timeout
+            )
             if not self.exchange.members.replied(call.peer, proof, self._clock()):
                 raise CallFailed(Failure.REFUSED)
-        return await backend.call(call.peer, call.protocol, call.request, call.max_reply, call.timeout)
+        return await backend.call(
+            call.peer, call.protocol, call.request, call.max_reply, call.timeout
+        )
 
 
 def why(error: Exception) -> str:
     """Why a dial failed, for a person."""
     other = re.search(r"remote key matches (\w+)", str(error))
-    return f"another node is there, {other[1]}: its address ends in that" if other else str(error) or "no answer"
+    return (
+        f"another node is there, {other[1]}: its address ends in that"
+        if other
+        else str(error) or "no answer"
+    )
 
 
 async def _disconnect(backend: Backend, peer: PeerId) -> None:

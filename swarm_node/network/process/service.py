@@ -27,7 +27,13 @@ from swarm_node.network.parties import is_public, network_of
 from swarm_node.network.process.confined import raise_limit
 from swarm_node.network.process.messages import MAX_PEERS, Alive, Memory
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
-from swarm_node.network.transport.backends import MAX_CONNECTIONS, check_free, listen_addresses, make_backend, make_gate
+from swarm_node.network.transport.backends import (
+    MAX_CONNECTIONS,
+    check_free,
+    listen_addresses,
+    make_backend,
+    make_gate,
+)
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 
@@ -103,20 +109,30 @@ class NetworkService:
         now = self.clock()
         self._gate = make_gate(config, memory.private)
         self._gate.welcomes = lambda peer: self.exchange.members.lets(peer, self.clock())
-        self.exchange = Exchange(identity, swarm, config, random, now, self._serve_only, rules=rules)
+        self.exchange = Exchange(
+            identity, swarm, config, random, now, self._serve_only, rules=rules
+        )
         if memory.exchange != Remembered():
             self.exchange.restore(memory.exchange, now)
         given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
-            say(f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}", True)
+            say(
+                f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}",
+                True,
+            )
         if lonely := one_network([address for _, address in given]):
             say(
                 f"network: all of --peers are in {lonely}: who is there decides whom this node meets; name others too",
                 True,
             )
         self.runner = ExchangeRunner(
-            self.exchange, self._bootstrap_nodes, deliver, self._addresses_changed, self.clock, random
+            self.exchange,
+            self._bootstrap_nodes,
+            deliver,
+            self._addresses_changed,
+            self.clock,
+            random,
         )
 
     @staticmethod
@@ -156,7 +172,9 @@ class NetworkService:
         try:
             self._port = self._choose_port()
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
-            config = self._config.model_copy(update={"port": self._port, "peers": self._config.peers or known})
+            config = self._config.model_copy(
+                update={"port": self._port, "peers": self._config.peers or known}
+            )
             limits = self._sockets, self._max_connections
             backend = make_backend(config, self._identity, self._serve_only, self._gate, *limits)
             return await self.runner.run(backend)
@@ -195,12 +213,16 @@ class NetworkService:
 
     def spent(self) -> int:
         """Bytes exchanged with others so far, both ways."""
-        return sum(count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC))
+        return sum(
+            count for name, count in self.exchange.counters().items() if name.endswith(TRAFFIC)
+        )
 
     def alive(self) -> Alive:
         """What the trainer is told every few seconds."""
         connected, strangers = len(self.runner.connections), self.exchange.strangers()
-        return Alive(connected, len(self.exchange.view), strangers, self.runner.addresses, self.spent())
+        return Alive(
+            connected, len(self.exchange.view), strangers, self.runner.addresses, self.spent()
+        )
 
     def allow(self, access: Access) -> None:
         """From now on, deals only with peers that the user's lists let pass."""
@@ -209,7 +231,9 @@ class NetworkService:
 
     def go_by(self, cards: Cards) -> None:
         """From now on, the exchange goes by this chain of cards, which has been checked."""
-        self.runner.perform(self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today))
+        self.runner.perform(
+            self.exchange.go_by(cards.cards, self.clock(), cards.proof, cards.today)
+        )
 
     def look(self, groups: int) -> None:
         """Fetch so many groups, where some are announced: `deliver` gets them. For a node that
@@ -226,7 +250,9 @@ class NetworkService:
             "backend": self._config.backend,
             "uptime": round(now - self._began, 1),
             "restarts": self._restarts,
-            "reachability": reachability(self.runner.addresses) if self.runner.addresses else "starting",
+            "reachability": reachability(self.runner.addresses)
+            if self.runner.addresses
+            else "starting",
             "addresses": self.runner.addresses,
             "connected": len(self.runner.connections),
             "relayed": list(self.runner.connections.values()).count("relayed"),
@@ -261,7 +287,9 @@ class NetworkService:
         await asyncio.sleep(ENTRANCE_SECONDS)
         given = [node for node in self._bootstrap_nodes if node.given]
         if given and not self.runner.connections:
-            tried = "; ".join(f"{node.addresses[0]}: {node.state or 'no answer yet'}" for node in given[:2])
+            tried = "; ".join(
+                f"{node.addresses[0]}: {node.state or 'no answer yet'}" for node in given[:2]
+            )
             self._say(f"network: none of --peers answers ({tried}); {LOCKED_OUT}", True)
 
     async def _look_around(self) -> None:
@@ -273,7 +301,9 @@ class NetworkService:
             self.runner.perform(self.exchange.tick(self.clock()))
 
         lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
-        await lan.run(lambda: self.runner.addresses, lambda text: self._say(f"network: {text}", True))
+        await lan.run(
+            lambda: self.runner.addresses, lambda text: self._say(f"network: {text}", True)
+        )
 
 
 def one_network(addresses: Sequence[str]) -> str:

@@ -62,7 +62,10 @@ class Supervisor:
             reason = await self._life()
             early = 0 if loop.time() - began > SOUND_SECONDS else early + 1
             wait = jittered(backoff(early, FIRST_RESTART, LAST_RESTART), self._random)
-            self._say(f"network process {reason}; training goes on, another one starts in {wait:.1f} s", True)
+            self._say(
+                f"network process {reason}; training goes on, another one starts in {wait:.1f} s",
+                True,
+            )
             await asyncio.sleep(wait)
 
     async def _life(self) -> str:

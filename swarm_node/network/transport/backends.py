@@ -31,7 +31,9 @@ def listen_addresses(host: str, port: int) -> list[str]:
     try:
         ip = ipaddress.ip_address(host)
     except ValueError as error:
-        raise UserError(f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of them") from error
+        raise UserError(
+            f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of them"
+        ) from error
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
 
@@ -44,7 +46,12 @@ def on_interfaces(address: str) -> list[str]:
     if not ipaddress.ip_address(host).is_unspecified:
         return [address]
     family = socket.AF_INET if network == "ip4" else socket.AF_INET6
-    found = (entry for entries in psutil.net_if_addrs().values() for entry in entries if entry.family == family)
+    found = (
+        entry
+        for entries in psutil.net_if_addrs().values()
+        for entry in entries
+        if entry.family == family
+    )
     # No link-local IPv6: needs an interface
     hosts = [entry.address for entry in found if "%" not in entry.address]
     return [address.replace(f"/{network}/{host}/", f"/{network}/{it}/", 1) for it in hosts]
@@ -138,7 +145,9 @@ def check_addresses(config: NetworkConfig) -> None:
             for address in addresses:
                 check(address)
                 if "/tcp/" not in address and "/quic-v1" not in address:
-                    raise ValueError(f"{address!r} names no port: it must have /tcp/31330 or /udp/31330/quic-v1")
+                    raise ValueError(
+                        f"{address!r} names no port: it must have /tcp/31330 or /udp/31330/quic-v1"
+                    )
         except ValueError as error:
             raise UserError(f"{flag}: {error}") from error
 
@@ -169,7 +178,9 @@ def make_backend(
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
     relays = config.peers if config.relay and not bootstrap else ()
-    options = HostOptions(config, identity, listen, relays, bootstrap, max_connections, gate, sockets)
+    options = HostOptions(
+        config, identity, listen, relays, bootstrap, max_connections, gate, sockets
+    )
     return _kind(config.backend).make(options)
 
 

@@ -72,9 +72,13 @@ class Dialling:
         try:
             if self._careful and choice.targets:
                 await self._make_sure(peer, choice)
-            await self._connect(peer, choice.addresses, GATED_SECONDS if choice.targets else timeout)
+            await self._connect(
+                peer, choice.addresses, GATED_SECONDS if choice.targets else timeout
+            )
         except BaseException as error:
-            self.gate.failed(choice, loop.time(), error.further if isinstance(error, DialFailed) else 0)
+            self.gate.failed(
+                choice, loop.time(), error.further if isinstance(error, DialFailed) else 0
+            )
             raise
         self.gate.reached(choice, await self._ends(peer), loop.time())
         return peer
@@ -107,7 +111,9 @@ class Dialling:
         """
         direct = [split_peer(each.address)[0] for each in choice.targets if not each.relayed]
         if len(direct) == len(choice.addresses):
-            answers = await asyncio.gather(*(self._is_there(peer, address, GATED_SECONDS) for address in direct))
+            answers = await asyncio.gather(
+                *(self._is_there(peer, address, GATED_SECONDS) for address in direct)
+            )
             if not any(answers):
                 raise CallFailed(Failure.UNREACHABLE, "nobody of that name there")
 
@@ -129,7 +135,9 @@ class Dialling:
             if kind in ("ip4", "ip6") or self.gate.where.is_given(address):
                 found.append(address)
             elif self.gate.may_look_up(asyncio.get_running_loop().time()):
-                found += [address.replace(f"/{kind}/{name}", ip, 1) for ip in await _look_up(kind, name)]
+                found += [
+                    address.replace(f"/{kind}/{name}", ip, 1) for ip in await _look_up(kind, name)
+                ]
         return found
 
 
@@ -138,9 +146,13 @@ async def _look_up(kind: str, name: str) -> list[str]:
     family = {"dns4": socket.AF_INET, "dns6": socket.AF_INET6}.get(kind, socket.AF_UNSPEC)
     with suppress(OSError, UnicodeError):  # TimeoutError is an OSError
         async with asyncio.timeout(LOOKUP_SECONDS):
-            entries = await asyncio.get_running_loop().getaddrinfo(name, None, family=family, type=socket.SOCK_STREAM)
+            entries = await asyncio.get_running_loop().getaddrinfo(
+                name, None, family=family, type=socket.SOCK_STREAM
+            )
             kinds = {socket.AF_INET: "ip4", socket.AF_INET6: "ip6"}
-            best = {kinds[entry[0]]: entry[4][0] for entry in reversed(entries) if entry[0] in kinds}
+            best = {
+                kinds[entry[0]]: entry[4][0] for entry in reversed(entries) if entry[0] in kinds
+            }
             return [f"/{kind}/{host}" for kind, host in best.items() if "%" not in str(host)]
     return []
 

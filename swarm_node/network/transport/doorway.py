@@ -23,7 +23,9 @@ class Doorway:
     in.
     """
 
-    def __init__(self, path: str, read: Callable[[bytes], Any], welcome: Callable[[Any], bool], serve: Serve) -> None:
+    def __init__(
+        self, path: str, read: Callable[[bytes], Any], welcome: Callable[[Any], bool], serve: Serve
+    ) -> None:
         """`read` makes a StreamInfo of its bytes (ValueError); `welcome` says whether to serve the
         stream at all; `serve` runs in a task of its own, and its stream is closed after it.
         """
@@ -57,7 +59,9 @@ class Doorway:
                 return
             except OSError:  # no descriptors are left
                 self._loop.remove_reader(self._listener)
-                self._again = self._loop.call_later(PAUSE, self._loop.add_reader, self._listener, self._knocked)
+                self._again = self._loop.call_later(
+                    PAUSE, self._loop.add_reader, self._listener, self._knocked
+                )
                 return
             connection.setblocking(False)
             if not self._look(connection):

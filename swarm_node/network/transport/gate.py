@@ -64,7 +64,12 @@ class Dialable:
     at this moment.
     """
 
-    def __init__(self, given: Sequence[str], allowed: Iterable[str], interfaces: Callable[[], Sequence[Range]]) -> None:
+    def __init__(
+        self,
+        given: Sequence[str],
+        allowed: Iterable[str],
+        interfaces: Callable[[], Sequence[Range]],
+    ) -> None:
         """`given`: multiaddrs by this node's user, who may dial any. `allowed`: private ranges that
         `found` opened in an earlier run.
         """
@@ -94,7 +99,12 @@ class Dialable:
             return f"port below {MIN_PORT}"
         if not self.access.address(target.address):
             return "blocked"
-        if ip.is_multicast or ip.is_unspecified or ip.is_reserved or any(ip in each for each in _NEVER):
+        if (
+            ip.is_multicast
+            or ip.is_unspecified
+            or ip.is_reserved
+            or any(ip in each for each in _NEVER)
+        ):
             return "never dialled"
         return "" if ip.is_global or self.is_local(ip) else "not a public address"
 
@@ -103,7 +113,10 @@ class Dialable:
         must be allowed.
         """
         here = (each for each in self._interfaces() if not each.is_loopback)
-        return any(ip in each for each in (*self._allowed, *self.access.private_networks, *self.private, *here))
+        return any(
+            ip in each
+            for each in (*self._allowed, *self.access.private_networks, *self.private, *here)
+        )
 
     def crowd(self, target: Target) -> str:
         """What gets one dial in a while: a /24 (/48) of the internet, a host of a local network, a
@@ -196,7 +209,11 @@ class DialGate:
         given = tuple(address for address in addresses if self.where.is_given(address))
         reasons: dict[str, None] = {}
         targets = [target for address in addresses if (target := self._target(address, reasons))]
-        proven = tuple(target for target in targets if target.address not in given and self._is_proven(target, now))
+        proven = tuple(
+            target
+            for target in targets
+            if target.address not in given and self._is_proven(target, now)
+        )
         if given or proven:
             return Choice((*given, *(target.address for target in proven)), proven)
         for target in sorted(targets, key=lambda target: target.udp):
@@ -272,12 +289,18 @@ class DialGate:
             self._window.popleft()
         cost = QUIC_BYTES if target.udp else TCP_BYTES
         many = len(self._window) >= WINDOW_DIALS
-        return "too many in vain" if many or sum(it.bytes for it in self._window) + cost > WINDOW_BYTES else ""
+        return (
+            "too many in vain"
+            if many or sum(it.bytes for it in self._window) + cost > WINDOW_BYTES
+            else ""
+        )
 
     def _hold(self, target: Target, now: float, failed: bool) -> None:
         crowd = self.where.crowd(target)
         local = self.where.is_local(target.ip)
-        first, longest = (LOCAL_SECONDS, MAX_LOCAL_SECONDS) if local else (CROWD_SECONDS, MAX_CROWD_SECONDS)
+        first, longest = (
+            (LOCAL_SECONDS, MAX_LOCAL_SECONDS) if local else (CROWD_SECONDS, MAX_CROWD_SECONDS)
+        )
         before = self._holds.get(crowd)
         failures = (before.failures if before else 0) + failed
         pause = min(longest, first * 2.0 ** min(max(0, failures - 1), 16))

@@ -23,8 +23,22 @@ from swarm_node.network.parties import Connected
 from swarm_node.network.transport.backends import HostOptions, check_free
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
 from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
-from swarm_node.network.transport.multiaddr import from_bytes, peer_bytes, peer_text, split_peer, to_bytes
-from swarm_node.network.transport.p2pd import RELAY_BYTES, Daemon, DaemonError, pb, program, request_of, whole_seconds
+from swarm_node.network.transport.multiaddr import (
+    from_bytes,
+    peer_bytes,
+    peer_text,
+    split_peer,
+    to_bytes,
+)
+from swarm_node.network.transport.p2pd import (
+    RELAY_BYTES,
+    Daemon,
+    DaemonError,
+    pb,
+    program,
+    request_of,
+    whole_seconds,
+)
 from swarm_node.network.transport.punching import Punching
 from swarm_node.network.transport.relays import HOP, RESERVE_SECONDS, reserve
 from swarm_node.network.transport.streams import StreamBackend
@@ -94,7 +108,9 @@ class HivemindBackend(StreamBackend):
             caller = _caller(info.peer, info.addr)
             return caller is not None and answering.admits(caller, loop.time())
 
-        async def serve(info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve(
+            info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             if (caller := _caller(info.peer, info.addr)) is not None:
                 await answering.serve(Pipe(reader, writer), caller, info.proto)
 
@@ -127,14 +143,20 @@ class HivemindBackend(StreamBackend):
         at a time.
         """
         packed = [to_bytes(split_peer(address)[0]) for address in addresses]
-        target = pb().ConnectRequest(peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout))
+        target = pb().ConnectRequest(
+            peer=peer_bytes(peer), addrs=packed, timeout=whole_seconds(timeout)
+        )
         try:
-            await self.daemon.request(request_of("CONNECT", connect=target), timeout + GRACE_SECONDS)
+            await self.daemon.request(
+                request_of("CONNECT", connect=target), timeout + GRACE_SECONDS
+            )
         except (DaemonError, EOFError, OSError) as error:
             further = _further(str(error), addresses, timeout)
             raise DialFailed(Failure.UNREACHABLE, _detail(error), further) from error
 
-    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+    async def call(
+        self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
+    ) -> bytes:
         try:
             reply = await self._call(peer, protocol, request, max_reply, timeout)
         except CallFailed as error:
@@ -147,7 +169,9 @@ class HivemindBackend(StreamBackend):
         await self._note_use(peer)
         return reply
 
-    async def _call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+    async def _call(
+        self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
+    ) -> bytes:
         """Calls once more, if the call failed because the connection was changed for a direct
         one.
         """
@@ -191,7 +215,9 @@ class HivemindBackend(StreamBackend):
 
     async def _look_again(self) -> None:
         while True:
-            await asyncio.sleep(max(0.0, self._looked + LONGEST_LOOK - asyncio.get_running_loop().time()))
+            await asyncio.sleep(
+                max(0.0, self._looked + LONGEST_LOOK - asyncio.get_running_loop().time())
+            )
             with suppress(CallFailed):  # the daemon is gone: `wait_closed` says so
                 await self.connections()
 
@@ -200,7 +226,9 @@ class HivemindBackend(StreamBackend):
         first: p2pd itself bounds only the sum of all connections, not those of one peer.
         """
         now = asyncio.get_running_loop().time()
-        if now - self._looked < LOOK_SECONDS or (self._hanging_up is not None and not self._hanging_up.done()):
+        if now - self._looked < LOOK_SECONDS or (
+            self._hanging_up is not None and not self._hanging_up.done()
+        ):
             return
         self._looked = now
         # p2pd also lets in keys of other kinds
@@ -267,11 +295,15 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
     """Whether a daemon grants enough to a peer that asks for a reservation. True where it cannot be
     asked.
     """
-    beside = replace(options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False)
+    beside = replace(
+        options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False
+    )
     asker = await Daemon.start(beside)
     try:
         own = (await daemon.request(request_of("IDENTIFY"))).identify
-        target = pb().ConnectRequest(peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS))
+        target = pb().ConnectRequest(
+            peer=own.id, addrs=own.addrs, timeout=whole_seconds(RESERVE_SECONDS)
+        )
         await asker.request(request_of("CONNECT", connect=target), RESERVE_SECONDS)
         stream = Pipe(*await asker.open_stream(own.id, HOP, RESERVE_SECONDS))
         async with asyncio.timeout(RESERVE_SECONDS):
@@ -290,7 +322,9 @@ def _further(text: str, addresses: Sequence[str], timeout: float) -> int:
     if "deadline exceeded" in text and timeout >= GATED_SECONDS:
         return 2 * AT_ONCE * QUIC_BYTES
     chosen = {split_peer(address)[0] for address in addresses}
-    others = [each for each in re.findall(r"\* \[(/[^]]+)\] (?!dial backoff)", text) if each not in chosen]
+    others = [
+        each for each in re.findall(r"\* \[(/[^]]+)\] (?!dial backoff)", text) if each not in chosen
+    ]
     return sum(QUIC_BYTES if "/udp/" in each else TCP_BYTES for each in others)
 
 
@@ -335,7 +369,11 @@ def _why(error: Exception) -> Failure:
 
 def _detail(error: Exception) -> str:
     """One printable line: the daemon's messages quote what peers sent."""
-    text = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    text = (
+        "no answer in time"
+        if isinstance(error, TimeoutError)
+        else str(error) or type(error).__name__
+    )
     return ascii(" ".join(text.split()))[1:-1][:400]
 
 
@@ -344,7 +382,9 @@ class Hivemind:
 
     def check_installed(self) -> None:
         if find_spec("hivemind") is None:
-            raise UserError("hivemind is not installed; run: pip install hivemind, or choose another backend")
+            raise UserError(
+                "hivemind is not installed; run: pip install hivemind, or choose another backend"
+            )
 
     def prepare(self, config: NetworkConfig) -> Path | None:
         pb()

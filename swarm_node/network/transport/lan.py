@@ -35,7 +35,9 @@ class Lan:
         """`host`: the address the node listens on; mDNS stays on the interface that has it."""
         self._peer = peer
         self._swarm = swarm.encode()
-        self._interfaces = InterfaceChoice.All if ipaddress.ip_address(host).is_unspecified else [host]
+        self._interfaces = (
+            InterfaceChoice.All if ipaddress.ip_address(host).is_unspecified else [host]
+        )
         self._found = found
         self._told: list[str] = []
         self._zeroconf: AsyncZeroconf | None = None
@@ -51,8 +53,12 @@ class Lan:
             self._told = _local(addresses)
             await self._zeroconf.async_register_service(self._service())
         except Error as error:  # the name is taken
-            raise OSError(f"another node on the local network has this identity: {self._peer}") from error
-        self._browser = AsyncServiceBrowser(self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed])
+            raise OSError(
+                f"another node on the local network has this identity: {self._peer}"
+            ) from error
+        self._browser = AsyncServiceBrowser(
+            self._zeroconf.zeroconf, SERVICE, handlers=[self._noticed]
+        )
 
     async def run(self, addresses: Callable[[], Sequence[str]], say: Callable[[str], None]) -> None:
         """Announces the addresses, once there are some, until it is cancelled. `say` is told why it
@@ -74,7 +80,9 @@ class Lan:
 
     def _service(self) -> AsyncServiceInfo:
         properties = {f"a{number}": address for number, address in enumerate(self._told)}
-        ports = (int(value) for address in self._told for name, value in parts(address) if name == "tcp")
+        ports = (
+            int(value) for address in self._told for name, value in parts(address) if name == "tcp"
+        )
         return AsyncServiceInfo(
             SERVICE,
             f"{self._peer}.{SERVICE}",
@@ -94,7 +102,9 @@ class Lan:
             await self._zeroconf.async_unregister_all_services()
             await self._zeroconf.async_close()
 
-    def _noticed(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
+    def _noticed(
+        self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange
+    ) -> None:
         gone = state_change is ServiceStateChange.Removed
         if not gone and not name.startswith(self._peer) and len(self._asking) < MAX_ASKING:
             task = asyncio.get_running_loop().create_task(self._ask(zeroconf, name))
@@ -103,7 +113,10 @@ class Lan:
 
     async def _ask(self, zeroconf: Zeroconf, name: str) -> None:
         info = AsyncServiceInfo(SERVICE, name)
-        if not await info.async_request(zeroconf, ASK_MILLISECONDS) or info.properties.get(b"swarm") != self._swarm:
+        if (
+            not await info.async_request(zeroconf, ASK_MILLISECONDS)
+            or info.properties.get(b"swarm") != self._swarm
+        ):
             return
         addresses = []
         for number in range(MAX_ADDRESSES):

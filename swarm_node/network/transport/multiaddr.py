@@ -62,7 +62,9 @@ def parts(text: str) -> list[tuple[str, str]]:
     if len(text) > MAX_CHARS:
         raise ValueError(f"address of {len(text)} characters, more than {MAX_CHARS}")
     if not text.startswith("/"):
-        raise ValueError(f"{text!r} is no multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW...")
+        raise ValueError(
+            f"{text!r} is no multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW..."
+        )
     words = iter(text[1:].split("/"))
     found = [(name, _value(name, words)) for name in words]
     for name, value in found:
@@ -121,7 +123,9 @@ def usefulness(address: str) -> int:
 
 def _value(name: str, words: Iterator[str]) -> str:
     if name not in _CODES:
-        raise ValueError(f"multiaddr protocol {name[:20]!r} is not supported; known: {', '.join(_CODES)}")
+        raise ValueError(
+            f"multiaddr protocol {name[:20]!r} is not supported; known: {', '.join(_CODES)}"
+        )
     if name in _FLAGS:
         return ""
     if not (value := next(words, "")):
@@ -166,7 +170,9 @@ def _unpack(name: str, data: bytes) -> str:
     return host
 
 
-def _one_host(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _one_host(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """ValueError for a group: QUIC to one would have all of a network answer, and Python takes
     groups for global.
     """

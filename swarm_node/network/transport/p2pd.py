@@ -78,14 +78,18 @@ class Daemon:
             if not isinstance(error, TimeoutError | EOFError | OSError | DaemonError):
                 raise
             what = options.config.p2pd or "p2pd"
-            raise UserError(f"the network daemon {what} did not start: {self.last_words() or error!r}") from error
+            raise UserError(
+                f"the network daemon {what} did not start: {self.last_words() or error!r}"
+            ) from error
         return self
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    async def listen(self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve) -> None:
+    async def listen(
+        self, protocols: Sequence[str], welcome: Callable[[Any], bool], serve: Serve
+    ) -> None:
         """Inbound streams of these protocols go to `serve`, with a StreamInfo (peer, addr: bytes;
         proto: str), unless `welcome` refuses them at once.
         """
@@ -113,7 +117,9 @@ class Daemon:
 
     async def open_stream(self, peer: bytes, protocol: str, timeout: float) -> Streams:
         """A stream to a connected or known peer; errors as in `request`."""
-        opening = pb().StreamOpenRequest(peer=peer, proto=[protocol], timeout=whole_seconds(timeout))
+        opening = pb().StreamOpenRequest(
+            peer=peer, proto=[protocol], timeout=whole_seconds(timeout)
+        )
         async with asyncio.timeout(timeout):
             return (await self._connect(request_of("STREAM_OPEN", streamOpen=opening)))[1:]
 
@@ -145,11 +151,15 @@ class Daemon:
             await self._draining
         self._room.close()
 
-    async def _connect(self, request: Any) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(
+        self, request: Any
+    ) -> tuple[Any, asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(str(self._folder / "control"))
         try:
             writer.write(varint.prefixed(request.SerializeToString()))
-            response = pb().Response.FromString(await varint.read_prefixed(reader.readexactly, MAX_CONTROL_BYTES))
+            response = pb().Response.FromString(
+                await varint.read_prefixed(reader.readexactly, MAX_CONTROL_BYTES)
+            )
             if response.type == pb().Response.ERROR:
                 raise DaemonError(response.error.msg)
         except BaseException:
@@ -226,7 +236,9 @@ def pb() -> Any:
     try:
         spec.loader.exec_module(module)
     except (OSError, ImportError) as error:
-        raise UserError(f"hivemind is incomplete ({error}); run: pip install --force-reinstall hivemind") from error
+        raise UserError(
+            f"hivemind is incomplete ({error}); run: pip install --force-reinstall hivemind"
+        ) from error
     return module
 
 
@@ -248,7 +260,12 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
         confinement = Confinement(of_the_daemon(binary, folder))
         os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
-        command = [str(binary), f"-listen=/unix{folder}/control", f"-id=/dev/fd/{key_reader}", *_flags(options)]
+        command = [
+            str(binary),
+            f"-listen=/unix{folder}/control",
+            f"-id=/dev/fd/{key_reader}",
+            *_flags(options),
+        ]
         environment = {
             "GOLOG_LOG_LEVEL": "error",
             "GOMAXPROCS": "1" if options.bootstrap else "2",  # 1: see HivemindBackend._start_daemon
@@ -259,8 +276,14 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
         return await start_program(command, environment, [key_reader], confinement.enter)
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        what = f"{binary}, named by --network.p2pd," if options.config.p2pd else "the network daemon p2pd"
-        raise UserError(f"{what} cannot run here ({reason}); try --network.backend libp2p") from error
+        what = (
+            f"{binary}, named by --network.p2pd,"
+            if options.config.p2pd
+            else "the network daemon p2pd"
+        )
+        raise UserError(
+            f"{what} cannot run here ({reason}); try --network.backend libp2p"
+        ) from error
     finally:
         os.close(key_reader)
         if confinement is not None:

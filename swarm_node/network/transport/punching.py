@@ -83,8 +83,17 @@ def our_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[End
     """
     seen = [endpoint for text in observed if (endpoint := endpoint_of(text))]
     if not seen:
-        ports = [endpoint.port for text in listening if (endpoint := endpoint_of(text)) and not endpoint.ip.is_loopback]
-        hosts = [ip_address(value) for text in observed for name, value in parts(text) if name in ("ip4", "ip6")]
+        ports = [
+            endpoint.port
+            for text in listening
+            if (endpoint := endpoint_of(text)) and not endpoint.ip.is_loopback
+        ]
+        hosts = [
+            ip_address(value)
+            for text in observed
+            for name, value in parts(text)
+            if name in ("ip4", "ip6")
+        ]
         seen = [Endpoint(host, port) for host in hosts for port in ports[:1]]
     likeliest: dict[int, Endpoint] = {}
     for endpoint, _ in Counter(seen).most_common():
@@ -191,7 +200,9 @@ class Punching:
             await asyncio.sleep(LOOK_SECONDS)
             if self._plan.waits(_now()):
                 with suppress(CallFailed):  # the daemon is gone: `wait_closed` says so
-                    for peer, relayed in self._plan.due(await self._connected(relayed=True), _now()):
+                    for peer, relayed in self._plan.due(
+                        await self._connected(relayed=True), _now()
+                    ):
                         self._backend.spawn(self._ask(peer, relayed))
 
     async def answer(self, caller: Caller, request: bytes) -> bytes:
@@ -261,7 +272,9 @@ class Punching:
     async def _tell(self, peer: PeerId, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
         """The endpoints of the peer, told those of this node; none if they make no sense."""
         request = encode_punch(endpoints)
-        theirs = decode_punch(await self._backend.call(peer, PUNCH, request, limits.MAX_PUNCH_BYTES, CALL_SECONDS))
+        theirs = decode_punch(
+            await self._backend.call(peer, PUNCH, request, limits.MAX_PUNCH_BYTES, CALL_SECONDS)
+        )
         if isinstance(theirs, Rejected) or not all(map(may_punch, theirs)):
             self._backend.counters["punch reply rejected"] += 1
             return []
@@ -280,12 +293,16 @@ class Punching:
         self._plan.tried(any(answers))
         return [address for address, answered in zip(addresses, answers, strict=True) if answered]
 
-    async def _change_over(self, peer: PeerId, direct: Sequence[str], relayed: Sequence[str]) -> bool:
+    async def _change_over(
+        self, peer: PeerId, direct: Sequence[str], relayed: Sequence[str]
+    ) -> bool:
         """Whether the new connection is direct. p2pd gives direct addresses half a second before it
         tries relays.
         """
         await self._backend.disconnect(peer)
-        await self._backend.dial([*(f"{address}/p2p/{peer}" for address in direct), *relayed], DIAL_SECONDS)
+        await self._backend.dial(
+            [*(f"{address}/p2p/{peer}" for address in direct), *relayed], DIAL_SECONDS
+        )
         return peer in await self._connected(relayed=False)
 
     async def _connected(self, relayed: bool) -> set[PeerId]:
@@ -303,9 +320,13 @@ class Punching:
             found = []
             with suppress(CallFailed):
                 connections = await self._backend.connections()
-                public = [each for each in connections if each.address and usefulness(each.address) == 0]
+                public = [
+                    each for each in connections if each.address and usefulness(each.address) == 0
+                ]
                 public.sort(key=lambda each: "/quic-v1" not in each.address)
-                seen = await asyncio.gather(*(self._observed(each.peer) for each in public[:WITNESSES]))
+                seen = await asyncio.gather(
+                    *(self._observed(each.peer) for each in public[:WITNESSES])
+                )
                 listening = [split_peer(each)[0] for each in await self._backend.addresses()]
                 if found := our_endpoints([text for text in seen if text], listening):
                     self._own = (found, _now())
@@ -317,7 +338,9 @@ class Punching:
             async with asyncio.timeout(CALL_SECONDS):
                 stream = await self._backend.open_stream(witness, IDENTIFY)
                 try:
-                    observed = fields(await read_prefixed(stream.read, MAX_IDENTIFY_BYTES)).get(_OBSERVED)
+                    observed = fields(await read_prefixed(stream.read, MAX_IDENTIFY_BYTES)).get(
+                        _OBSERVED
+                    )
                 finally:
                     await stream.close()
             return from_bytes(observed) if isinstance(observed, bytes) else ""

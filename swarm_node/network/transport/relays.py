@@ -79,7 +79,8 @@ class Relays:
         at once.
         """
         best = (
-            next((it for it in self._known[relay] if "/tcp/" in it), self._known[relay][0]) for relay in self._renew
+            next((it for it in self._known[relay] if "/tcp/" in it), self._known[relay][0])
+            for relay in self._renew
         )
         return [f"{address}/p2p-circuit" for address in best]
 
@@ -99,8 +100,14 @@ class Relays:
         for relay in [relay for relay in self._renew if relay not in connected]:
             del self._renew[relay]
         due = [relay for relay, when in self._renew.items() if when <= now]
-        new = [relay for relay in self._known if relay not in self._renew and self._retry.get(relay, (0.0,))[0] <= now]
-        await asyncio.gather(*(self._reserve(relay, now) for relay in [*due, *new[: MAX_RELAYS - len(self._renew)]]))
+        new = [
+            relay
+            for relay in self._known
+            if relay not in self._renew and self._retry.get(relay, (0.0,))[0] <= now
+        ]
+        await asyncio.gather(
+            *(self._reserve(relay, now) for relay in [*due, *new[: MAX_RELAYS - len(self._renew)]])
+        )
 
     async def _reserve(self, relay: PeerId, now: float) -> None:
         agreed = False

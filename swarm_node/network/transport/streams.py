@@ -184,7 +184,9 @@ class Asking:
         self._open = open
         self._kept: dict[tuple[PeerId, str], _Kept] = {}  # unused; the longest unused first
 
-    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+    async def call(
+        self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
+    ) -> bytes:
         """The reply, at most `max_reply` bytes, within `timeout` seconds. CallFailed for whatever
         the peer does.
         """
@@ -206,7 +208,12 @@ class Asking:
         await self._tidy(float("inf"))
 
     async def _ask(
-        self, stream: Stream, key: tuple[PeerId, str], request: bytes, max_reply: int, deadline: float
+        self,
+        stream: Stream,
+        key: tuple[PeerId, str],
+        request: bytes,
+        max_reply: int,
+        deadline: float,
     ) -> bytes:
         """One call. Only a stream on which all went well is kept."""
         try:
@@ -295,14 +302,19 @@ class StreamBackend(Backend):
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         return await self.dialling.dial(addresses, timeout)
 
-    async def call(self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float) -> bytes:
+    async def call(
+        self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
+    ) -> bytes:
         reply = await self._asking.call(peer, protocol, request, max_reply, timeout)
         self._used(peer)
         return reply
 
     async def addresses(self) -> list[str]:
         known = await self._own_addresses() | set(self._relays.addresses())
-        return [f"{address}/p2p/{self.peer_id}" for address in sorted(known, key=lambda it: (usefulness(it), it))]
+        return [
+            f"{address}/p2p/{self.peer_id}"
+            for address in sorted(known, key=lambda it: (usefulness(it), it))
+        ]
 
     async def close(self) -> None:
         for task in self._tasks:

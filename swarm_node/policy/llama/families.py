@@ -39,7 +39,16 @@ def require_plain_lora(module: Any) -> None:
     """
     base = getattr(module, "base_layer", None)
     named = f"{type(module).__name__} around {type(base).__name__}"
-    if type(base) is not nn.Linear or not hasattr(module, "lora_A") or not hasattr(module, "scaling"):
+    if (
+        type(base) is not nn.Linear
+        or not hasattr(module, "lora_A")
+        or not hasattr(module, "scaling")
+    ):
         raise TypeError(f"{named} is not LoRA on a plain linear layer")
-    if module.lora_variant or any(module.lora_bias.values()) or module.merged or module.disable_adapters:
+    if (
+        module.lora_variant
+        or any(module.lora_bias.values())
+        or module.merged
+        or module.disable_adapters
+    ):
         raise TypeError(f"{named} is not plain LoRA at work")

@@ -47,7 +47,9 @@ class Linear:
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(self.weight.dtype)
         if self.packed:
-            product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+            product: Tensor = torch.ops.mkldnn._linear_pointwise(
+                x, self.weight, self.bias, "none", [], ""
+            )
             return product
         return F.linear(x, self.weight, self.bias)
 
@@ -100,7 +102,9 @@ class LlamaDecoder:
         # Autocast leaves the values between layers in their type
         one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
-        self._attended = attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
+        self._attended = (
+            attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
+        )
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
@@ -112,7 +116,10 @@ class LlamaDecoder:
             self._layers.append(self._fuse(layer))
             policy.let_go()  # now: later, the whole base would be in memory beside its copy
         rotary = model.model.rotary_emb
-        self._frequencies, self._rope_scale = rotary.inv_freq.to(self._device), rotary.attention_scaling
+        self._frequencies, self._rope_scale = (
+            rotary.inv_freq.to(self._device),
+            rotary.attention_scaling,
+        )
         # Of the new tokens, [prompts, group, max_new, head_dim]
         self._cos = self._sin = torch.empty(0)
         # Per layer: keys [P * kv, dim, longest], values transposed
@@ -141,15 +148,31 @@ class LlamaDecoder:
         tree, found = grow(prompts, self._device)
         # Pads repeat the prompt's own last token: their weight of 0 would not hide a NaN of another
         # prompt.
-        places = [[own[min(k, len(p) - 1)] for k in range(longest)] for own, p in zip(found, prompts, strict=True)]
-        columns, lengths = to_device(places, self._device), to_device([len(p) for p in prompts], self._device)
+        places = [
+            [own[min(k, len(p) - 1)] for k in range(longest)]
+            for own, p in zip(found, prompts, strict=True)
+        ]
+        columns, lengths = (
+            to_device(places, self._device),
+            to_device([len(p) for p in prompts], self._device),
+        )
         real = torch.arange(longest, device=self._device) < lengths[:, None]
-        self._prefix, self._new, self._most, self._some, self.moves = [], 0, max_new, None, self.moves + 1
+        self._prefix, self._new, self._most, self._some, self.moves = (
+            [],
+            0,
+            max_new,
+            None,
+            self.moves + 1,
+        )
         nothing = self._embedding.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
         self._suffix = [(nothing, nothing) for _ in self._layers]
         self._at.zero_()
         known, old = self._known(prompts, found)
-        fresh = torch.ones_like(tree.ids_L).index_fill_(0, known, 0).nonzero()[:, 0] if len(known) else None
+        fresh = (
+            torch.ones_like(tree.ids_L).index_fill_(0, known, 0).nonzero()[:, 0]
+            if len(known)
+            else None
+        )
         fed, before, self._columns = slice(None) if fresh is None else fresh, self._columns, []
         cos, sin = self._rope_table(tree.positions_L[fed])
 
@@ -167,25 +190,42 @@ class LlamaDecoder:
             q, k, v = (x.to(self._attended) for x in (q, k, v))
             return tree_attention.attend(q, k, v, tree)[fed].flatten(1).to(self._dtype)
 
-        last = columns[:, -1] if fresh is None else torch.searchsorted(fresh, columns[:, -1].contiguous())
+        last = (
+            columns[:, -1]
+            if fresh is None
+            else torch.searchsorted(fresh, columns[:, -1].contiguous())
+        )
         hidden = self._forward(self._embedding[tree.ids_L[fed]], cos, sin, attend, last)
-        bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(~real, float("-inf"))
+        bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(
+            ~real, float("-inf")
+        )
         self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
         self._cos, self._sin = self._rope_table(positions.expand(asked, group_size, max_new))
         return self._head(hidden).repeat_interleave(group_size, 0)
 
-    def _known(self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    def _known(
+        self, prompts: Sequence[Sequence[int]], found: Sequence[Sequence[int]]
+    ) -> tuple[Tensor, Tensor]:
         """Columns that the last prefill has computed, and their numbers there; never a prompt's
         last column.
         """
-        pairs, same = [(tuple(prompt), own) for prompt, own in zip(prompts, found, strict=True)], dict[int, int]()
+        pairs, same = (
+            [(tuple(prompt), own) for prompt, own in zip(prompts, found, strict=True)],
+            dict[int, int](),
+        )
         for prompt, own in pairs:
             for length in sorted({len(head) for head in self._before}):
                 same |= zip(own, self._before.get(prompt[:length], ()), strict=False)
-        same = {column: old for column, old in same.items() if column not in {own[len(p) - 1] for p, own in pairs}}
+        same = {
+            column: old
+            for column, old in same.items()
+            if column not in {own[len(p) - 1] for p, own in pairs}
+        }
         self._before = {prompt: own[: len(prompt)] for prompt, own in pairs if self.again}
-        return to_device([*same], self._device).long(), to_device([*same.values()], self._device).long()
+        return to_device([*same], self._device).long(), to_device(
+            [*same.values()], self._device
+        ).long()
 
     @torch.inference_mode()
     def reserve(self, tokens: int) -> None:
@@ -197,12 +237,17 @@ class LlamaDecoder:
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
         longest = self._prefix[0][1].shape[1]
         self._bias.index_fill_(2, self._at + longest, 0.0)
-        cos, sin = (table.index_select(2, self._at).view(-1, 1, self._head_dim) for table in (self._cos, self._sin))
+        cos, sin = (
+            table.index_select(2, self._at).view(-1, 1, self._head_dim)
+            for table in (self._cos, self._sin)
+        )
         if self._some is None:
             logits = self._head(self._forward(self._embedding[tokens], cos, sin, self._attend_new))
         else:
             some, attend = self._some, partial(self._attend_some, self._some, len(tokens))
-            found = self._head(self._forward(self._embedding[tokens[some]], cos[some], sin[some], attend))
+            found = self._head(
+                self._forward(self._embedding[tokens[some]], cos[some], sin[some], attend)
+            )
             logits = _spread(found, some, len(tokens))
         self._at.add_(1)
         return logits
@@ -234,7 +279,9 @@ class LlamaDecoder:
         _replace(self._suffix, lambda x: F.pad(x, (0, 0, 0, more)))
         self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
 
-    def _attend_some(self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def _attend_some(
+        self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
         """The same as `_attend_new`, for some slots only."""
         return self._attend_new(index, *(_spread(x, some, slots) for x in (q, k, v)))[some]
 
@@ -259,9 +306,15 @@ class LlamaDecoder:
         weights = self._softmax(torch.cat([old, recent], dim=-1).add_(self._bias))
         out = torch.bmm(weights[..., :longest], prefix_values)
         out += torch.bmm(weights[..., longest:].reshape(-1, per_kv, room), room_values).view_as(out)
-        return out.view(prompts, kv, group, per_kv * dim).transpose(1, 2).reshape(prompts * group, kv * per_kv * dim)
+        return (
+            out.view(prompts, kv, group, per_kv * dim)
+            .transpose(1, 2)
+            .reshape(prompts * group, kv * per_kv * dim)
+        )
 
-    def _forward(self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None) -> Tensor:
+    def _forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, attend: Any, wanted: Tensor | None = None
+    ) -> Tensor:
         """Hidden states [tokens, hidden] through all layers; `attend(layer, q, k, v)` owns the
         cache.
 
@@ -275,7 +328,10 @@ class LlamaDecoder:
             qkv = layer.qkv(self._norm(x, layer.input_norm, size)).view(-1, heads + 2 * kv, dim)
             qk, v = qkv[:, : heads + kv], qkv[:, heads + kv :]
             if layer.q_norm is not None and layer.k_norm is not None:
-                q, k = self._norm(qk[:, :heads], layer.q_norm, dim), self._norm(qk[:, heads:], layer.k_norm, dim)
+                q, k = (
+                    self._norm(qk[:, :heads], layer.q_norm, dim),
+                    self._norm(qk[:, heads:], layer.k_norm, dim),
+                )
                 qk = torch.cat([q, k], dim=1)
             qk = torch.addcmul(qk * cos, qk.roll(dim // 2, dims=-1), sin)
             qk, v = self._as_attended(qk), self._as_attended(v)
@@ -310,7 +366,10 @@ class LlamaDecoder:
         """
         angles = positions[..., None].float() * self._frequencies
         cos, sin = (f(angles) * self._rope_scale for f in (torch.cos, torch.sin))
-        tables = torch.cat([cos, cos], dim=-1).to(self._dtype), torch.cat([-sin, sin], dim=-1).to(self._dtype)
+        tables = (
+            torch.cat([cos, cos], dim=-1).to(self._dtype),
+            torch.cat([-sin, sin], dim=-1).to(self._dtype),
+        )
         return (tables[0].unsqueeze(1), tables[1].unsqueeze(1)) if positions.dim() == 1 else tables
 
     def _fuse(self, layer: Any) -> Layer:
@@ -346,7 +405,9 @@ class LlamaDecoder:
         dtype = dtype or self._dtype
         biases = [m.bias.detach().to(dtype) for m in modules if m.bias is not None]
         bias = torch.cat(biases) if len(biases) == len(modules) else None
-        if (product := self._precision.side_by_side(modules, bias, self._product_dtype)) is not None:
+        if (
+            product := self._precision.side_by_side(modules, bias, self._product_dtype)
+        ) is not None:
             return product
         weights = [_merged_weight(m).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
@@ -380,4 +441,6 @@ def _worth_packing(weight: Tensor) -> bool:
     there = torch.backends.mkldnn.is_available() and all(hasattr(ops, name) for name in names)  # type: ignore[no-untyped-call]
     if not there or weight.device.type != "cpu" or weight.numel() < PACKED_FROM:
         return False
-    return weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and ops._is_mkldnn_bf16_supported())
+    return weight.dtype == torch.float32 or (
+        weight.dtype == torch.bfloat16 and ops._is_mkldnn_bf16_supported()
+    )

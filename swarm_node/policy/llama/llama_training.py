@@ -31,10 +31,21 @@ class LlamaTraining:
     def __init__(self, model: Any) -> None:
         """Raises TypeError for a model that this forward does not know."""
         require_known(model)
-        odd = [name for name, p in model.named_parameters() if p.dtype != torch.float32 or p.device.type != "cpu"]
-        linear = [base_of(m) for layer in model.model.layers for m in layer.modules() if hasattr(m, "in_features")]
+        odd = [
+            name
+            for name, p in model.named_parameters()
+            if p.dtype != torch.float32 or p.device.type != "cpu"
+        ]
+        linear = [
+            base_of(m)
+            for layer in model.model.layers
+            for m in layer.modules()
+            if hasattr(m, "in_features")
+        ]
         if odd or any(type(m) is not nn.Linear for m in (*linear, model.lm_head)):
-            raise TypeError("only linear layers in float32 on a CPU are known here, plain or under LoRA")
+            raise TypeError(
+                "only linear layers in float32 on a CPU are known here, plain or under LoRA"
+            )
         config = model.config
         self._model = model
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
@@ -51,17 +62,27 @@ class LlamaTraining:
         assert batch.tree is not None
         model = self._model.model
         turn = self._rotation(batch.positions_RL[0])
-        compute = partial(recomputed, self._layer) if recompute and torch.is_grad_enabled() else self._layer
+        compute = (
+            partial(recomputed, self._layer)
+            if recompute and torch.is_grad_enabled()
+            else self._layer
+        )
         x = model.embed_tokens(batch.ids_RL[0])
         for number, layer in enumerate(model.layers, start=1):
-            x = compute(layer, x, turn, batch.tree, batch.columns_U if number == len(model.layers) else None)
+            x = compute(
+                layer, x, turn, batch.tree, batch.columns_U if number == len(model.layers) else None
+            )
         return self._normed(x, model.norm)
 
     def logits(self, batch: Batch, recompute: bool = False) -> Tensor:
         """Logits [U, V] of the columns of a tree that predict."""
-        return F.linear(self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias)
+        return F.linear(
+            self.hidden(batch, recompute), self._model.lm_head.weight, self._model.lm_head.bias
+        )
 
-    def _layer(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree, wanted: Tensor | None) -> Tensor:
+    def _layer(
+        self, layer: Any, x: Tensor, turn: Tensor, tree: Tree, wanted: Tensor | None
+    ) -> Tensor:
         """Hidden states after a layer; only those of the `wanted` columns, if these are given."""
         seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
@@ -113,7 +134,10 @@ def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
     if not hasattr(module, "lora_A") or module.disable_adapters:
         return []
     names = [name for name in module.active_adapters if name in module.lora_A]
-    return [(module.lora_A[name].weight, module.lora_B[name].weight * module.scaling[name]) for name in names]
+    return [
+        (module.lora_A[name].weight, module.lora_B[name].weight * module.scaling[name])
+        for name in names
+    ]
 
 
 def _product(x: Tensor, *layers: Any) -> Tensor:
@@ -123,7 +147,10 @@ def _product(x: Tensor, *layers: Any) -> Tensor:
     bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
     down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
     nothing = [x.new_empty(base.out_features, 0) for base in bases]
-    ups = [torch.cat([none, *(up for _, up in own)], 1) for none, own in zip(nothing, adapters, strict=True)]
+    ups = [
+        torch.cat([none, *(up for _, up in own)], 1)
+        for none, own in zip(nothing, adapters, strict=True)
+    ]
     up: Tensor = torch.block_diag(*ups)  # type: ignore[no-untyped-call]
     biases = [base.bias for base in bases if base.bias is not None]
     bias = torch.cat(biases) if len(biases) == len(bases) else None
@@ -137,7 +164,9 @@ class _Product(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor
+    ) -> Tensor:
         made = x.new_empty(len(x), len(up))
         for weight, part in zip(weights, _parts(made, weights), strict=True):
             torch.mm(x, weight.T, out=part)
@@ -154,7 +183,9 @@ class _Product(torch.autograd.Function):
         if back is not None:
             for weight, part in zip(weights, parts, strict=True):
                 back.addmm_(part, weight)
-        of_weights = (part.T @ x if wanted else None for part, wanted in zip(parts, trained, strict=True))
+        of_weights = (
+            part.T @ x if wanted else None for part, wanted in zip(parts, trained, strict=True)
+        )
         return back, of_inner.T @ x, g.T @ inner, g.sum(0) if of_bias else None, *of_weights
 
 
@@ -167,7 +198,9 @@ class _Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
-        scale: Tensor = torch.linalg.vecdot(x, x).div_(x.shape[-1]).add_(eps).rsqrt_().unsqueeze_(-1)
+        scale: Tensor = (
+            torch.linalg.vecdot(x, x).div_(x.shape[-1]).add_(eps).rsqrt_().unsqueeze_(-1)
+        )
         normed: Tensor = x * scale
         ctx.save_for_backward(normed, scale)
         return normed

@@ -25,7 +25,9 @@ class WithFiles(NodeConfig):
     files: Files
 
 
-def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_has_no_path_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "annabel"))
     home = tmp_path / "my secret client" / "home"
@@ -52,8 +54,14 @@ def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytes
         "text": f"cannot read {models}/x, nor clients/acme corp/rows.jsonl, nor {home}",
     }
     (home / "events.jsonl").write_text(json.dumps(said) + "\n")
-    (home / "network.log").write_text(f'File "{home}/x.py", line 3, in ~/clients/acme corp/served\n')
-    lines = [f"ok  home {home}", "bad  clients/acme corp/model has no weights", f"{tmp_path}/annabel/other place/x"]
+    (home / "network.log").write_text(
+        f'File "{home}/x.py", line 3, in ~/clients/acme corp/served\n'
+    )
+    lines = [
+        f"ok  home {home}",
+        "bad  clients/acme corp/model has no weights",
+        f"{tmp_path}/annabel/other place/x",
+    ]
     write_bundle(tmp_path / "b.zip", config, None, lines)
     with zipfile.ZipFile(tmp_path / "b.zip") as bundle:
         parts = {name: bundle.read(name).decode() for name in bundle.namelist()}
@@ -68,11 +76,21 @@ def test_a_bundle_has_no_path_of_this_machine(tmp_path: Path, monkeypatch: pytes
 def test_a_bundle_has_figures_and_neither_keys_nor_addresses_nor_names(tmp_path: Path) -> None:
     home, file = tmp_path / "home", tmp_path / "bundle.zip"
     home.mkdir()
-    (home / "events.jsonl").write_text('{"event": "Notice", "text": "at /ip4/203.0.113.7/tcp/1", "time": 1}\n')
+    (home / "events.jsonl").write_text(
+        '{"event": "Notice", "text": "at /ip4/203.0.113.7/tcp/1", "time": 1}\n'
+    )
     (home / "peers.json").write_text('{"port": 1, "peers": ["203.0.113.7"]}')
     peer = load_identity(home).peer_id
-    config = NodeConfig.model_validate({"home": home, "network": {"peers": f"/ip4/203.0.113.7/tcp/1/p2p/{peer}"}})
-    answer = {"network": {"running": True, "peers": [{"state": "ok", "peer": peer}], "addresses": ["/ip4/203.0.113.7"]}}
+    config = NodeConfig.model_validate(
+        {"home": home, "network": {"peers": f"/ip4/203.0.113.7/tcp/1/p2p/{peer}"}}
+    )
+    answer = {
+        "network": {
+            "running": True,
+            "peers": [{"state": "ok", "peer": peer}],
+            "addresses": ["/ip4/203.0.113.7"],
+        }
+    }
     write_bundle(file, config, answer, [f"ok  identity: {peer} in {home}"])
     with zipfile.ZipFile(file) as bundle:
         whole = b"".join(bundle.read(name) for name in bundle.namelist())

@@ -71,7 +71,9 @@ print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 
 
 def test_a_terminal_that_knows_only_ascii_gets_the_line_too(tmp_path):
-    result = ended("run", "--model.name", tmp_path / "né", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    result = ended(
+        "run", "--model.name", tmp_path / "né", env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
     assert_one_line(result, "n?", "does not exist")
 
 
@@ -89,7 +91,9 @@ def test_an_identity_is_made_once_and_private(tmp_path):
 def test_check_shows_what_differs_where_it_comes_from_and_what_it_comes_to(tmp_path):
     file = tmp_path / "c.toml"
     file.write_text('[model]\nname = "dense"\n[training]\nlearning_rate = 3e-4\n')
-    others = {name: value for name, value in os.environ.items() if not name.startswith("SWARM_NODE_")}
+    others = {
+        name: value for name, value in os.environ.items() if not name.startswith("SWARM_NODE_")
+    }
     env = {**others, "COLUMNS": "80", "SWARM_NODE_SEED": "3"}
     result = ended_well("check", file, "--environment.tasks", "gcd/tiny,lcm/tiny", env=env)
     shown, _, comes_to = result.stdout.partition("every option: --all")
@@ -98,27 +102,39 @@ def test_check_shows_what_differs_where_it_comes_from_and_what_it_comes_to(tmp_p
         "environment.tasks = gcd/tiny, lcm/tiny  (flag)",
         "seed = 3  (environment)",
     ]
-    assert "    Seed of every random choice.\n" in shown and max(map(len, shown.splitlines()[1:])) <= 80
+    assert (
+        "    Seed of every random choice.\n" in shown
+        and max(map(len, shown.splitlines()[1:])) <= 80
+    )
     assert "parameters" in comes_to
 
 
 @pytest.mark.slow
 def test_check_shows_every_option_where_asked():
     result = ended_well("check", "--all", "--max-rounds", "3")
-    keys = [line.split(" = ")[0] for line in result.stdout.splitlines() if re.match(r"[a-z_.0-9]+ = ", line)]
+    keys = [
+        line.split(" = ")[0]
+        for line in result.stdout.splitlines()
+        if re.match(r"[a-z_.0-9]+ = ", line)
+    ]
     assert keys == list(flatten(with_sections(NodeConfig)().model_dump()))
     assert "max_rounds = 3  (flag)" in result.stdout and "seed = 0  (default)" in result.stdout
 
 
 @pytest.mark.slow
 def test_eval_gives_accuracy_with_an_interval_per_task():
-    result = ended_well("model", "eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json")
+    result = ended_well(
+        "model", "eval", "dense", "--tasks", "gcd/tiny", "lcm/tiny", "--questions", "20", "--json"
+    )
     report = json.loads(result.stdout.splitlines()[-1])
     assert [row["task"] for row in report["tasks"]] == ["gcd/tiny", "lcm/tiny"]
     for row in [*report["tasks"], report["all"]]:
         assert 0.0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1.0
     assert report["all"]["questions"] == 40
-    assert "gcd/tiny" in ended("model", "eval", "dense", "--tasks", "gcd/tiny", "--questions", "5").stdout
+    assert (
+        "gcd/tiny"
+        in ended("model", "eval", "dense", "--tasks", "gcd/tiny", "--questions", "5").stdout
+    )
 
 
 def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(monkeypatch, capsys):

@@ -26,5 +26,7 @@ def test_wilson_interval_equals_newcombe_1998_table_1(right, total, low, high):
 def test_where_nothing_was_right_one_answer_stands_beside_what_was_wanted():
     asked = question(PeerId("me"), version=VERSION, config_id="tiny", seed=7)
     line = nothing_right(asked, "The sum\x1b[2J is 7.", LearningConfig())
-    assert "chain_sum/tiny" in line and "The sum" in line and "\x1b" not in line and "\n" not in line
+    assert (
+        "chain_sum/tiny" in line and "The sum" in line and "\x1b" not in line and "\n" not in line
+    )
     assert "is wanted" in line and "--shots" in line

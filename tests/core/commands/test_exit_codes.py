@@ -21,20 +21,56 @@ QUIET = "2> >(grep -v ^starting >&2)"
 FULL = "unshare -rm sh -c 'mkdir full && mount -t tmpfs -o size=4k none full && head -c 4096 /dev/zero >full/x && {}'"
 MISTAKES = {
     "an output on a full disk": (75, "swarm-node --version >/dev/full", "the disk is full"),
-    "an identity on a full disk": (75, FULL.format("swarm-node home id --home full"), "No space left on device"),
-    "a backup on a full disk": (75, FULL.format("swarm-node home backup full/b --home {home}"), "nothing was written"),
-    "a node in this home": (75, "swarm-node run --home {busy} --model.name rare", "another node runs in"),
-    "a restore over a node that runs": (75, "swarm-node home restore x --home {busy}", "a node runs in"),
-    "a port that is taken": (75, "swarm-node bootstrap --home b --port {port} " + QUIET, "another program uses it"),
-    "a hub that cannot be reached": (75, f"{NO_HUB} swarm-node check --model.name no/body", "Connection refused"),
-    "no index either": (75, f"{NO_INDEX} swarm-node check --model.name smollm2-135m", "Connection refused"),
-    "a hub that must not be asked": (2, "HF_HUB_OFFLINE=1 swarm-node check --model.name no/body", "HF_HUB_OFFLINE is"),
+    "an identity on a full disk": (
+        75,
+        FULL.format("swarm-node home id --home full"),
+        "No space left on device",
+    ),
+    "a backup on a full disk": (
+        75,
+        FULL.format("swarm-node home backup full/b --home {home}"),
+        "nothing was written",
+    ),
+    "a node in this home": (
+        75,
+        "swarm-node run --home {busy} --model.name rare",
+        "another node runs in",
+    ),
+    "a restore over a node that runs": (
+        75,
+        "swarm-node home restore x --home {busy}",
+        "a node runs in",
+    ),
+    "a port that is taken": (
+        75,
+        "swarm-node bootstrap --home b --port {port} " + QUIET,
+        "another program uses it",
+    ),
+    "a hub that cannot be reached": (
+        75,
+        f"{NO_HUB} swarm-node check --model.name no/body",
+        "Connection refused",
+    ),
+    "no index either": (
+        75,
+        f"{NO_INDEX} swarm-node check --model.name smollm2-135m",
+        "Connection refused",
+    ),
+    "a hub that must not be asked": (
+        2,
+        "HF_HUB_OFFLINE=1 swarm-node check --model.name no/body",
+        "HF_HUB_OFFLINE is",
+    ),
     "an address of another machine": (
         2,
         "swarm-node bootstrap --home b --host 192.0.2.1 --port 4 " + QUIET,
         "no such address",
     ),
-    "a key that others can read": (2, "cp -r {home} h; chmod 644 h/*.key; swarm-node home id --home h", "chmod 600"),
+    "a key that others can read": (
+        2,
+        "cp -r {home} h; chmod 644 h/*.key; swarm-node home id --home h",
+        "chmod 600",
+    ),
     "a home that is a file": (2, "touch f; swarm-node bootstrap --home f", "f is a file"),
     "a damaged backup": (2, "echo x >x; swarm-node home restore x --home r", "is no whole backup"),
     "a model that is not there": (2, "swarm-node run --model.name ./gone", "does not exist"),

@@ -9,7 +9,9 @@ from swarm_node.commands.cli import saying
 from tests.waiting import PATIENCE
 
 
-@pytest.mark.parametrize(("terminal", "soon", "told"), [(True, 0.01, True), (True, 60.0, False), (False, 0.0, False)])
+@pytest.mark.parametrize(
+    ("terminal", "soon", "told"), [(True, 0.01, True), (True, 60.0, False), (False, 0.0, False)]
+)
 def test_who_waits_at_a_terminal_is_told(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, soon: float, told: bool
 ) -> None:

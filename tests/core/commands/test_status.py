@@ -34,11 +34,21 @@ def node(**changes: Any) -> dict[str, Any]:
 
 def started(seconds: float, running: bool = True, **about: Any) -> dict[str, Any]:
     """What a node answers before its first round has ended."""
-    return node(running=running) | {"training": {"seconds_since": seconds, "received": 0, "rejected": {}, **about}}
+    return node(running=running) | {
+        "training": {"seconds_since": seconds, "received": 0, "rejected": {}, **about}
+    }
 
 
 def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
-    return {"peer": "12D3y", "note": note, "last_seen": 1.0, "round": None, "pulls": 0, "state": "ok", "addresses": []}
+    return {
+        "peer": "12D3y",
+        "note": note,
+        "last_seen": 1.0,
+        "round": None,
+        "pulls": 0,
+        "state": "ok",
+        "addresses": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -55,7 +65,10 @@ def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
         ({"running": False}, "network process is down"),
         ({"running": False, "leaving": True}, "it is leaving, as it was told to"),
         ({"addresses": []}, "does not listen"),
-        ({"connected": 2, "peers": [stranger(), stranger()]}, "alone: every peer it found is in swarm x"),
+        (
+            {"connected": 2, "peers": [stranger(), stranger()]},
+            "alone: every peer it found is in swarm x",
+        ),
     ],
 )
 def test_a_health_check_fails_for_what_keeps_a_node_from_training_and_names_it(
@@ -71,14 +84,20 @@ def test_a_health_check_fails_for_what_keeps_a_node_from_training_and_names_it(
         (node(), "healthy", "healthy: yes"),
         (node(seconds_since=999.0), "unhealthy", "healthy: no"),
         (node(resting="on battery", running=False), "resting", "resting: on battery"),
-        (started(12.0, running=False), "starting", "starting: no round has ended yet, 12 s after the start"),
+        (
+            started(12.0, running=False),
+            "starting",
+            "starting: no round has ended yet, 12 s after the start",
+        ),
         (started(601.0), "unhealthy", "healthy: no"),
         (started(601.0, published=0), "healthy", "healthy: yes"),  # a contributor has no rounds
         (node(role="bootstrap"), "healthy", "healthy: yes"),
         (node(enabled=False, running=False), "healthy", "healthy: yes"),
     ],
 )
-def test_the_first_line_says_which_state_a_node_is_in(answer: dict[str, Any], state: str, line: str) -> None:
+def test_the_first_line_says_which_state_a_node_is_in(
+    answer: dict[str, Any], state: str, line: str
+) -> None:
     found = problems(answer)
     assert state_of(answer, found) == state
     lines = status_lines({"healthy": not found, "problems": found, "state": state, **answer})
@@ -87,10 +106,15 @@ def test_the_first_line_says_which_state_a_node_is_in(answer: dict[str, Any], st
 
 def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> None:
     other = {**stranger(note=""), "authored": 0, "asks": "rows/train of dataset sha256.ab"}
-    answer = node(peers=[other, {**stranger(note=""), "authored": 0}]) | {"questions": {"dataset": "sha256.cd"}}
+    answer = node(peers=[other, {**stranger(note=""), "authored": 0}]) | {
+        "questions": {"dataset": "sha256.cd"}
+    }
     (found,) = problems(answer)
     assert "none asks this node's questions, which are of dataset sha256.cd" in found
-    assert "12D3y asks rows/train of dataset sha256.ab" in found and state_of(answer, [found]) == "unhealthy"
+    assert (
+        "12D3y asks rows/train of dataset sha256.ab" in found
+        and state_of(answer, [found]) == "unhealthy"
+    )
     assert not problems(node(peers=[other, {**other, "authored": 1, "asks": ""}]))
 
 
@@ -102,7 +126,10 @@ def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
 
 
 def test_what_peers_write_reaches_no_terminal() -> None:
-    peer = stranger(note="speaks \x1b]0;evil\x07") | {"last_seen": None, "addresses": ["/dns4/\x1b[2Jx/tcp/1"]}
+    peer = stranger(note="speaks \x1b]0;evil\x07") | {
+        "last_seen": None,
+        "addresses": ["/dns4/\x1b[2Jx/tcp/1"],
+    }
     answer = node(peers=[peer])
     answer["network"]["bootstrap_nodes"] = [{"peer": "12D3x", "state": "failed: \x1b[31m\n"}]
     shown = "".join(peer_lines(answer))
@@ -131,7 +158,9 @@ def test_the_verdict_is_that_of_the_worst_finding() -> None:
     assert code(Level.ALONE, Level.BAD, Level.OK) == 3
 
 
-def test_a_compiler_without_headers_builds_no_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_without_headers_builds_no_kernels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))

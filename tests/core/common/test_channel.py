@@ -50,8 +50,16 @@ def read_all(data: bytes, hello: bytes = TALK.down.hello) -> list[Work]:
         return list(iter(Channel(theirs, theirs, *CHILD).receive, None))
 
 
-@given(st.lists(st.builds(Work, st.integers(-(2**63), 2**63 - 1), st.lists(st.binary(max_size=99)).map(tuple))))
-def test_messages_survive_the_way_and_a_stream_that_ends_within_a_frame_is_an_end(sent: list[Work]) -> None:
+@given(
+    st.lists(
+        st.builds(
+            Work, st.integers(-(2**63), 2**63 - 1), st.lists(st.binary(max_size=99)).map(tuple)
+        )
+    )
+)
+def test_messages_survive_the_way_and_a_stream_that_ends_within_a_frame_is_an_end(
+    sent: list[Work],
+) -> None:
     data = b"".join(map(TALK.down.encode, sent))
     assert read_all(data) == sent and read_all(data[:-1]) == sent[:-1]
 
@@ -103,9 +111,14 @@ def test_a_child_of_another_version_says_so_before_it_reads_a_message() -> None:
 
 
 def test_the_greeting_is_the_same_in_every_process() -> None:
-    code = "from swarm_node.network.process.messages import NETWORK; print(NETWORK.down.hello.hex())"
+    code = (
+        "from swarm_node.network.process.messages import NETWORK; print(NETWORK.down.hello.hex())"
+    )
     processes = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
-    assert len({subprocess.check_output([sys.executable, "-c", code], env=each) for each in processes}) == 1
+    assert (
+        len({subprocess.check_output([sys.executable, "-c", code], env=each) for each in processes})
+        == 1
+    )
 
 
 ECHO = """
@@ -122,7 +135,9 @@ with telling(channel.send):
 
 
 @pytest.mark.parametrize("last", [Work(3), None])
-def test_a_real_child_answers_says_what_it_fails_of_and_ends_with_its_parent(tmp_path: Path, last: Work | None) -> None:
+def test_a_real_child_answers_says_what_it_fails_of_and_ends_with_its_parent(
+    tmp_path: Path, last: Work | None
+) -> None:
     process, ours = start((sys.executable, "-c", ECHO), tmp_path / "log", dict(os.environ))
     with ours:
         parent = Channel(ours, ours, *PARENT)
@@ -130,7 +145,10 @@ def test_a_real_child_answers_says_what_it_fails_of_and_ends_with_its_parent(tmp
         assert parent.receive() == Failed("1", by_user=True)
         if last is not None:
             parent.send(last)
-            assert parent.receive() == Failed("ValueError: no such", by_user=False) and parent.receive() is None
+            assert (
+                parent.receive() == Failed("ValueError: no such", by_user=False)
+                and parent.receive() is None
+            )
     assert process.wait(PATIENCE) == 0
     assert "noise" in (tmp_path / "log").read_text()
 

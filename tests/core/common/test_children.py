@@ -30,5 +30,8 @@ def test_a_clean_environment_has_what_was_named_alone() -> None:
 
 def test_what_computes_keeps_what_it_needs_and_no_secret() -> None:
     kept = without_secrets({"OMP_NUM_THREADS": "1"})
-    assert "secret" not in kept.values() and WANTED.items() - {("OMP_NUM_THREADS", "2")} <= kept.items()
+    assert (
+        "secret" not in kept.values()
+        and WANTED.items() - {("OMP_NUM_THREADS", "2")} <= kept.items()
+    )
     assert kept["OMP_NUM_THREADS"] == "1"

@@ -29,7 +29,9 @@ def test_a_link_is_not_followed_for_writing(tmp_path):
         open_to_write(tmp_path / "link")
     (tmp_path / f".file.{os.getpid()}.part").symlink_to(tmp_path / "precious")
     write_bytes(tmp_path / "file", b"new")
-    assert (tmp_path / "precious").read_text() == "mine" and (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "precious").read_text() == "mine" and (
+        tmp_path / "file"
+    ).read_bytes() == b"new"
 
 
 def test_nobody_waits_for_a_pipe(tmp_path):

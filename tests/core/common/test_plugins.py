@@ -8,7 +8,9 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 
 
-def test_code_newer_than_its_installation_says_to_install_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_newer_than_its_installation_says_to_install_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A checkout of 0.1.0 that was installed in place and pulled registers nothing."""
     monkeypatch.setattr(plugins, "_points", importlib.metadata.EntryPoints)
     plugins.registered.cache_clear()

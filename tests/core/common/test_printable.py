@@ -8,7 +8,10 @@ from swarm_node.common.errors import printable
 def test_nothing_a_terminal_obeys_gets_through() -> None:
     hostile = "".join(map(chr, range(0x20))) + "\x7f\x9b31m\u202e\u200b\u2028\ud800\x1b]0;title\x07"
     shown = printable(hostile)
-    assert not any(unicodedata.category(char)[0] == "C" or char == "\u2028" for char in shown) and "\n" not in shown
+    assert (
+        not any(unicodedata.category(char)[0] == "C" or char == "\u2028" for char in shown)
+        and "\n" not in shown
+    )
     shown.encode()
 
 

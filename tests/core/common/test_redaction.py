@@ -12,7 +12,10 @@ PEER = "12D3KooWSKqQ747J17nJN4uLA1GEtfPcKkCw12STvnZRBWHap3Se"
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [
-        (f"none of --peers answers (/ip4/203.0.113.7/tcp/31330/p2p/{PEER}: refused)", "203.0.113.7"),
+        (
+            f"none of --peers answers (/ip4/203.0.113.7/tcp/31330/p2p/{PEER}: refused)",
+            "203.0.113.7",
+        ),
         (f"node {PEER} in home", PEER),
         ("cannot reach 192.168.1.20:31330", "192.168.1.20"),
         ("listens on [2001:db8::17]:31330", "2001:db8"),
@@ -53,7 +56,10 @@ def test_a_key_is_hidden_whole_in_part_and_packed(text):
 
 
 def test_what_has_nothing_of_a_key_stays():
-    assert without_secrets("model qwen3:4b is not loaded", [KEY, "", "is"]) == "model qwen3:4b is not loaded"
+    assert (
+        without_secrets("model qwen3:4b is not loaded", [KEY, "", "is"])
+        == "model qwen3:4b is not loaded"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,10 @@ def test_what_has_nothing_of_a_key_stays():
     [
         ("at http://ann:pw@host:80/v1: refused", "at http://***@host:80/v1: refused"),
         ("at http://ann:p@w/x@host", "at http://***@host"),
-        ("config file http:/ann:pw@host does not exist", "config file http:/***@host does not exist"),
+        (
+            "config file http:/ann:pw@host does not exist",
+            "config file http:/***@host does not exist",
+        ),
         ('["http://ann:pw@a","https://b/c"]', '["http://***@a","https://b/c"]'),
         ("mail ann@example.org to https://host/", "mail ann@example.org to https://host/"),
         ("cannot read /home/ann/file", "cannot read /home/ann/file"),

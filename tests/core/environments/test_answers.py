@@ -49,7 +49,8 @@ def test_a_shot_shows_what_its_form_reads(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "piece", ["<answer>", "</answer>", "<think>", "</think>", "\\boxed{", "{", "####", "1,111", "1/"]
+    "piece",
+    ["<answer>", "</answer>", "<think>", "</think>", "\\boxed{", "{", "####", "1,111", "1/"],
 )
 def test_reading_takes_time_in_proportion_to_the_text(form: str, piece: str) -> None:
     """The text has 4 MB: a time that grows as its square would be hours."""
@@ -62,7 +63,9 @@ def test_reading_takes_time_in_proportion_to_the_text(form: str, piece: str) -> 
 def ask(task: str, shots: int = 0, answer: str = "auto"):
     tasks = EnvironmentConfig(tasks=(task,), shots=shots, answer=answer)
     environment = build_environment(LearningConfig(environment=tasks))
-    questions = [q for now in range(3) for q in environment.sample(PeerId("somebody"), Round(now), 8)]
+    questions = [
+        q for now in range(3) for q in environment.sample(PeerId("somebody"), Round(now), 8)
+    ]
     return environment, questions
 
 
@@ -76,7 +79,9 @@ def test_shots_stand_before_a_question_and_never_show_it() -> None:
             assert last == question
             assert len(shots) == 3 and all(shot.endswith("</answer>") for shot in shots)
             assert not any(shot.startswith(str(question)) for shot in shots)
-        ((_, common),) = Counter(str(prompt).rpartition("\n")[0] for prompt in prompts).most_common(1)
+        ((_, common),) = Counter(str(prompt).rpartition("\n")[0] for prompt in prompts).most_common(
+            1
+        )
         assert common > len(prompts) // 2
     finally:
         bare.close()

@@ -25,7 +25,13 @@ class Named:
         self.name = name
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        about = {"environment": self.name, "version": "1", "dataset": "d", "config_id": "c", "digest": "A" * 11}
+        about = {
+            "environment": self.name,
+            "version": "1",
+            "dataset": "d",
+            "config_id": "c",
+            "digest": "A" * 11,
+        }
         return [Question(seed=now, index=k, **about) for k in range(count)]
 
     @property
@@ -35,7 +41,9 @@ class Named:
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return [f"{self.name} {question.index}" for question in questions]
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(
+        self, completions: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
         return [tuple(float(text == self.name) for text in texts) for _, texts in completions]
 
     def close(self) -> None:
@@ -64,7 +72,9 @@ def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None
 
 
 class Raising(Named):
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(
+        self, completions: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
         raise ZeroDivisionError("a bug of the environment")
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -84,12 +94,18 @@ def test_a_mistake_of_the_user_is_not_taken_for_a_bug_of_the_environment() -> No
         mixture.prompts(mixture.sample(AUTHOR, Round(0), 1))
 
 
-def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_is_forgotten() -> None:
+def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_is_forgotten() -> (
+    None
+):
     names = ("gcd/easy", "lcm/easy", "chain_sum/easy")
-    mixture = build_environment(LearningConfig(environment=EnvironmentConfig(tasks=names, at_once=2)))
+    mixture = build_environment(
+        LearningConfig(environment=EnvironmentConfig(tasks=names, at_once=2))
+    )
 
     def asked(author: PeerId) -> list[str]:
-        return sorted({f"{each.dataset}/{each.config_id}" for each in mixture.sample(author, Round(3), 12)})
+        return sorted(
+            {f"{each.dataset}/{each.config_id}" for each in mixture.sample(author, Round(3), 12)}
+        )
 
     for rewards, chosen in (
         ({}, names[:2]),

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swarm_node.environments.reasoning_gym.scorers.expressions import derivative, integers, number, parse
+from swarm_node.environments.reasoning_gym.scorers.expressions import (
+    derivative,
+    integers,
+    number,
+    parse,
+)
 from swarm_node.environments.reasoning_gym.scorers.reading import Unreadable, bare
 
 X = frozenset("x")

@@ -61,7 +61,9 @@ def test_a_round_has_a_bound_and_may_be_empty(gym: ReasoningGym) -> None:
 @pytest.mark.slow
 def test_right_answers_are_rewarded_and_wrong_ones_not(gym: ReasoningGym) -> None:
     questions = gym.sample(ALICE, Round(1), 18)
-    answers = [(q, [k := key_of(q), f" {k}\n", f"so <answer>{k}</answer>", f"{k}1"]) for q in questions]
+    answers = [
+        (q, [k := key_of(q), f" {k}\n", f"so <answer>{k}</answer>", f"{k}1"]) for q in questions
+    ]
     for question, rewards in zip(questions, gym.score(answers), strict=True):
         assert rewards == (1.0, 1.0, 0.0, 0.0), question
 
@@ -75,8 +77,13 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
 
     questions = gym.sample(ALICE, Round(1), 36)
     expected = [librarys(question) for question in questions]
-    drawn_again = [one != other for one, other in zip(gym.prompts(questions), expected, strict=True)]
-    assert drawn_again == [is_held_out_text(prompt) for prompt in expected] and 0 < sum(drawn_again) < 36
+    drawn_again = [
+        one != other for one, other in zip(gym.prompts(questions), expected, strict=True)
+    ]
+    assert (
+        drawn_again == [is_held_out_text(prompt) for prompt in expected]
+        and 0 < sum(drawn_again) < 36
+    )
 
 
 @pytest.mark.slow
@@ -90,12 +97,19 @@ def test_exact_rewards_no_part_of_an_answer(gym: ReasoningGym) -> None:
     graded.close()
 
 
-def test_what_this_node_cannot_rebuild_is_skipped_and_all_else_scored_whatever_it_asks(gym: ReasoningGym) -> None:
+def test_what_this_node_cannot_rebuild_is_skipped_and_all_else_scored_whatever_it_asks(
+    gym: ReasoningGym,
+) -> None:
     assert gym.catalogue.knows(ReasoningGym(["bf/paper"]).sample(ALICE, Round(0), 1)[0])
     good = gym.sample(ALICE, Round(0), 1)[0]
     others = [
         good.model_copy(update=change)
-        for change in ({"environment": "other"}, {"version": "0.1.24"}, {"dataset": "codeio"}, {"config_id": "huge"})
+        for change in (
+            {"environment": "other"},
+            {"version": "0.1.24"},
+            {"dataset": "codeio"},
+            {"config_id": "huge"},
+        )
     ]
     assert gym.catalogue.knows(good) and not any(map(gym.catalogue.knows, others))
     unknown = Skipped("unknown question")
@@ -110,7 +124,9 @@ def test_the_same_group_is_scored_once(gym: ReasoningGym) -> None:
     pid = gym.scoring.pid
     gym.close()
     assert gym.score([group]) == once[:1] == once[1:]
-    assert pid is not None and gym.scoring.pid is None, "the second time no scoring process was needed"
+    assert pid is not None and gym.scoring.pid is None, (
+        "the second time no scoring process was needed"
+    )
 
 
 def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym) -> None:
@@ -118,7 +134,11 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
     assert len(set(questions)) == 630 and questions == held_out(gym, 630)
     assert all(tasks_of(questions).count(task) == 70 for task in STARTER_TASKS)
     seeds = {question.seed for question in questions}
-    trained = {gym.sample(PeerId(f"12D3KooW{p}"), Round(r), 1)[0].seed for p in range(20) for r in range(200)}
+    trained = {
+        gym.sample(PeerId(f"12D3KooW{p}"), Round(r), 1)[0].seed
+        for p in range(20)
+        for r in range(200)
+    }
     assert not seeds & trained
 
 
@@ -147,15 +167,23 @@ def test_completions_in_any_script_lose_no_group() -> None:
     """In seven data sets scorers raised: Python's parser imports unicodedata, which the sandbox had
     forbidden.
     """
-    environment = ReasoningGym([f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()])
+    environment = ReasoningGym(
+        [f"{name}/{next(iter(levels))}" for name, levels in CATALOGUE.items()]
+    )
     asked = []
     for question in environment.sample(ALICE, Round(3), len(CATALOGUE)):
-        key = question.dataset not in UNKEYED and key_of(question).translate(str.maketrans("0123456789", "०१२३४५६७८९"))
-        asked += [(question, [*SCRIPTS, str(key)]), (question, [f"<answer>{text}</answer>" for text in SCRIPTS])]
+        key = question.dataset not in UNKEYED and key_of(question).translate(
+            str.maketrans("0123456789", "०१२३४५६७८९")
+        )
+        asked += [
+            (question, [*SCRIPTS, str(key)]),
+            (question, [f"<answer>{text}</answer>" for text in SCRIPTS]),
+        ]
     skipped = {
         question.dataset: rewards.reason
         for (question, _), rewards in zip(asked, environment.score(asked), strict=True)
-        if isinstance(rewards, Skipped) and not rewards.reason.startswith(("slow question", "question raised"))
+        if isinstance(rewards, Skipped)
+        and not rewards.reason.startswith(("slow question", "question raised"))
     }
     environment.close()
     assert skipped == {}
@@ -179,7 +207,9 @@ def test_the_library_is_not_imported_by_a_node() -> None:
 def test_held_out_questions_are_apart_by_text_where_a_task_has_few() -> None:
     environment = ReasoningGym(["fraction_simplification/tiny", "count_bits/tiny", "gcd/easy"])
     asked = [q for now in range(4) for q in environment.sample(PeerId("somebody"), Round(now), 60)]
-    trained, exam = (environment.prompts(questions) for questions in (asked, held_out(environment, 60)))
+    trained, exam = (
+        environment.prompts(questions) for questions in (asked, held_out(environment, 60))
+    )
     environment.close()
     assert all(isinstance(prompt, str) for prompt in [*trained, *exam])
     assert len(set(trained)) > 30 and len(set(exam)) > 20 and not set(trained) & set(exam)

@@ -24,12 +24,37 @@ def near_answers(key: str) -> list[str]:
     """Right, wrong and almost right, as text and as literals."""
     rows = [[int(cell) for cell in row.split()] for row in key.splitlines()]
     joined = ["".join(map(str, row)) for row in rows]
-    forms = [key, str(rows), str(tuple(map(tuple, rows))), str(joined), str(rows).replace(" ", ""), f"  {rows}"]
-    forms += [str([dict.fromkeys(row) for row in rows]), str([set(row) for row in rows]), str([rows]), f"({rows})"]
+    forms = [
+        key,
+        str(rows),
+        str(tuple(map(tuple, rows))),
+        str(joined),
+        str(rows).replace(" ", ""),
+        f"  {rows}",
+    ]
+    forms += [
+        str([dict.fromkeys(row) for row in rows]),
+        str([set(row) for row in rows]),
+        str([rows]),
+        f"({rows})",
+    ]
     forms += [str(rows[:-1]), str([*rows, [0]]), f"[{rows}", key[:-1]]
     forms += [str([[cell + 1 for cell in row] for row in rows])]
     forms += [str([[kind(cell) for cell in row] for row in rows]) for kind in (float, bool)]
-    forms += [key + "\n", f"{rows} # so", "", "0", "[]", "None", "[[]]", "{}", "'0'", "nan", "[1, 2]", "I do not know"]
+    forms += [
+        key + "\n",
+        f"{rows} # so",
+        "",
+        "0",
+        "[]",
+        "None",
+        "[[]]",
+        "{}",
+        "'0'",
+        "nan",
+        "[1, 2]",
+        "I do not know",
+    ]
     return forms
 
 
@@ -46,7 +71,9 @@ def test_binary_matrix_scores_as_the_library_does() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="[](),01 2-'\"{}:\n", max_size=40), st.integers(0, 39))
-def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(answer: str, index: int) -> None:
+def test_binary_matrix_scores_as_the_library_does_on_any_text_without_names(
+    answer: str, index: int
+) -> None:
     # The answer has no letters, so it names nothing that the library could call
     entry = DATASET[index]
     assert BINARY_MATRIX(answer, entry) == DATASET.score_answer(answer, entry)
@@ -87,7 +114,9 @@ def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name
     item, answer = next(answered(name, next(iter(CATALOGUE[name].values())), spellings.SEED, 64))
     with_more = [text.format(answer, answer) for text in BESIDE]
     assert item.score(answer) == 1.0
-    assert {text: scored for text in with_more if (scored := REWARDED(item.score(text))) >= 0.5} == {}
+    assert {
+        text: scored for text in with_more if (scored := REWARDED(item.score(text))) >= 0.5
+    } == {}
 
 
 @pytest.mark.parametrize(
@@ -104,8 +133,15 @@ def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name
         ("polynomial_equations", "1.0, payload", {"exp_distance_factor": -10.0}),
     ],
 )  # fmt: skip
-def test_what_hides_in_an_answer_makes_it_wrong(name: str, answer: str, metadata: dict[str, Any]) -> None:
-    fraction = {"numerator": 6, "denominator": 8, "simplified_numerator": 3, "simplified_denominator": 4}
+def test_what_hides_in_an_answer_makes_it_wrong(
+    name: str, answer: str, metadata: dict[str, Any]
+) -> None:
+    fraction = {
+        "numerator": 6,
+        "denominator": 8,
+        "simplified_numerator": 3,
+        "simplified_denominator": 4,
+    }
     penalties = {"penalty_missing_factor": 0.5, "penalty_extra_factor": 0.5}
     key = {"game_of_life": "[[0, 1]]", "polynomial_equations": "1.0"}.get(name, "")
     entry = {"answer": key, "metadata": fraction | penalties | metadata}
@@ -117,7 +153,10 @@ def test_part_of_an_answer_is_never_worth_half() -> None:
     scored = RewardRule("graded", PARTIAL).reward
     assert 0.4 < scored(scorers.score(scorers.SCORERS["gcd"], "1" * 99 + ".", entry)) < 0.5
     assert scorers.score(scorers.SCORERS["gcd"], "1" * 99 + "2", entry) == 0.0
-    assert scored(scorers.score(scorers.SCORERS["prime_factorization"], "12", {"answer": "2 × 2 × 3"})) == 0.25
+    assert (
+        scored(scorers.score(scorers.SCORERS["prime_factorization"], "12", {"answer": "2 × 2 × 3"}))
+        == 0.25
+    )
     assert scored(scorers.score(scorers.Scorer(lambda answer, entry: 0.98), "", entry)) == 0.49
     assert scored(scorers.score(scorers.Scorer(lambda answer, entry: 1.0), "", entry)) == 1.0
 

@@ -62,14 +62,20 @@ def assert_log_probs_of(policy, groups: list[ScoredGroup], tolerance: float) -> 
     for group in groups:
         for tokens in group.tokens:
             with torch.no_grad():
-                found = plain_log_probs(policy.model, policy.encode_prompt(group.prompt), tokens.ids)
-            torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=tolerance, rtol=0)
+                found = plain_log_probs(
+                    policy.model, policy.encode_prompt(group.prompt), tokens.ids
+                )
+            torch.testing.assert_close(
+                found, torch.tensor(tokens.log_probs), atol=tolerance, rtol=0
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["Llama", "Qwen2", "Qwen3"])
 @pytest.mark.parametrize("rule", [{}, {"temperature": 0.8}], ids=["plain", "colder"])
-def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_different_length(family, rule) -> None:
+def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_different_length(
+    family, rule
+) -> None:
     policy = tiny_policy(family, eos=MANY_EOS)
     texts, log_probs = [], []
     for base in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
@@ -78,7 +84,11 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
         assert len(kept) >= 2 and kept == sorted(kept, reverse=True)
         texts.append(ids_of(generated))
         log_probs.append(log_probs_of(generated))
-    assert texts[0] == texts[1] == texts[2] and len(set(texts[0])) > 10 and len(set(map(len, texts[0]))) > 5
+    assert (
+        texts[0] == texts[1] == texts[2]
+        and len(set(texts[0])) > 10
+        and len(set(map(len, texts[0]))) > 5
+    )
     assert log_probs[0] == pytest.approx(log_probs[2], abs=1e-4)
     assert log_probs[1] == pytest.approx(log_probs[2], abs=1e-4)
 
@@ -95,7 +105,10 @@ LLAMA3_ROPE = {
         ("Llama", {"attention_bias": True, "mlp_bias": True}),
         ("Llama", {"head_dim": 12, "num_key_value_heads": 1}),
         ("Llama", {"num_key_value_heads": 4, "tie_word_embeddings": True, "rms_norm_eps": 1e-3}),
-        ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}}),
+        (
+            "Llama",
+            {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}},
+        ),
         ("Llama", {"rope_parameters": LLAMA3_ROPE}),
         ("Qwen3", {"attention_bias": True, "rope_theta": 500.0}),
     ],
@@ -113,7 +126,10 @@ def test_the_own_decoder_knows_the_variants_of_its_families(family, overrides) -
         ("Llama", {"hidden_act": "gelu"}),
         ("Llama", {"hidden_act": "gelu", "initializer_range": 0.02}),
         ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 0}),
-        ("Llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}),
+        (
+            "Llama",
+            {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}},
+        ),
         ("GPT2", {}),
     ],
     ids=["activation", "activation, small weights", "window", "dynamic rope", "another family"],
@@ -166,7 +182,10 @@ def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
     for group in generated:
         for completion, tokens in zip(group.completions, group.tokens, strict=True):
             lengths.add(len(tokens.ids))
-            assert len(tokens.ids) == len(tokens.log_probs) <= 16 and not set(tokens.ids[:-1]) & policy.eos_ids
+            assert (
+                len(tokens.ids) == len(tokens.log_probs) <= 16
+                and not set(tokens.ids[:-1]) & policy.eos_ids
+            )
             assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
             assert completion.ended or len(tokens.ids) == 16
             # An end token is no text, special or not
@@ -187,7 +206,11 @@ def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     policy = tiny_policy(eos=range(VOCABULARY))
     generated = generate(policy)
     assert all(len(ids) == 1 for ids in ids_of(generated))
-    assert all(completion.text == "" and completion.ended for group in generated for completion in group.completions)
+    assert all(
+        completion.text == "" and completion.ended
+        for group in generated
+        for completion in group.completions
+    )
     trainer = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
     assert trainer.update(rewarded(generated)[:1]).trained_tokens == 4
 
@@ -212,7 +235,9 @@ def test_a_text_that_no_message_can_hold_is_skipped() -> None:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8))
     long, short = [5] * (limits.MAX_EPISODE_CHARS + 1), [5] * limits.MAX_EPISODE_CHARS
     assert isinstance(generator._finished([5], [Sampled(short, []), Sampled(long, [])]), Skipped)
-    assert isinstance(generator._finished([5], [Sampled(short, []), Sampled(short, [])]), GeneratedGroup)
+    assert isinstance(
+        generator._finished([5], [Sampled(short, []), Sampled(short, [])]), GeneratedGroup
+    )
 
 
 def test_compaction_keeps_what_runs_and_only_prompts_that_run() -> None:
@@ -240,15 +265,21 @@ def trained(policy) -> None:
     trainer.update([text_group([0.0, 1.0], ["12", "ab"])])
 
 
-@pytest.mark.parametrize(("lora", "change"), [(True, lambda policy: disturb_adapters(policy, 0.3)), (False, trained)])
-def test_new_weights_are_seen_by_the_next_generation_also_those_of_adapters(tmp_path, lora, change) -> None:
+@pytest.mark.parametrize(
+    ("lora", "change"), [(True, lambda policy: disturb_adapters(policy, 0.3)), (False, trained)]
+)
+def test_new_weights_are_seen_by_the_next_generation_also_those_of_adapters(
+    tmp_path, lora, change
+) -> None:
     policy = lora_policy(tmp_path / "base") if lora else tiny_policy(eos=MANY_EOS)
     generator = BatchGenerator(policy, GenerationConfig())
     assert generator.decoder_name == "LlamaDecoder"  # which merges adapters
     before = generator.generate(PROMPTS, 4, "s")
     change(policy)
     after = generator.generate(PROMPTS, 4, "s")
-    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(generate(policy, RecomputeDecoder))
+    assert ids_of(before) != ids_of(after) and ids_of(after) == ids_of(
+        generate(policy, RecomputeDecoder)
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,7 +299,9 @@ def test_adapters_that_are_no_sum_are_never_left_out(options, merged) -> None:
 
     policy = tiny_policy(eos=MANY_EOS)
     assert agrees(LlamaDecoder, policy)
-    config = LoraConfig(**{"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **options})
+    config = LoraConfig(
+        **{"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **options}
+    )
     policy.model = inject_adapter_in_model(config, policy.model)
     assert type(policy.model).__name__ == "LlamaForCausalLM"
     assert bool(agrees(LlamaDecoder, policy)) == merged  # although the adapters change nothing yet
@@ -283,7 +316,9 @@ def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
     with torch.no_grad():
         for text in texts:
             ids = [*policy.tokenizer(text).input_ids, EOS]
-            now, before = (plain_log_probs(p.model, policy.encode_prompt(prompt), ids) for p in (policy, base))
+            now, before = (
+                plain_log_probs(p.model, policy.encode_prompt(prompt), ids) for p in (policy, base)
+            )
             penalty += ((before - now).exp() - (before - now) - 1).mean().item() / len(texts)
     trainer = GrpoTrainer(policy, TrainingConfig(beta=0.5), GenerationConfig())
     # Ratio 1: the clipped part sums to nought
@@ -295,9 +330,15 @@ def test_the_reference_of_a_lora_policy_is_its_base(tmp_path) -> None:
 def test_a_lora_policy_trains_its_adapters_and_nothing_else(tmp_path, beta) -> None:
     policy = lora_policy(tmp_path / "base")
     weights = {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
-    trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-2, beta=beta, num_iterations=2), GenerationConfig())
+    trainer = GrpoTrainer(
+        policy, TrainingConfig(learning_rate=1e-2, beta=beta, num_iterations=2), GenerationConfig()
+    )
     assert trainer.update([text_group([0.0, 1.0], ["12", "ab"])]).optimizer_steps == 2
-    moved = {name for name, weight in policy.model.named_parameters() if not torch.equal(weight, weights[name])}
+    moved = {
+        name
+        for name, weight in policy.model.named_parameters()
+        if not torch.equal(weight, weights[name])
+    }
     assert moved and all("lora_" in name for name in moved)
 
 

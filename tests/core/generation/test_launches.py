@@ -29,7 +29,9 @@ def endless(lora: bool = False, **options) -> Policy:
 
 
 def counted(policy: Policy, decoder: type, length: int) -> Launches:
-    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length), decoder="model")
+    generator = BatchGenerator(
+        policy, GenerationConfig(max_completion_length=length), decoder="model"
+    )
     generator._decoder_type, generator._block = decoder, blocks.BLOCK
     launches = Launches()
 
@@ -47,8 +49,16 @@ def between(policy: Policy, decoder: type) -> tuple[float, float, float, float]:
     inside.
     """
     short, long = (counted(policy, decoder, 1 + blocks.BLOCK * k) for k in (1, 2))
-    waits = sum(long.waits.values()) - sum(short.waits.values()), long.waits_inside - short.waits_inside
-    figures = long.outside - short.outside, long.inside - short.inside, waits[0] - waits[1], waits[1]
+    waits = (
+        sum(long.waits.values()) - sum(short.waits.values()),
+        long.waits_inside - short.waits_inside,
+    )
+    figures = (
+        long.outside - short.outside,
+        long.inside - short.inside,
+        waits[0] - waits[1],
+        waits[1],
+    )
     outside, inside, wait_outside, wait_inside = (figure / blocks.BLOCK for figure in figures)
     return outside, inside, wait_outside, wait_inside
 
@@ -79,7 +89,9 @@ def test_blocks_give_the_text_that_single_tokens_give() -> None:
     for decoder in (LlamaDecoder, ModelDecoder, RecomputeDecoder):
         texts = []
         for size in (1, 5, blocks.BLOCK):
-            generator = BatchGenerator(policy, GenerationConfig(max_completion_length=40, stop_below=-4.0))
+            generator = BatchGenerator(
+                policy, GenerationConfig(max_completion_length=40, stop_below=-4.0)
+            )
             generator._decoder_type, generator._block = decoder, size
             groups = generator.generate(["1+1=", "a longer question", "x"], 4, "s")
             texts.append([tokens.ids for group in groups for tokens in group.tokens])  # type: ignore[union-attr]
@@ -98,7 +110,9 @@ def test_a_block_is_one_graph_to_the_compiler() -> None:
         drawing = blocks.Drawing(1.0, eos, blocks.Astray(-4.0, 0.9))
         with torch.no_grad():
             logits = decoder.prefill(PROMPTS, 2, 40)
-            at, _ = drawing(logits, sampling.uniforms("x", 1, 6)[0], blocks.Slots.start(6, policy.device))
+            at, _ = drawing(
+                logits, sampling.uniforms("x", 1, 6)[0], blocks.Slots.start(6, policy.device)
+            )
             decoder.reserve(4)
             found.append(work(decoder, drawing, sampling.uniforms("y", 4, 6), at))
     for ours, compiled in zip(found[0][1:], found[1][1:], strict=True):

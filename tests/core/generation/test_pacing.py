@@ -58,10 +58,14 @@ def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     whole, stopped = generate(policy), generate(policy, stop_below=-0.1)
     shorter = 0
     for before, after in zip(whole, stopped, strict=True):
-        for one, other, completion in zip(before.tokens, after.tokens, after.completions, strict=True):
+        for one, other, completion in zip(
+            before.tokens, after.tokens, after.completions, strict=True
+        ):
             # The same text, up to where it was broken off
             assert one.ids[: len(other.ids)] == other.ids
-            means = accumulate(one.log_probs, lambda mean, new: 0.992 * mean + 0.008 * new, initial=0.0)
+            means = accumulate(
+                one.log_probs, lambda mean, new: 0.992 * mean + 0.008 * new, initial=0.0
+            )
             low = next((tokens for tokens, mean in enumerate(means) if mean < -0.1), len(one.ids))
             assert len(other.ids) == low
             if len(other.ids) < len(one.ids):

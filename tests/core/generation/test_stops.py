@@ -49,7 +49,9 @@ def test_blocks_of_many_tokens_give_the_same_tokens_as_single_ones() -> None:
     assert [t.ids for g in one for t in g.tokens] == [t.ids for g in many for t in g.tokens]
     ends = [tokens.ids for group in one for tokens in group.tokens]
     (a,), (three,) = (policy.tokenizer(text).input_ids for text in ("a", "3"))
-    assert any(ids[-1] in (a, three) for ids in ends) and not any({a, three} & set(ids[:-1]) for ids in ends)
+    assert any(ids[-1] in (a, three) for ids in ends) and not any(
+        {a, three} & set(ids[:-1]) for ids in ends
+    )
 
 
 def test_a_string_may_span_tokens_and_the_first_one_counts() -> None:
@@ -74,20 +76,27 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
         for i, each in enumerate(generated.completions)
         if each.ended and generated.tokens[i].ids[-1] not in policy.eos_ids
     ]
-    completions, tokens = ([part[i] for i in kept] for part in (generated.completions, generated.tokens))
+    completions, tokens = (
+        [part[i] for i in kept] for part in (generated.completions, generated.tokens)
+    )
     assert len(kept) > 1
     rewards = tuple(float(i == 0) for i in range(len(kept)))
     group = text_group(list(rewards), [each.text for each in completions], PROMPTS[0])
     group = group.group.model_copy(update={"episodes": tuple(completions)})
     own = ScoredGroup(group, PROMPTS[0], rewards, tuple(tokens))
     external = ScoredGroup(group, PROMPTS[0], rewards)
-    ids = [[tuple(ids) for ids in tokenise(each, rewards, policy).completion_ids] for each in (own, external)]
+    ids = [
+        [tuple(ids) for ids in tokenise(each, rewards, policy).completion_ids]
+        for each in (own, external)
+    ]
     assert ids[0] == ids[1]
     found = []
     for each in (own, external):
         fresh = tiny_policy("Llama", eos=MANY_EOS)
         fresh.frame = policy.frame
-        trainer = GrpoTrainer(fresh, TrainingConfig(max_grad_norm=1e9), GenerationConfig(stop=("a",)))
+        trainer = GrpoTrainer(
+            fresh, TrainingConfig(max_grad_norm=1e9), GenerationConfig(stop=("a",))
+        )
         gradients = gradients_of(trainer)
         trainer.update([each])
         found.append(parameters_to_vector(gradients))
@@ -104,7 +113,9 @@ def test_a_system_turn_and_arguments_reach_the_template() -> None:
         policy.frame = Frame(system="Be brief.")
         told = policy.encode_prompt("1+1=")
         assert len(told) > len(before) and "Be brief." in policy.tokenizer.decode(told)
-    chat.tokenizer.chat_template = "{% if short %}S{% else %}L{% endif %}{{ messages[-1]['content'] }}"
+    chat.tokenizer.chat_template = (
+        "{% if short %}S{% else %}L{% endif %}{{ messages[-1]['content'] }}"
+    )
     chat.frame = Frame(arguments={"short": True})
     assert chat.tokenizer.decode(chat.encode_prompt("1")) == "S1"
 

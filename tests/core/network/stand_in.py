@@ -15,10 +15,14 @@ from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import NETWORK
 
-_ADDRESS = Question(environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=1, index=0)
+_ADDRESS = Question(
+    environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=1, index=0
+)
 _TEXTS = tuple(Episode.of(text="x" * 500, ended=True) for _ in range(2))
 BOB = PeerId("bob")
-FLOOD = Deliver(RolloutGroup(author="ann", round=0, question=_ADDRESS, episodes=_TEXTS), bytes(32), BOB)
+FLOOD = Deliver(
+    RolloutGroup(author="ann", round=0, question=_ADDRESS, episodes=_TEXTS), bytes(32), BOB
+)
 
 
 def received(envelope: bytes) -> Deliver:
@@ -28,7 +32,9 @@ def received(envelope: bytes) -> Deliver:
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
     _, writer = streams = await asyncio.open_connection(sock=connection)
-    channel = AsyncChannel[messages.FromTrainer, messages.FromNetwork](streams, NETWORK.down, NETWORK.up, 64)
+    channel = AsyncChannel[messages.FromTrainer, messages.FromNetwork](
+        streams, NETWORK.down, NETWORK.up, 64
+    )
     if way == "dies":
         raise SystemExit(f"stand-in life {life} ends")
     if way == "nonsense":
@@ -50,7 +56,11 @@ def answers(message: messages.FromTrainer, life: int) -> list[messages.FromNetwo
     match message:
         case messages.Start(memory=memory):
             remembers = messages.Said(f"life {life} remembers {memory.exchange.seq}")
-            return [remembers, messages.Memory(1, Remembered(seq=life)), messages.Alive(connected=life)]
+            return [
+                remembers,
+                messages.Memory(1, Remembered(seq=life)),
+                messages.Alive(connected=life),
+            ]
         case messages.Publish(envelopes=envelopes, round=number):
             return [messages.Said(text=f"life {life} round {number}"), *map(received, envelopes)]
         case messages.Ask():

@@ -39,9 +39,15 @@ def test_what_is_blocked_is_blocked_and_an_allow_list_blocks_all_others() -> Non
         assert blocking.address(f"/ip4/{where}/tcp/1/p2p/{one}/p2p-circuit") is passes
         assert blocking.address(f"/ip6/::ffff:{where}/tcp/1") is passes
     assert not blocking.address("/ip6/2a01::1/tcp/1")
-    allowing = parse(f'allow_peers = ["{one}"]\nallow_networks = ["45.1.0.0/16"]\nblock_networks = ["45.1.7.0/24"]')
+    allowing = parse(
+        f'allow_peers = ["{one}"]\nallow_networks = ["45.1.0.0/16"]\nblock_networks = ["45.1.7.0/24"]'
+    )
     assert (allowing.peer(one), allowing.peer(other)) == (True, False)
-    assert [allowing.address(f"/ip4/{ip}/tcp/1") for ip in ("45.1.1.1", "45.1.7.1", "9.9.9.9")] == [True, False, False]
+    assert [allowing.address(f"/ip4/{ip}/tcp/1") for ip in ("45.1.1.1", "45.1.7.1", "9.9.9.9")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,9 @@ def test_a_mistake_in_the_lists_is_one_line(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_blocked_peer_is_refused_forgotten_and_shown_and_let_in_when_it_is_blocked_no_more() -> None:
+def test_a_blocked_peer_is_refused_forgotten_and_shown_and_let_in_when_it_is_blocked_no_more() -> (
+    None
+):
     exchange = node()
     assert tell(exchange, 5, 1.0) and len(exchange.view) == 1
     exchange.allow(Access(block_peers=frozenset([identity(5).peer_id])))
@@ -77,7 +85,9 @@ def test_a_blocked_network_is_refused_and_what_is_said_to_be_there_left() -> Non
 
 def test_groups_of_a_blocked_task_are_left_and_nobody_is_charged() -> None:
     swarm = Swarm(every=5.0).add_many(3)
-    swarm.exchanges[0].allow(Access(block_tasks=frozenset([f"{KIND['dataset']}/{KIND['config_id']}"])))
+    swarm.exchanges[0].allow(
+        Access(block_tasks=frozenset([f"{KIND['dataset']}/{KIND['config_id']}"]))
+    )
     swarm.run(60)
     assert swarm.pulled(swarm.members[0]) == [] and swarm.pulled(swarm.members[1])
     assert swarm.exchanges[0].counters()["groups left: task blocked"] > 0
@@ -96,7 +106,9 @@ def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None
     swarm.world.perform(taker, swarm.exchanges[1].publish([], Round(0), 2, swarm.world.now))
     swarm.run(20)
     (seen,) = [view for view in exchange.peers(swarm.world.now) if view.peer == taker.peer]
-    (made,) = [view for view in swarm.exchanges[1].peers(swarm.world.now) if view.peer == giver.peer]
+    (made,) = [
+        view for view in swarm.exchanges[1].peers(swarm.world.now) if view.peer == giver.peer
+    ]
     assert seen.served == made.authored == len(swarm.pulled(taker)) > 0
     assert (seen.authored, made.served) == (0, 0)  # the taker gives nothing
     exchange.verdict(taker.peer, key_of(groups[0]), "scorer timed out", swarm.world.now)
@@ -104,10 +116,20 @@ def test_who_took_and_who_gave_is_counted_and_why_somebody_was_charged() -> None
     assert seen.faults == {"scorer timed out": 1}
 
 
-def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_nothing(tmp_path: Path) -> None:
+def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_nothing(
+    tmp_path: Path,
+) -> None:
     said: list[str] = []
     found: list[Access] = []
-    keeper = Keeper(tmp_path, "here", Memory, found.append, print, lambda text, _: said.append(text), lambda: 0.0)
+    keeper = Keeper(
+        tmp_path,
+        "here",
+        Memory,
+        found.append,
+        print,
+        lambda text, _: said.append(text),
+        lambda: 0.0,
+    )
     path = tmp_path / "access.toml"
     keeper.look()
     assert said == []

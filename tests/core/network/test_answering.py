@@ -17,7 +17,9 @@ def test_a_peer_opens_so_many_streams_in_a_while_and_others_are_let_in_beside_it
     answering = Answering({}, {}, 16)
     taken = [answering.admits(FLOODER, 100.0 + k / 1000) for k in range(1000)]
     assert taken == [True] * NEW_STREAMS + [False] * (1000 - NEW_STREAMS)
-    assert answering.admits(HONEST, 101.5) and not answering.admits(FLOODER, 100.0 + WINDOW_SECONDS - 0.1)
+    assert answering.admits(HONEST, 101.5) and not answering.admits(
+        FLOODER, 100.0 + WINDOW_SECONDS - 0.1
+    )
     assert answering.admits(FLOODER, 100.0 + WINDOW_SECONDS)
 
 
@@ -52,7 +54,9 @@ class Pipe:
         pass
 
 
-def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_others_are_answered_meanwhile() -> None:
+def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_others_are_answered_meanwhile() -> (
+    None
+):
     async def scenario() -> None:
         gate, working, most = asyncio.Event(), Counter[str](), Counter[str]()
 
@@ -68,7 +72,10 @@ def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_othe
         answering = Answering({"p": slow}, {"p": 10}, 32)
         crowd = [Caller(PeerId(f"id{k}"), f"/ip4/45.33.10.{k}/tcp/1") for k in range(8)]
         pipes = [Pipe(1) for _ in crowd]
-        serving = [asyncio.create_task(answering.serve(pipe, it, "p")) for pipe, it in zip(pipes, crowd, strict=True)]
+        serving = [
+            asyncio.create_task(answering.serve(pipe, it, "p"))
+            for pipe, it in zip(pipes, crowd, strict=True)
+        ]
         await until_awaited(lambda: working["/ip4/45.33.10"] == 2, what="a call")
         other = Pipe(3)
         await answering.serve(other, Caller(PeerId("other"), "/ip4/99.1.1.1/tcp/1"), "p")

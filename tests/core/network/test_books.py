@@ -9,7 +9,12 @@ from protocol import limits
 from protocol.identity import Identity
 from protocol.messages import Announcement, PeerId, Reason
 from swarm_node.network.actions import USEFUL
-from swarm_node.network.exchange.knowledge import MAX_BYTES, MIN_SECONDS, GroupStore, LocalAnnouncement
+from swarm_node.network.exchange.knowledge import (
+    MAX_BYTES,
+    MIN_SECONDS,
+    GroupStore,
+    LocalAnnouncement,
+)
 from swarm_node.network.exchange.peers import (
     ANCHORS,
     BAN_SECONDS,
@@ -22,14 +27,24 @@ from swarm_node.network.exchange.peers import (
     Contacts,
     Reputation,
 )
-from swarm_node.network.exchange.view import CAPACITY, CROWDED, MAX_AGE, SEQ_SECONDS, Entry, View, youngest
+from swarm_node.network.exchange.view import (
+    CAPACITY,
+    CROWDED,
+    MAX_AGE,
+    SEQ_SECONDS,
+    Entry,
+    View,
+    youngest,
+)
 
 
 def announcement(author: str, seq: int = 0) -> Announcement:
     return Announcement(addresses=(), author=PeerId(author), groups=(), held=(), round=0, seq=seq)
 
 
-def entry(author: str, made: float = 0.0, source: str = "s", network: str | None = None, seq: int = 0) -> Entry:
+def entry(
+    author: str, made: float = 0.0, source: str = "s", network: str | None = None, seq: int = 0
+) -> Entry:
     place = f"net-{author}" if network is None else network
     return Entry(announcement(author, seq), b"", author.encode(), made, PeerId(source), place)
 
@@ -70,10 +85,15 @@ def test_of_an_author_only_the_highest_number_is_news_and_it_may_not_run_away() 
     view = View()
     view.add(entry("a", seq=5), 0.0, ())
     assert [view.is_news(announcement("a", seq), 1.0) for seq in (4, 5, 6)] == [False, False, True]
-    assert [view.is_jump(announcement("a", 5 + more), 1.0) for more in (4096, 4097)] == [False, True]
+    assert [view.is_jump(announcement("a", 5 + more), 1.0) for more in (4096, 4097)] == [
+        False,
+        True,
+    ]
     assert not view.is_jump(announcement("b", 2**31 - 1), 1.0)
     view.remove(PeerId("a"))
-    assert not view.is_news(announcement("a", 5), 1.0) and view.is_news(announcement("a", 0), SEQ_SECONDS + 1)
+    assert not view.is_news(announcement("a", 5), 1.0) and view.is_news(
+        announcement("a", 0), SEQ_SECONDS + 1
+    )
 
 
 def test_entries_expire_by_age() -> None:
@@ -92,8 +112,12 @@ def test_when_full_the_most_crowded_network_loses_its_oldest() -> None:
     for number in range(CAPACITY):
         view.add(entry(str(number), made=1.0), 1.0, ())
     for number in range(1000):
-        view.add(entry(f"sybil-{number}", made=100.0 + number, network="20.1.2.0/24"), 100.0 + number, ())
-    assert sum(name.startswith("sybil") for name in authors(view)) == CROWDED and "sybil-999" in authors(view)
+        view.add(
+            entry(f"sybil-{number}", made=100.0 + number, network="20.1.2.0/24"), 100.0 + number, ()
+        )
+    assert sum(
+        name.startswith("sybil") for name in authors(view)
+    ) == CROWDED and "sybil-999" in authors(view)
 
 
 def test_when_full_one_carrier_cannot_replace_everybody() -> None:
@@ -115,7 +139,10 @@ def test_those_known_for_long_are_not_pushed_out() -> None:
 
 
 def test_youth_is_counted_per_network() -> None:
-    crowd = [entry(f"sybil-{number}", made=1000.0 + number, network="20.1.2.0/24") for number in range(100)]
+    crowd = [
+        entry(f"sybil-{number}", made=1000.0 + number, network="20.1.2.0/24")
+        for number in range(100)
+    ]
     others = [entry(str(number), made=float(number)) for number in range(20)]
     names = [chosen.announcement.author for chosen in youngest(crowd + others, 12)]
     assert names[:4] == [f"sybil-{number}" for number in (99, 98, 97, 96)]
@@ -129,7 +156,11 @@ def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
     contacts.learn(PeerId("given")).given = True
     for number in range(3 * MAX_CONTACTS):
         contacts.called_in(PeerId(f"junk-{number}"), "/ip4/20.1.2.3/tcp/1", 1.0 + number)
-    assert contacts.get(PeerId("old")) and contacts.get(PeerId("given")) and len(list(contacts)) == MAX_CONTACTS
+    assert (
+        contacts.get(PeerId("old"))
+        and contacts.get(PeerId("given"))
+        and len(list(contacts)) == MAX_CONTACTS
+    )
 
 
 def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:
@@ -144,11 +175,15 @@ def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:
     assert contacts.anchors == tuple(map(str, range(ANCHORS)))
 
 
-def test_a_peer_that_fails_is_left_alone_for_up_to_a_minute_and_one_call_of_its_own_ends_that() -> None:
+def test_a_peer_that_fails_is_left_alone_for_up_to_a_minute_and_one_call_of_its_own_ends_that() -> (
+    None
+):
     contacts, ann = Contacts(), PeerId("ann")
     for expected in (5.0, 10.0, 20.0, 40.0, *[MAX_RETRY] * 2000):  # for days
         contacts.failed(ann, 100.0)
-        assert not contacts.is_ready(ann, 100.0 + expected - 0.1) and contacts.is_ready(ann, 100.0 + expected)
+        assert not contacts.is_ready(ann, 100.0 + expected - 0.1) and contacts.is_ready(
+            ann, 100.0 + expected
+        )
     contacts.called_in(ann, "", 100.0)
     assert contacts.is_ready(ann, 100.0)
 
@@ -167,7 +202,10 @@ def test_forged_addresses_quarantine_at_once_and_ban_when_repeated() -> None:
     charge(reputation, Reason.WRONG_SEED, 1)
     assert reputation.state(ANN, 0.0) == "quarantined"
     charge(reputation, Reason.WRONG_SEED, 1)
-    assert reputation.state(ANN, 0.0) == "banned" and reputation.state(ANN, BAN_SECONDS - 1) == "banned"
+    assert (
+        reputation.state(ANN, 0.0) == "banned"
+        and reputation.state(ANN, BAN_SECONDS - 1) == "banned"
+    )
     assert reputation.state(ANN, BAN_SECONDS + HALF_LIFE) == "ok"
 
 

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from protocol.identity import Identity
 from swarm_node.network.actions import Remembered
-from swarm_node.network.process.keeper import EXCHANGE_FILE, MAX_ADDRESSES, PEERS_FILE, load_memory, save_memory
+from swarm_node.network.process.keeper import (
+    EXCHANGE_FILE,
+    MAX_ADDRESSES,
+    PEERS_FILE,
+    load_memory,
+    save_memory,
+)
 from swarm_node.network.process.messages import MAX_PEERS, Memory
 
 A, B = (Identity.from_seed_bytes(bytes([n]) * 32).peer_id for n in (1, 2))
@@ -30,7 +36,9 @@ def test_peers_of_another_swarm_are_not_called(tmp_path: Path) -> None:
     assert load_memory(tmp_path, "there") == replace(EMPTY, port=40001)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xff", b"[]", b"[" * 100_000, b'{"swarm": 3}', b"0" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xff", b"[]", b"[" * 100_000, b'{"swarm": 3}', b"0" * 100_000]
+)
 def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     save_memory(tmp_path, "here", MEMORY)
     (tmp_path / PEERS_FILE).write_bytes(content)
@@ -41,8 +49,16 @@ def test_a_damaged_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
 
 
 def test_only_addresses_that_name_their_peer_are_taken(tmp_path: Path) -> None:
-    wrong = [f"/ip4/192.0.2.1/tcp/1/p2p/{B}", "/ip4/192.0.2.1/tcp/1", "nonsense", f"/ip4/1.2.3.4/tcp/99999/p2p/{A}"]
-    peers = [{"id": A, "addresses": [wrong[0], ADDRESS, wrong[1]]}, {"id": B, "addresses": wrong[1:]}]
+    wrong = [
+        f"/ip4/192.0.2.1/tcp/1/p2p/{B}",
+        "/ip4/192.0.2.1/tcp/1",
+        "nonsense",
+        f"/ip4/1.2.3.4/tcp/99999/p2p/{A}",
+    ]
+    peers = [
+        {"id": A, "addresses": [wrong[0], ADDRESS, wrong[1]]},
+        {"id": B, "addresses": wrong[1:]},
+    ]
     (tmp_path / PEERS_FILE).write_text(json.dumps({"swarm": "here", "port": 1, "peers": peers}))
     assert load_memory(tmp_path, "here").peers == {A: (ADDRESS,)}
 

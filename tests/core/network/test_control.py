@@ -35,7 +35,10 @@ class Answering:
                 self._ready.set()
                 await server.serve_forever()
 
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner, suppress(asyncio.CancelledError):
+        with (
+            asyncio.Runner(loop_factory=lambda: self._loop) as runner,
+            suppress(asyncio.CancelledError),
+        ):
             runner.run(serve())
 
     def __enter__(self) -> None:
@@ -43,7 +46,9 @@ class Answering:
         assert self._ready.wait(PATIENCE)
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(self._loop)])
+        self._loop.call_soon_threadsafe(
+            lambda: [task.cancel() for task in asyncio.all_tasks(self._loop)]
+        )
         self._thread.join(PATIENCE)
 
 
@@ -68,7 +73,9 @@ def test_a_node_answers_its_user_only(tmp_path: Path, monkeypatch: pytest.Monkey
         assert control.socket_path(tmp_path).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_long_path_is_asked_elsewhere(tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_path_is_asked_elsewhere(
+    tmp_path: Path, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(short))
     home = tmp_path / ("long" * 30)
     home.mkdir()

@@ -11,7 +11,9 @@ from swarm_node.network.transport.doorway import Doorway
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def through(folder: Path, visit: Callable[[Callable[[], Awaitable[Client]], Doorway], Awaitable[None]]) -> None:
+def through(
+    folder: Path, visit: Callable[[Callable[[], Awaitable[Client]], Doorway], Awaitable[None]]
+) -> None:
     """A doorway that echoes the first five bytes of streams whose info is not "flood"."""
 
     def read(data: bytes) -> str:
@@ -32,7 +34,9 @@ def through(folder: Path, visit: Callable[[Callable[[], Awaitable[Client]], Door
     asyncio.run(live())
 
 
-def test_what_follows_the_info_is_the_streams_in_however_many_pieces_it_comes(tmp_path: Path) -> None:
+def test_what_follows_the_info_is_the_streams_in_however_many_pieces_it_comes(
+    tmp_path: Path,
+) -> None:
     async def visit(come, _):
         sent = varint.prefixed(b"honest") + b"hello"
         for cut in range(1, len(sent)):
@@ -48,7 +52,12 @@ def test_what_follows_the_info_is_the_streams_in_however_many_pieces_it_comes(tm
 
 def test_the_unwelcome_and_nonsense_are_closed_without_a_task(tmp_path: Path) -> None:
     async def visit(come, door):
-        for sent in (varint.prefixed(b"flood"), varint.prefixed(b"\xff"), b"\xff" * 20, varint.encode(1 << 40)):
+        for sent in (
+            varint.prefixed(b"flood"),
+            varint.prefixed(b"\xff"),
+            b"\xff" * 20,
+            varint.encode(1 << 40),
+        ):
             reader, writer = await come()
             writer.write(sent)
             with suppress(ConnectionResetError):

@@ -22,8 +22,16 @@ PEER = Identity.from_seed_bytes(bytes(32)).peer_id
 LAN = ["192.168.7.0/24", "127.0.0.0/8"]
 
 
-def gate(given: Sequence[str] = (), allowed: Sequence[str] = (), own: Sequence[str] = LAN) -> DialGate:
-    return DialGate(Dialable([f"{each}/p2p/{PEER}" for each in given], allowed, lambda: [ip_network(it) for it in own]))
+def gate(
+    given: Sequence[str] = (), allowed: Sequence[str] = (), own: Sequence[str] = LAN
+) -> DialGate:
+    return DialGate(
+        Dialable(
+            [f"{each}/p2p/{PEER}" for each in given],
+            allowed,
+            lambda: [ip_network(it) for it in own],
+        )
+    )
 
 
 def choose(it: DialGate, *addresses: str, now: float = 0.0) -> Choice:
@@ -42,14 +50,23 @@ def test_of_four_addresses_of_a_stranger_one_is_dialled_and_over_tcp_if_there_is
     it = gate()
     addresses = [quic(f"45.1.{number}.1") for number in range(3)]
     assert choose(it, *addresses).addresses == (f"{addresses[0]}/p2p/{PEER}",)
-    assert choose(it, quic("46.1.1.1"), tcp("46.1.1.1")).addresses == (f"{tcp('46.1.1.1')}/p2p/{PEER}",)
+    assert choose(it, quic("46.1.1.1"), tcp("46.1.1.1")).addresses == (
+        f"{tcp('46.1.1.1')}/p2p/{PEER}",
+    )
 
 
-@pytest.mark.parametrize(("first", "second"), [("45.1.1.1", "45.1.1.200"), ("2a01:1:2::1", "2a01:1:2:ff::9")])
-def test_a_network_is_dialled_once_in_some_minutes_whoever_says_it_is_there(first: str, second: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [("45.1.1.1", "45.1.1.200"), ("2a01:1:2::1", "2a01:1:2:ff::9")]
+)
+def test_a_network_is_dialled_once_in_some_minutes_whoever_says_it_is_there(
+    first: str, second: str
+) -> None:
     it = gate()
     it.failed(choose(it, tcp(first)), 5.0)
-    assert choose(it, tcp(second, 4000), now=CROWD_SECONDS).reason == "its network was dialled just now"
+    assert (
+        choose(it, tcp(second, 4000), now=CROWD_SECONDS).reason
+        == "its network was dialled just now"
+    )
     again = choose(it, tcp(second, 4000), now=CROWD_SECONDS + 5)
     assert again.addresses
     it.failed(again, CROWD_SECONDS + 10)
@@ -117,9 +134,14 @@ def test_no_stranger_leads_a_node_into_networks_that_only_it_can_see(address: st
     assert choose(it, address).addresses == () and sum(it.counters.values()) == 1
 
 
-def test_metadata_addresses_are_not_dialled_in_a_subnet_of_this_machine_or_an_allowed_range_either() -> None:
+def test_metadata_addresses_are_not_dialled_in_a_subnet_of_this_machine_or_an_allowed_range_either() -> (
+    None
+):
     it = gate(allowed=["169.254.0.0/16", "0.0.0.0/0"], own=["169.254.0.0/16", "fe80::/64"])
-    assert not choose(it, tcp("169.254.169.254", 8080)).addresses and not choose(it, tcp("fe80::1")).addresses
+    assert (
+        not choose(it, tcp("169.254.169.254", 8080)).addresses
+        and not choose(it, tcp("fe80::1")).addresses
+    )
 
 
 def test_what_the_user_gave_is_dialled_whatever_it_is() -> None:
@@ -155,7 +177,9 @@ def test_swarms_in_private_networks_go_on_working(swarm: str) -> None:
     assert choose(gate(own=["10.0.0.0/24"]), tcp(where)).addresses == ()
 
 
-def test_where_a_given_name_leads_its_neighbours_are_dialled_too_and_an_option_allows_more() -> None:
+def test_where_a_given_name_leads_its_neighbours_are_dialled_too_and_an_option_allows_more() -> (
+    None
+):
     it = gate(["/dns4/bootstrap.swarm.svc/tcp/31330"], own=["10.244.1.7/32"])
     assert not choose(it, tcp("10.244.3.9")).addresses
     it.reached(choose(it, "/dns4/bootstrap.swarm.svc/tcp/31330"), [tcp("10.96.0.10")], 1.0)
@@ -176,7 +200,9 @@ def test_a_relay_that_answers_is_not_blamed_for_who_is_not_behind_it() -> None:
 
 def test_names_of_others_are_looked_up_rarely() -> None:
     it = gate()
-    assert [it.may_look_up(float(second)) for second in range(LOOKUPS + 2)] == [True] * LOOKUPS + [False] * 2
+    assert [it.may_look_up(float(second)) for second in range(LOOKUPS + 2)] == [True] * LOOKUPS + [
+        False
+    ] * 2
     assert it.may_look_up(WINDOW_SECONDS)
 
 
@@ -191,5 +217,10 @@ def test_what_the_gate_remembers_is_bounded() -> None:
     it = gate()
     for number in range(5_000):
         now = number * 4.0
-        it.failed(choose(it, tcp(f"{45 + number // 62500}.{number // 250 % 250}.{number % 250}.1"), now=now), now)
+        it.failed(
+            choose(
+                it, tcp(f"{45 + number // 62500}.{number // 250 % 250}.{number % 250}.1"), now=now
+            ),
+            now,
+        )
     assert len(it._holds) <= 4096 and len(it._window) <= WINDOW_DIALS + 1

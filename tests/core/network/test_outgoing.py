@@ -19,7 +19,11 @@ from swarm_node.network.process.outgoing import MOST_SECONDS as SECONDS
 
 
 def written(number: int, count: int, want: int = 4) -> Publish:
-    return Publish(round=Round(number), want=want, envelopes=tuple(b"%d/%d" % (number, k) for k in range(count)))
+    return Publish(
+        round=Round(number),
+        want=want,
+        envelopes=tuple(b"%d/%d" % (number, k) for k in range(count)),
+    )
 
 
 def test_a_slow_round_is_announced_at_once_and_once() -> None:
@@ -38,7 +42,12 @@ def test_quick_rounds_are_announced_together() -> None:
         outgoing.add(written(number, 2, want=1), number / 10)
         assert outgoing.due(number / 10) is None
     news = outgoing.due(SECONDS)
-    assert news is not None and (news.round, news.rounds, news.want, len(news.envelopes)) == (7, 7, 7, 14)
+    assert news is not None and (news.round, news.rounds, news.want, len(news.envelopes)) == (
+        7,
+        7,
+        7,
+        14,
+    )
     assert news.envelopes[-1] == b"7/1"
 
 
@@ -84,6 +93,8 @@ def test_it_follows_the_rounds_between_its_bounds() -> None:
     assert paced(0.9) == MOST_SECONDS == paced(40.0)
 
 
-def test_what_a_minute_may_cost_makes_it_slower_but_never_slower_than_it_is_for_slow_rounds() -> None:
+def test_what_a_minute_may_cost_makes_it_slower_but_never_slower_than_it_is_for_slow_rounds() -> (
+    None
+):
     assert paced(0.05, kilobytes=600, each=20_000) == pytest.approx(2.0)
     assert paced(0.05, kilobytes=600, each=500_000) == MOST_SECONDS

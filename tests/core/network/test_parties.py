@@ -50,33 +50,53 @@ def test_a_network_of_tunnels_can_be_blocked_as_such() -> None:
         # Of 192.168.1.1, which is local
         ("/ip6/2002:c0a8:101::1/tcp/1", ("2002:c0a8:101::1", "2002:c0a8:101::/48")),
         ("/ip4/203.0.113.9/tcp/1", ("203.0.113.9", "203.0.113.0/24")),
-        *((f"/ip4/{host}/tcp/1", ()) for host in ("192.168.1.7", "127.0.0.1", "100.64.0.9", "169.254.3.4")),
-        *((f"/ip6/{host}/tcp/1", ()) for host in ("::1", "fd00::9", "fe80::1%eth0", "::ffff:192.168.1.7")),
+        *(
+            (f"/ip4/{host}/tcp/1", ())
+            for host in ("192.168.1.7", "127.0.0.1", "100.64.0.9", "169.254.3.4")
+        ),
+        *(
+            (f"/ip6/{host}/tcp/1", ())
+            for host in ("::1", "fd00::9", "fe80::1%eth0", "::ffff:192.168.1.7")
+        ),
         (f"{RELAY}/p2p-circuit", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
-        (f"{RELAY}/p2p-circuit/p2p/12D3KooWGuest", ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24")),
+        (
+            f"{RELAY}/p2p-circuit/p2p/12D3KooWGuest",
+            ("relay 12D3KooWRelay", "45.33.10.2", "45.33.10.0/24"),
+        ),
         # A relay at home lets anybody in
         (f"{HOME}/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),
         ("/p2p/12D3KooWRelay/p2p-circuit", ("relay 12D3KooWRelay",)),
-        *((odd, ("unknown",)) for odd in ("", "/dns4/example.org/tcp/1", "/ip4/45.33.10.999/tcp/1", "nonsense")),
+        *(
+            (odd, ("unknown",))
+            for odd in ("", "/dns4/example.org/tcp/1", "/ip4/45.33.10.999/tcp/1", "nonsense")
+        ),
     ],
 )
 def test_whom_an_address_counts_for(address: str, groups: tuple[str, ...]) -> None:
     assert groups_of(address) == groups
 
 
-def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_a_neighbour_on_the_internet_none_more() -> None:
+def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_a_neighbour_on_the_internet_none_more() -> (
+    None
+):
     places = Places(64, local=16)
     attacker, neighbour, other = (f"/ip4/45.33.{it}/tcp/1" for it in ("10.7", "10.8", "11.7"))
     for number in range(4):
         assert places.has_room(f"id{number}", groups_of(attacker))
         places.take(f"id{number}", groups_of(attacker))
-    assert not places.has_room("id4", groups_of(attacker)) and not places.has_room("id4", groups_of(neighbour))
-    assert not places.has_room("id4", groups_of(SPELLINGS["mapped"])) and places.has_room("id4", groups_of(other))
+    assert not places.has_room("id4", groups_of(attacker)) and not places.has_room(
+        "id4", groups_of(neighbour)
+    )
+    assert not places.has_room("id4", groups_of(SPELLINGS["mapped"])) and places.has_room(
+        "id4", groups_of(other)
+    )
     for _ in range(15):
         places.take("at home", groups_of(HOME))
     assert places.has_room("at home", groups_of(HOME))
     places.take("at home", groups_of(HOME))
-    assert not places.has_room("at home", groups_of(HOME)) and places.has_room("at home too", groups_of(HOME))
+    assert not places.has_room("at home", groups_of(HOME)) and places.has_room(
+        "at home too", groups_of(HOME)
+    )
     places.leave("id0", groups_of(attacker))
     assert places.has_room("id4", groups_of(neighbour))
 
@@ -104,7 +124,9 @@ addresses = st.one_of(
     st.sampled_from([*SPELLINGS.values(), HOME, "", "/p2p-circuit", f"{RELAY}/p2p-circuit"]),
     st.builds(lambda a, b: f"/ip4/45.33.{a}.{b}/tcp/1", st.integers(9, 11), st.integers(0, 5)),
     st.builds(lambda b: f"/ip6/::ffff:45.33.10.{b}/tcp/1", st.integers(0, 5)),
-    st.builds(lambda relay: f"/ip4/45.33.10.{relay}/tcp/1/p2p/{relay}/p2p-circuit", st.integers(0, 3)),
+    st.builds(
+        lambda relay: f"/ip4/45.33.10.{relay}/tcp/1/p2p/{relay}/p2p-circuit", st.integers(0, 3)
+    ),
     st.ip_addresses(v=6).map(lambda ip: f"/ip6/{ip}/tcp/1"),
 )
 peers = st.sampled_from([f"peer{number}" for number in range(40)])
@@ -167,7 +189,9 @@ def test_no_spelling_of_any_public_address_is_another_party(ip: IPv4Address) -> 
         IPv6Address(0x20010000 << 96 | 0xFFFFFFFF ^ number),
         IPv6Address(int(IPv6Address("64:ff9b::")) | number),
     ]
-    assert {groups_of(f"/ip6/{each}/tcp/1") for each in spellings} == {groups_of(f"/ip4/{ip}/tcp/1")}
+    assert {groups_of(f"/ip6/{each}/tcp/1") for each in spellings} == {
+        groups_of(f"/ip4/{ip}/tcp/1")
+    }
 
 
 @given(st.text())

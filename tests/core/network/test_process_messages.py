@@ -18,7 +18,9 @@ from tests.exchanges import Swarm
 from tests.groups import group
 
 OTHER = Identity.from_seed_bytes(bytes([9]) * 32).peer_id
-MEMORY = messages.Memory(port=7, exchange=Remembered(seq=3), peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)})
+MEMORY = messages.Memory(
+    port=7, exchange=Remembered(seq=3), peers={PeerId("12D3x"): ("/ip4/127.0.0.1/tcp/1",)}
+)
 RULES = messages.Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_episodes=8)
 LISTS = parse('block_peers = ["12D3x"]\nallow_networks = ["10.0.0.0/8", "fd00::/8"]')
 DOWN = [

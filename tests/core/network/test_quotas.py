@@ -47,7 +47,9 @@ def test_one_peers_flood_takes_nothing_from_another() -> None:
 
 def test_a_network_of_a_thousand_gets_what_a_few_peers_get() -> None:
     limits = budgets(Rate(1.0, 10.0))
-    granted = sum(limits.allow(KIND, 1, PeerId(str(number)), "20.1.2.0/24", 0.0) for number in range(1000))
+    granted = sum(
+        limits.allow(KIND, 1, PeerId(str(number)), "20.1.2.0/24", 0.0) for number in range(1000)
+    )
     assert granted == NETWORK_PEERS * 10
     assert limits.allow(KIND, 1, ANN, "20.9.9.0/24", 0.0)
 
@@ -95,10 +97,21 @@ def test_a_crowd_in_one_network_is_selected_like_a_few() -> None:
 def test_a_sample_holds_each_item_at_most_once(networks: list[str], count: int, seed: int) -> None:
     items = list(enumerate(networks))
     drawn = fair_sample(items, count, lambda item: item[1], Random(seed))
-    assert len(set(drawn)) == len(drawn) == max(0, min(count, len(items))) and set(drawn) <= set(items)
+    assert len(set(drawn)) == len(drawn) == max(0, min(count, len(items))) and set(drawn) <= set(
+        items
+    )
 
 
 def test_own_addresses_are_announced_short_and_dialled_in_full() -> None:
     long = "/dns4/" + "a" * 200 + "/tcp/1"
-    own = trim(["/ip4/1.2.3.4/tcp/1/p2p/ann", "/ip4/1.2.3.4/tcp/1", long, "/unix/x", "/ip6/fe80::1%eth0/tcp/1"], ANN)
+    own = trim(
+        [
+            "/ip4/1.2.3.4/tcp/1/p2p/ann",
+            "/ip4/1.2.3.4/tcp/1",
+            long,
+            "/unix/x",
+            "/ip6/fe80::1%eth0/tcp/1",
+        ],
+        ANN,
+    )
     assert own == ("/ip4/1.2.3.4/tcp/1",) and full(own, ANN) == ("/ip4/1.2.3.4/tcp/1/p2p/ann",)

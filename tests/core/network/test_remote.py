@@ -31,9 +31,14 @@ STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 
 
 @contextmanager
-def network(home: Path, way: str, progress: Callable[[], dict[str, int]] = dict) -> Iterator[RemoteNetwork]:
+def network(
+    home: Path, way: str, progress: Callable[[], dict[str, int]] = dict
+) -> Iterator[RemoteNetwork]:
     rules = Rules(
-        swarm="test", environments={KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})}
+        swarm="test",
+        environments={
+            KIND["environment"]: (KIND["version"], {KIND["dataset"]: (KIND["config_id"],)})
+        },
     )
     command = (sys.executable, STAND_IN, way, str(home / "lives"))
     made = RemoteNetwork(OWN, home, NetworkConfig(), rules, 4, progress, command)
@@ -71,7 +76,14 @@ def test_what_came_at_once_is_handed_out_over_several_rounds(tmp_path: Path) -> 
         made.publish([group(OTHER.peer_id, index=index) for index in range(20)], Round(0))
         until(lambda: made._received == 20)
         handed = [[each.question.index for each in made.collect(Round(0))] for _ in range(6)]
-        assert handed == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15], [16, 17, 18, 19], []]
+        assert handed == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9, 10, 11],
+            [12, 13, 14, 15],
+            [16, 17, 18, 19],
+            [],
+        ]
 
 
 def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
@@ -84,7 +96,9 @@ def test_a_group_too_big_to_travel_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did(tmp_path: Path) -> None:
+def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did(
+    tmp_path: Path,
+) -> None:
     said: list[str] = []
     with network(tmp_path, "echo") as made:
         made.publish([], Round(5))
@@ -97,10 +111,18 @@ def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "words"), [("dies", "stand-in life"), ("nonsense", "nonsense")])
-def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path: Path, way: str, words: str) -> None:
+def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(
+    tmp_path: Path, way: str, words: str
+) -> None:
     said: list[str] = []
     with network(tmp_path, way) as made:
-        until(lambda: len((tmp_path / "lives").read_text()) >= 3 if (tmp_path / "lives").exists() else False)
+        until(
+            lambda: (
+                len((tmp_path / "lives").read_text()) >= 3
+                if (tmp_path / "lives").exists()
+                else False
+            )
+        )
         began = time.monotonic()
         for number in range(500):
             made.publish([], Round(number))
@@ -110,7 +132,9 @@ def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(tmp_path
 
 
 @pytest.mark.slow
-def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_hangs_is_killed_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervisor, "SILENCE_SECONDS", 0.3)
     said: list[str] = []
     with network(tmp_path, "deaf") as made:
@@ -122,7 +146,9 @@ def test_a_process_that_does_not_listen_never_holds_up_a_publisher(tmp_path: Pat
     with network(tmp_path, "deaf") as made:
         until(lambda: (tmp_path / "lives").exists())
         began = time.monotonic()
-        long = group(OWN.peer_id).model_copy(update={"episodes": (Episode.of(text="x" * 8000, ended=True),) * 2})
+        long = group(OWN.peer_id).model_copy(
+            update={"episodes": (Episode.of(text="x" * 8000, ended=True),) * 2}
+        )
         for number in range(500):
             made.publish([long], Round(number))
         assert time.monotonic() - began < 20.0
@@ -153,10 +179,20 @@ def test_closing_ends_the_process_soon_whatever_it_does(tmp_path: Path, way: str
 def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_path: Path) -> None:
     with network(tmp_path, "echo", lambda: {"round": 8}) as made:
         answer: dict[str, Any] = {}
-        until(lambda: answer.update(control.ask(tmp_path) or {}) or "life" in answer.get("network", ()))
+        until(
+            lambda: (
+                answer.update(control.ask(tmp_path) or {}) or "life" in answer.get("network", ())
+            )
+        )
         assert answer["training"] == {"round": 8, "received": 0, "rejected": {}}
         told = {"resting": False, "leaving": False}
-        assert answer["network"] == {"enabled": True, "processes": 1, "running": True, "life": 0, **told}
+        assert answer["network"] == {
+            "enabled": True,
+            "processes": 1,
+            "running": True,
+            "life": 0,
+            **told,
+        }
     assert control.ask(tmp_path) is None
     assert made.collect(Round(0)) == []
     made.publish([], Round(9))  # after the end a round is lost without an error

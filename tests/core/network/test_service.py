@@ -50,7 +50,9 @@ def test_a_task_that_one_node_names_is_not_shown_by_name() -> None:
     ],
 )
 def test_the_best_address_decides(addresses: list[str], kind: str) -> None:
-    assert reachability(addresses) == kind and reachability_line(addresses).startswith(f"network: {kind}: ")
+    assert reachability(addresses) == kind and reachability_line(addresses).startswith(
+        f"network: {kind}: "
+    )
 
 
 PROGRAM = """

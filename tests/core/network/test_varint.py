@@ -10,7 +10,8 @@ from swarm_node.network import varint
 
 
 @pytest.mark.parametrize(
-    ("number", "data"), [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**64 - 1, "ff" * 9 + "01")]
+    ("number", "data"),
+    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**64 - 1, "ff" * 9 + "01")],
 )
 def test_known_numbers(number: int, data: str) -> None:
     assert varint.encode(number).hex() == data
@@ -29,7 +30,10 @@ def read(data: bytes, longest: int = 2**64) -> bytes:
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=4))
 def test_what_is_written_is_read(number: int, more: bytes) -> None:
     data = varint.encode(number) + more
-    assert varint.decode(data) == (number, more) and varint.decode(memoryview(data)) == (number, more)
+    assert varint.decode(data) == (number, more) and varint.decode(memoryview(data)) == (
+        number,
+        more,
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 9])
@@ -50,7 +54,9 @@ def test_too_long() -> None:
 
 
 def test_a_length_goes_in_front() -> None:
-    assert varint.prefixed(b"abc") == b"\x03abc" and varint.prefixed(bytes(200)) == b"\xc8\x01" + bytes(200)
+    assert varint.prefixed(b"abc") == b"\x03abc" and varint.prefixed(
+        bytes(200)
+    ) == b"\xc8\x01" + bytes(200)
     assert read(varint.prefixed(bytes(200)) + b"more", longest=200) == bytes(200)
     with pytest.raises(OSError, match="200 bytes"):
         read(varint.prefixed(bytes(200)), longest=199)

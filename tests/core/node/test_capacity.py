@@ -8,12 +8,16 @@ from hypothesis import strategies as st
 
 from swarm_node.node.asynchronous import Capacity
 
-ACTIONS = st.lists(st.sampled_from(["start", "start", "finish", "finish", "lose", "train"]), max_size=200)
+ACTIONS = st.lists(
+    st.sampled_from(["start", "start", "finish", "finish", "lose", "train"]), max_size=200
+)
 SHAPE = st.tuples(st.integers(0, 6), st.integers(1, 20))
 
 
 @given(SHAPE, ACTIONS)
-def test_whatever_the_schedule_nothing_is_older_than_allowed_and_nothing_is_used_twice(shape, actions) -> None:
+def test_whatever_the_schedule_nothing_is_older_than_allowed_and_nothing_is_used_twice(
+    shape, actions
+) -> None:
     max_staleness, max_concurrent = shape
     capacity = Capacity(max_staleness, max_concurrent)
     names = iter(range(10**6))
@@ -51,7 +55,9 @@ def test_room_is_that_of_the_papers_rule_for_the_next_number(shape, actions) -> 
     capacity = Capacity(max_staleness, max_concurrent)
     for action in actions:
         number = capacity.accepted + capacity.running + 1
-        admitted = number - 1 <= capacity.version + max_staleness and capacity.running < max_concurrent
+        admitted = (
+            number - 1 <= capacity.version + max_staleness and capacity.running < max_concurrent
+        )
         assert (capacity.free() > 0) == admitted
         if action == "start" and admitted:
             capacity.start()
@@ -61,7 +67,9 @@ def test_room_is_that_of_the_papers_rule_for_the_next_number(shape, actions) -> 
             capacity.update()
 
 
-@pytest.mark.parametrize("broken", [Capacity.start, Capacity.finish, lambda c: c.lose(1), Capacity.update])
+@pytest.mark.parametrize(
+    "broken", [Capacity.start, Capacity.finish, lambda c: c.lose(1), Capacity.update]
+)
 def test_counting_that_cannot_be_is_our_bug(broken) -> None:
     with pytest.raises(ValueError):
         broken(Capacity(max_staleness=0, max_concurrent=0))

@@ -30,7 +30,9 @@ def test_what_the_user_gave_stays(tmp_path, had) -> None:
         "environment": {"tasks": ["gcd/easy"]},
     }
     found = resolved(config(tmp_path, **given), print).model_dump()
-    for section, options in config(tmp_path, **given).model_dump(include=set(given), exclude_unset=True).items():
+    for section, options in (
+        config(tmp_path, **given).model_dump(include=set(given), exclude_unset=True).items()
+    ):
         assert options.items() <= found[section].items()
 
 
@@ -43,11 +45,16 @@ def test_tasks_that_are_no_text_to_go_on_with_are_turns_of_a_chat(tmp_path, had)
 
 
 def test_all_weights_of_a_pretrained_model_get_a_small_rate() -> None:
-    rates = [of_pretrained(lora=lora, continued=True)["training"]["learning_rate"] for lora in (False, True)]
+    rates = [
+        of_pretrained(lora=lora, continued=True)["training"]["learning_rate"]
+        for lora in (False, True)
+    ]
     assert rates == [1e-6, 2e-4]
 
 
-def test_a_home_that_cannot_be_looked_into_has_no_model_and_its_error_is_told_later(tmp_path) -> None:
+def test_a_home_that_cannot_be_looked_into_has_no_model_and_its_error_is_told_later(
+    tmp_path,
+) -> None:
     # A name this long raises OSError, as a folder of another user does
     assert model_of(tmp_path / ("x" * 300)) == {}
 
@@ -81,7 +88,9 @@ def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
         (None, "smollm2-135m", 16),
     ],
 )
-def test_a_home_goes_on_with_its_model_if_that_is_one_of_ours(tmp_path, had, kept, name, rank) -> None:
+def test_a_home_goes_on_with_its_model_if_that_is_one_of_ours(
+    tmp_path, had, kept, name, rank
+) -> None:
     folder = tmp_path / "checkpoints" / "00000020"
     folder.mkdir(parents=True)
     (folder / "state.json").write_text(json.dumps({"extra": {"model": kept}}) if kept else "[")

@@ -20,9 +20,21 @@ from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped, Tokens
 from swarm_node.rollouts.transcript import parse, results
 from swarm_node.settings import GenerationConfig
-from tests.models import MANY_EOS, Digits, Guessing, join, make_node, plain_log_probs, question, text_group, tiny_policy
+from tests.models import (
+    MANY_EOS,
+    Digits,
+    Guessing,
+    join,
+    make_node,
+    plain_log_probs,
+    question,
+    text_group,
+    tiny_policy,
+)
 
-QUESTIONS = [(question(index=index), prompt) for index, prompt in enumerate(("guess:", "again, guess:"))]
+QUESTIONS = [
+    (question(index=index), prompt) for index, prompt in enumerate(("guess:", "again, guess:"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +54,9 @@ def parts(policy, tokens) -> list[tuple[bool, str]]:
     """The runs of the mask: whether the policy wrote the run, and its text without end tokens."""
     pairs = zip(tokens.mask or (True,) * len(tokens.ids), tokens.ids, strict=True)
     runs = [(own, [token for _, token in run]) for own, run in groupby(pairs, itemgetter(0))]
-    return [(own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in runs]
+    return [
+        (own, policy.decode([[i for i in ids if i not in policy.eos_ids]])[0]) for own, ids in runs
+    ]
 
 
 def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> None:
@@ -59,7 +73,9 @@ def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> Non
             mask = torch.tensor(tokens.mask or (True,) * len(tokens.ids))
             with torch.no_grad():
                 now = plain_log_probs(policy.model, group.prompt_ids, tokens.ids)
-            torch.testing.assert_close(torch.tensor(tokens.log_probs)[mask], now[mask], atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(
+                torch.tensor(tokens.log_probs)[mask], now[mask], atol=1e-5, rtol=1e-4
+            )
             assert not torch.tensor(tokens.log_probs)[~mask].any()
             assert len(tokens.versions) == len(tokens.ids)
     assert {1, 4} < lengths
@@ -122,8 +138,12 @@ def test_plain_questions_beside_episodes_are_answered_as_without_them(policy) ->
 
 def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) -> None:
     for group in played(policy):
-        said = tuple(Guessing()._played(episode.turns).observations for episode in group.completions)
-        received = text_group([0.0, 1.0] * 3, ["x"] * 6).group.model_copy(update={"episodes": group.completions})
+        said = tuple(
+            Guessing()._played(episode.turns).observations for episode in group.completions
+        )
+        received = text_group([0.0, 1.0] * 3, ["x"] * 6).group.model_copy(
+            update={"episodes": group.completions}
+        )
         known = ScoredGroup(received, "guess:", (0.0, 1.0) * 3, observations=said)
         theirs = tokenise(known, [1.0, -1.0] * 3, policy)
         for number, tokens in enumerate(group.tokens):
@@ -135,15 +155,26 @@ def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) ->
 
 def test_nodes_train_on_each_others_episodes_and_a_checkpoint_keeps_them() -> None:
     swarm, environment = MemorySwarm(Random(0)), Guessing()
-    nodes = [make_node(k, join(swarm, k, environment), environment, defence=("length", "rescue")) for k in (0, 1)]
+    nodes = [
+        make_node(k, join(swarm, k, environment), environment, defence=("length", "rescue"))
+        for k in (0, 1)
+    ]
     turns = set[int]()
     for now in range(4):
         made = [node.produce(Round(now)) for node in nodes]
         assert [read_waiting(write_waiting(each)) for each in made] == made
         chosen = [node.select(each) for node, each in zip(nodes, made, strict=True)]
         reports = [node.train(each) for node, each in zip(nodes, chosen, strict=True)]
-        turns |= {len(e.turns) for each in chosen for g in each.external if g.from_others for e in g.group.episodes}
-        written = [tokens.written for group in made[0].groups + made[0].answers for tokens in group.tokens]
+        turns |= {
+            len(e.turns)
+            for each in chosen
+            for g in each.external
+            if g.from_others
+            for e in g.group.episodes
+        }
+        written = [
+            tokens.written for group in made[0].groups + made[0].answers for tokens in group.tokens
+        ]
         assert reports[0].generated_tokens == sum(written)
         assert reports[0].step.mismatch_max < 1e-4
     assert {1, 4} < turns

@@ -18,7 +18,9 @@ def at(hour: int, minute: int = 0, month: int = 11) -> datetime:
     return datetime(2026, month, 22, hour, minute)
 
 
-def resting(config: LimitsConfig, home: Path, hour: int, minute: int = 0, battery: bool = False) -> str:
+def resting(
+    config: LimitsConfig, home: Path, hour: int, minute: int = 0, battery: bool = False
+) -> str:
     return Guest(config, home, lambda: at(hour, minute), lambda: battery).resting()
 
 
@@ -76,7 +78,13 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     """After the rest the node trains again, but still does not share."""
     reasons, rested = iter(["on battery", "on battery", "", ""]), list[bool]()
     network = SimpleNamespace(
-        addresses=(), traffic=0, connected=0, waiting=0, why_alone=lambda: "", lines=list, rest=rested.append
+        addresses=(),
+        traffic=0,
+        connected=0,
+        waiting=0,
+        why_alone=lambda: "",
+        lines=list,
+        rest=rested.append,
     )
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
@@ -84,7 +92,9 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     guest = SimpleNamespace(resting=lambda: next(reasons), asked=bool)
     traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)
     progress = SimpleNamespace(note=lambda name, value: None)
-    session = Session(runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0)  # type: ignore[arg-type]
+    session = Session(
+        runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0
+    )  # type: ignore[arg-type]
     session.pause = lambda seconds: None
     session.run(1)
     # The limit is reached; the rest begins; it ends, and the limit stays

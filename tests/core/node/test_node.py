@@ -19,7 +19,9 @@ from tests.models import GENERATION, IDENTITIES, Digits, join, make_node, weight
 def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Node, Node]:
     """Node 0, and node 1 with this environment and these options, in one swarm."""
     swarm = MemorySwarm(Random(0))
-    return make_node(0, join(swarm, 0)), make_node(1, join(swarm, 1), environment or Digits(), **options)
+    return make_node(0, join(swarm, 0)), make_node(
+        1, join(swarm, 1), environment or Digits(), **options
+    )
 
 
 def texts_of(scored) -> list[str]:
@@ -30,10 +32,18 @@ def test_a_round_alone_asks_generates_scores_and_trains() -> None:
     node = make_node(external=0)
     before = weights_of(node)
     report = node.run_round(Round(0))
-    assert report.peer_id == IDENTITIES[0].peer_id and report.rollouts == 3 * GENERATION.num_generations
+    assert (
+        report.peer_id == IDENTITIES[0].peer_id
+        and report.rollouts == 3 * GENERATION.num_generations
+    )
     assert report.generated_tokens == pytest.approx(report.mean_length * report.rollouts)
-    assert 0 < report.reward < 1 and report.reward_by_task == {"sums/easy": pytest.approx(report.reward)}
-    assert (report.local_groups, report.external_informative) == (2, 0) and report.step.optimizer_steps == 1
+    assert 0 < report.reward < 1 and report.reward_by_task == {
+        "sums/easy": pytest.approx(report.reward)
+    }
+    assert (report.local_groups, report.external_informative) == (
+        2,
+        0,
+    ) and report.step.optimizer_steps == 1
     assert report.skipped == report.rejected == {}
     assert set(report.seconds) == {"generate", "score", "publish", "collect", "train"}
     assert all(seconds > 0 for seconds in report.seconds.values())
@@ -47,7 +57,9 @@ def test_a_node_that_trains_alone_learns_its_task() -> None:
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
-def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> None:
+def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> (
+    None
+):
     class Same(Digits):
         def prompts(self, questions):
             return ["1:" for _ in questions]
@@ -68,9 +80,14 @@ class Wordy(Digits):
 
 @pytest.mark.parametrize(
     ("environment", "reason"),
-    [(Digits(refuse_prompt=frozenset({1})), "prompt cannot be built"), (Wordy(), "prompt longer than the context")],
+    [
+        (Digits(refuse_prompt=frozenset({1})), "prompt cannot be built"),
+        (Wordy(), "prompt longer than the context"),
+    ],
 )
-def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(environment, reason) -> None:
+def test_a_question_that_cannot_be_asked_is_counted_and_the_others_are_asked(
+    environment, reason
+) -> None:
     report = make_node(environment=environment).run_round(Round(0))
     assert report.skipped == {reason: 1} and report.rollouts == 2 * GENERATION.num_generations
     assert report.step.optimizer_steps == 1
@@ -80,13 +97,19 @@ class Strict(Digits):
     """Only the first completion of question 1 is right."""
 
     def score(self, groups):
-        return [tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts)) for asked, texts in groups]
+        return [
+            tuple(float(asked.index == 1 and k == 0) for k, _ in enumerate(texts))
+            for asked, texts in groups
+        ]
 
 
 @pytest.mark.parametrize(
-    ("environment", "skipped"), [(Digits(refuse_score=frozenset({0, 2})), {"scoring failed": 2}), (Strict(), {})]
+    ("environment", "skipped"),
+    [(Digits(refuse_score=frozenset({0, 2})), {"scoring failed": 2}), (Strict(), {})],
 )
-def test_a_group_that_cannot_be_scored_or_is_uninformative_is_not_published(environment, skipped) -> None:
+def test_a_group_that_cannot_be_scored_or_is_uninformative_is_not_published(
+    environment, skipped
+) -> None:
     swarm = MemorySwarm(Random(0))
     listener = join(swarm, 1)
     assert make_node(0, join(swarm, 0), environment).run_round(Round(0)).skipped == skipped
@@ -94,12 +117,19 @@ def test_a_group_that_cannot_be_scored_or_is_uninformative_is_not_published(envi
 
 
 def test_a_round_in_which_nothing_works_is_a_round_with_nothing() -> None:
-    node = make_node(environment=Digits(refuse_prompt=frozenset({0}), refuse_score=frozenset({1, 2})))
+    node = make_node(
+        environment=Digits(refuse_prompt=frozenset({0}), refuse_score=frozenset({1, 2}))
+    )
     before = weights_of(node)
     report = node.run_round(Round(0))
     assert (report.rollouts, report.local_groups, report.step.optimizer_steps) == (0, 0, 0)
     of_nothing = (report.reward, report.mean_length, report.ended_share, report.informative_share)
-    assert {*of_nothing, report.external_reward, report.step.entropy, report.step.mismatch_mean} == {None}
+    assert {
+        *of_nothing,
+        report.external_reward,
+        report.step.entropy,
+        report.step.mismatch_mean,
+    } == {None}
     assert report.skipped == {"prompt cannot be built": 1, "scoring failed": 2}
     assert all(map(torch.equal, before, weights_of(node)))
 
@@ -114,7 +144,8 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
     scored = [asked.seed for asked, _ in reader.environment.scored]
     assert len(scored) == 3
     assert all(
-        group.author == writer.peer_id and group.informative and group.tokens is None for group in batch.external
+        group.author == writer.peer_id and group.informative and group.tokens is None
+        for group in batch.external
     )
     assert batch.external
     assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
@@ -134,17 +165,26 @@ def test_rewards_are_those_of_the_reader_whatever_the_writer_believes() -> None:
     writer, reader = writer_and_reader(external=3)
     assert replace(writer, environment=Generous()).run_round(Round(0)).reward == 1.0
     for group in reader.select(reader.produce(Round(0))).external:
-        assert list(group.rewards) == [float(any(c.isdigit() for c in text)) for text in texts_of(group)]
+        assert list(group.rewards) == [
+            float(any(c.isdigit() for c in text)) for text in texts_of(group)
+        ]
 
 
 def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -> None:
     writer, reader = writer_and_reader(Digits(refuse_score=frozenset({0})), external=5)
     faults = {}
-    reader.network.verdict = lambda group, useful, fault: faults.update({group.question.index: fault})
+    reader.network.verdict = lambda group, useful, fault: faults.update(
+        {group.question.index: fault}
+    )
     writer.produce(Round(0))
     batch = reader.select(reader.produce(Round(0)))
-    assert faults.pop(0) == "scoring failed" and not any(faults.values()), "the network knows whose fault it was"
-    assert (batch.generated.skipped, batch.skipped) == ({"scoring failed": 1}, {"scoring failed": 1})
+    assert faults.pop(0) == "scoring failed" and not any(faults.values()), (
+        "the network knows whose fault it was"
+    )
+    assert (batch.generated.skipped, batch.skipped) == (
+        {"scoring failed": 1},
+        {"scoring failed": 1},
+    )
     assert len(reader.pool) == 0
     assert all(group.question.index for group in batch.external)
 
@@ -163,7 +203,9 @@ def test_the_same_seed_trains_the_same_weights_bit_for_bit() -> None:
 def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_better_answers() -> None:
     swarm = MemorySwarm(Random(0))
     writer = make_node(0, join(swarm, 0))
-    written = {scored.question: scored for scored in writer.produce(Round(0)).groups if scored.informative}
+    written = {
+        scored.question: scored for scored in writer.produce(Round(0)).groups if scored.informative
+    }
     hard = min(written, key=lambda asked: asked.index)
 
     class Hard(Digits):
@@ -178,11 +220,19 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
                 for (asked, said), result in zip(completions, results, strict=True)
             ]
 
-    reader = make_node(1, join(swarm, 1), Hard(), external=3, questions=5, defence=("rescue",), seed=1)
+    reader = make_node(
+        1, join(swarm, 1), Hard(), external=3, questions=5, defence=("rescue",), seed=1
+    )
     writer.network.publish([scored.group for scored in written.values()], Round(0))
     first = reader.select(reader.produce(Round(0)))
-    assert (first.external, len(first.considered), len(first.generated.groups)) == ([], len(written), 5)
-    assert len(first.local) == 5, "local groups take the places of groups that have no local answers yet"
+    assert (first.external, len(first.considered), len(first.generated.groups)) == (
+        [],
+        len(written),
+        5,
+    )
+    assert len(first.local) == 5, (
+        "local groups take the places of groups that have no local answers yet"
+    )
     own = reader.produce(Round(1))
     assert {group.question for group in own.answers} == set(written)
     assert len(own.groups) == 5 - len(written), "answers take the places of own questions"
@@ -195,8 +245,13 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
         assert all(reward == 1.0 for reward in group.rewards[4:]) and group.author == writer.peer_id
     assert batch.skipped == {"no better than local": len(written) - 1}
     report = reader.train(batch)
-    assert (report.external_informative, report.external_by_peer[writer.peer_id]["trained"]) == (1, 1)
-    assert report.rollouts == 5 * GENERATION.num_generations, "answers to others' questions are generated, too"
+    assert (report.external_informative, report.external_by_peer[writer.peer_id]["trained"]) == (
+        1,
+        1,
+    )
+    assert report.rollouts == 5 * GENERATION.num_generations, (
+        "answers to others' questions are generated, too"
+    )
     assert reader.produce(Round(2)).answers == [], "a question is answered once"
 
 
@@ -210,12 +265,16 @@ def test_what_the_defence_refuses_is_counted_and_named(monkeypatch) -> None:
     assert reader.train(batch).skipped == {"longer than local": len(batch.refused)}
 
 
-def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_questions_too(monkeypatch) -> None:
+def test_a_specialist_compares_what_others_write_with_its_own_answers_to_their_questions_too(
+    monkeypatch,
+) -> None:
     """Compared with its own tasks' answers alone, which look different, `ngrams` refused 190 groups
     of 205.
     """
     compared = []
-    monkeypatch.setattr("swarm_node.rollouts.defence.longest", lambda own: compared.append(own) or 99.0)
+    monkeypatch.setattr(
+        "swarm_node.rollouts.defence.longest", lambda own: compared.append(own) or 99.0
+    )
     writer, reader = writer_and_reader(external=3, defence=("length", "rescue"))
     for now in range(2):
         writer.produce(Round(now))
@@ -229,7 +288,9 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
         """Question 0 of another node gets only zeros here: its group is uninformative."""
 
         def score(self, completions):
-            rewards = [tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in completions]
+            rewards = [
+                tuple(float(k == 0) for k, _ in enumerate(texts)) for _, texts in completions
+            ]
             mine = make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(0), 1)[0].seed
             return [
                 rewards[n] if asked.index or asked.seed == mine else tuple(0.0 for _ in texts)
@@ -238,8 +299,12 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
 
     writer, reader = writer_and_reader(Half(), external=8)
     told = []
-    reader.network.verdict = lambda group, useful, fault: told.append((group.question.index, useful))
-    shared = {scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative}
+    reader.network.verdict = lambda group, useful, fault: told.append(
+        (group.question.index, useful)
+    )
+    shared = {
+        scored.question.index for scored in writer.produce(Round(0)).groups if scored.informative
+    }
     reader.select(reader.produce(Round(0)))
     assert sorted(told) == [(index, index != 0) for index in sorted(shared)] and told
 
@@ -261,7 +326,10 @@ class Hanging(Digits):
     """External groups hang the scorer."""
 
     def score(self, completions):
-        mine = {make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed for now in range(4)}
+        mine = {
+            make_node(1).environment.sample(IDENTITIES[1].peer_id, Round(now), 1)[0].seed
+            for now in range(4)
+        }
         results = super().score(completions)
         return [
             result if asked.seed in mine else Skipped("scoring timeout")
@@ -271,12 +339,21 @@ class Hanging(Digits):
 
 def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
     swarm = MemorySwarm(Random(0))
-    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), Hanging(), external=1)
+    writer, reader = (
+        make_node(0, join(swarm, 0), questions=8),
+        make_node(1, join(swarm, 1), Hanging(), external=1),
+    )
     assert sum(scored.informative for scored in writer.produce(Round(0)).groups) > 2
     batch = reader.select(reader.produce(Round(0)))
-    assert (batch.external, dict(batch.skipped), len(reader.pool)) == ([], {"scoring timeout": 1}, 0)
+    assert (batch.external, dict(batch.skipped), len(reader.pool)) == (
+        [],
+        {"scoring timeout": 1},
+        0,
+    )
     writer.produce(Round(1))
-    assert reader.select(reader.produce(Round(1))).skipped == {}, "nothing of that author is taken in"
+    assert reader.select(reader.produce(Round(1))).skipped == {}, (
+        "nothing of that author is taken in"
+    )
 
 
 def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing() -> None:
@@ -284,7 +361,10 @@ def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing()
     liked.
     """
     swarm, asked = MemorySwarm(Random(0)), []
-    writer, reader = make_node(0, join(swarm, 0), questions=8), make_node(1, join(swarm, 1), external=2)
+    writer, reader = (
+        make_node(0, join(swarm, 0), questions=8),
+        make_node(1, join(swarm, 1), external=2),
+    )
     ahead = ScoringAhead(partial(score_external, Digits()), map(float, count()).__next__, Random(0))
     reader = replace(reader, external=ahead)
     writer.produce(Round(0))

@@ -37,7 +37,9 @@ class Writer:
 
     def generate(self, prompts, group_size, stream):
         tokens = Tokens((5,), (-1.0,), (self.version,))
-        texts = tuple(Episode.of(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size))
+        texts = tuple(
+            Episode.of(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size)
+        )
         return [GeneratedGroup(texts, (tokens,) * group_size, (1,)) for _ in prompts]
 
 
@@ -49,7 +51,9 @@ class Counter:
 
     def update(self, groups):
         (number,) = {group.round for group in groups}
-        (version,) = {v for group in groups for tokens in group.tokens if tokens for v in tokens.versions}
+        (version,) = {
+            v for group in groups for tokens in group.tokens if tokens for v in tokens.versions
+        }
         self.seen.append((number, POLICY.version - version))
         POLICY.version += 1
         return StepReport()
@@ -121,12 +125,16 @@ def driver_of(script: str, max_staleness: int, trainer=None, network=None, max_r
     weights = SharedWeights.create(POLICY)
     process, warnings = ScriptedProcess(script, weights), []
     node = node_of(trainer or Counter(), network)
-    return AsynchronousNode(node, POLICY, weights, process, max_staleness, warnings.append, max_rounds), warnings
+    return AsynchronousNode(
+        node, POLICY, weights, process, max_staleness, warnings.append, max_rounds
+    ), warnings
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text("wwwdn", max_size=40), st.integers(0, 4))
-def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_than_allowed(script, eta) -> None:
+def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_than_allowed(
+    script, eta
+) -> None:
     trainer, network = Counter(), Told()
     driver, warnings = driver_of(script.replace("dd", "d"), eta, trainer, network, max_rounds=8)
     driver.start(Round(0), ())
@@ -143,7 +151,9 @@ def test_whatever_happens_each_round_is_trained_on_once_in_order_and_no_staler_t
 
 @settings(max_examples=30, deadline=None)
 @given(st.text("wwwn", max_size=30), st.integers(0, 3), st.integers(1, 5))
-def test_after_a_kill_the_checkpoint_goes_on_with_the_rounds_that_were_waiting(script, eta, killed_at) -> None:
+def test_after_a_kill_the_checkpoint_goes_on_with_the_rounds_that_were_waiting(
+    script, eta, killed_at
+) -> None:
     first = Counter()
     driver, _ = driver_of(script, eta, first)
     driver.start(Round(0), ())
@@ -177,13 +187,18 @@ def test_with_staleness_allowed_the_next_round_is_ordered_before_this_one_is_tra
 def test_questions_of_others_are_answered_by_the_generator_process_once() -> None:
     driver, _ = driver_of("", 0)
     external, trained = text_group([0.0, 1.0], ["a", "b"]), []
-    driver.node = replace(driver.node, defence=LayeredDefence([RescueLayer()]), watch=trained.append)
+    driver.node = replace(
+        driver.node, defence=LayeredDefence([RescueLayer()]), watch=trained.append
+    )
     driver.node.unanswered.add([external])
     driver.start(Round(0), ())
     for now in range(2):
         driver.run_round(Round(now))
     driver.close()
-    assert [[group.question for group in each.external] for each in trained] == [[external.question], []]
+    assert [[group.question for group in each.external] for each in trained] == [
+        [external.question],
+        [],
+    ]
 
 
 def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:
@@ -210,8 +225,13 @@ def test_half_a_message_of_a_dying_process_is_nothing_and_nonsense_is_told(tmp_p
     code = "import os, sys; os.write(int(sys.argv[-1]), bytes.fromhex(sys.argv[1]))"
     with (tmp_path / "weights").open("wb") as weights:
         order = Order("{}", IDENTITIES[0].peer_id, weights.fileno(), [])
-        for sent, expected in ((frame + frame[:-1], "round=3"), (b"\xff" * 5, "nonsense: frame of 4294967295")):
-            process = GeneratorProcess(order, 1, tmp_path / "log", (sys.executable, "-c", code, sent.hex()))
+        for sent, expected in (
+            (frame + frame[:-1], "round=3"),
+            (b"\xff" * 5, "nonsense: frame of 4294967295"),
+        ):
+            process = GeneratorProcess(
+                order, 1, tmp_path / "log", (sys.executable, "-c", code, sent.hex())
+            )
             process.start()
             assert expected in repr(process.take(block=True)) and process.take(block=True) is None
             process.stop()

@@ -34,7 +34,10 @@ def stays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
     """Undoes what nohup or a shell's & does to the suite: they make it ignore these signals."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGHUP)
+    }
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -125,7 +128,9 @@ def test_it_says_at_once_that_it_will_stop() -> None:
     assert len(said) == 1 and "Ctrl-C again" in said[0]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)]
+)
 def test_with_nothing_to_save_it_leaves_at_once(number: int, code: int) -> None:
     with stoppable(), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
         os.kill(os.getpid(), number)
@@ -161,14 +166,25 @@ class Loses(Telemetry):
 def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
     saved: list[int] = []
     quiet = SimpleNamespace(
-        addresses=(), traffic=0, connected=0, waiting=list, why_alone=lambda: "", lines=lambda wait=False: []
+        addresses=(),
+        traffic=0,
+        connected=0,
+        waiting=list,
+        why_alone=lambda: "",
+        lines=lambda wait=False: [],
     )
     idle = SimpleNamespace(
-        due=lambda done, asked=False: False, resting=str, asked=bool, exceeded=lambda traffic: False, megabytes=0.0
+        due=lambda done, asked=False: False,
+        resting=str,
+        asked=bool,
+        exceeded=lambda traffic: False,
+        megabytes=0.0,
     )
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
-    keeper = SimpleNamespace(due=lambda done: False, save=lambda done, waiting: saved.append(done) or "")
+    keeper = SimpleNamespace(
+        due=lambda done: False, save=lambda done, waiting: saved.append(done) or ""
+    )
     progress = SimpleNamespace(note=lambda name, value: None)
     with stoppable() as stop:
         Session(runner, keeper, idle, quiet, stop, Loses([]), idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
@@ -176,7 +192,11 @@ def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
 
 
 def test_handlers_are_put_back() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    before = [
+        signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    ]
     with stoppable():
         assert signal.getsignal(signal.SIGTERM) != before[1]
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
+    assert [
+        signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    ] == before

@@ -31,7 +31,9 @@ def file(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.prefix", str(tmp_path / "no image"))
     folder = named.folder(NAME)
-    model = tiny_model(tie_word_embeddings=True, hidden_size=256, intermediate_size=1024, num_hidden_layers=4)
+    model = tiny_model(
+        tie_word_embeddings=True, hidden_size=256, intermediate_size=1024, num_hidden_layers=4
+    )
     model.to(torch.bfloat16).save_pretrained(folder)
     characters().save_pretrained(folder)
     return folder.with_name(f"{NAME}.float32")
@@ -39,18 +41,25 @@ def file(tmp_path, monkeypatch) -> Path:
 
 def load(name: object = NAME, **options) -> Policy:
     torch.manual_seed(0)  # for the adapters
-    return load_policy(ModelConfig(**{"name": str(name), "lora_rank": 2, "device": "cpu", **options}))
+    return load_policy(
+        ModelConfig(**{"name": str(name), "lora_rank": 2, "device": "cpu", **options})
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_two_nodes_that_start_together_hold_one_base(file) -> None:
     pipe = subprocess.PIPE
-    nodes = [subprocess.Popen([sys.executable, "-c", LOADS], stdin=pipe, stdout=pipe, text=True) for _ in range(2)]
+    nodes = [
+        subprocess.Popen([sys.executable, "-c", LOADS], stdin=pipe, stdout=pipe, text=True)
+        for _ in range(2)
+    ]
     try:
         assert [node.stdout.readline() for node in nodes] == ["loaded\n"] * 2
         for node in nodes:
-            (found,) = (one for one in psutil.Process(node.pid).memory_maps() if one.path == str(file))
+            (found,) = (
+                one for one in psutil.Process(node.pid).memory_maps() if one.path == str(file)
+            )
             assert found.rss >= file.stat().st_size and found.pss <= 0.6 * found.rss
             assert not found.private_dirty and not found.anonymous
     finally:
@@ -61,7 +70,10 @@ def test_two_nodes_that_start_together_hold_one_base(file) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_base_is_not_held_beside_a_copy_of_it(file) -> None:
-    policy, held = load(), lambda: sum(x.rss for x in psutil.Process().memory_maps() if x.path == str(file))
+    policy, held = (
+        load(),
+        lambda: sum(x.rss for x in psutil.Process().memory_maps() if x.path == str(file)),
+    )
     assert held() >= file.stat().st_size
     LlamaDecoder(policy)
     assert held() == 0
@@ -73,14 +85,21 @@ def test_tokens_and_gradients_are_those_of_a_base_of_its_own(file, tmp_path) -> 
     found = []
     for policy in (load(own), load(), load()):
         config = GenerationConfig(num_generations=4, max_completion_length=8)
-        found.append((BatchGenerator(policy, config).generate(["1+1=", "2"], 4, "s"), gradients(policy, None, 1.0)))
+        found.append(
+            (
+                BatchGenerator(policy, config).generate(["1+1=", "2"], 4, "s"),
+                gradients(policy, None, 1.0),
+            )
+        )
     assert file.exists() and not (tmp_path / "own.float32").exists()
     for tokens, values in found[1:]:
         assert tokens == found[0][0] and all(map(torch.equal, values, found[0][1]))
 
 
 @pytest.mark.parametrize("damage", ["none", "cut off", "other weights"])
-def test_a_file_that_is_not_the_base_is_written_anew_and_a_change_does_not_reach_it(file, damage) -> None:
+def test_a_file_that_is_not_the_base_is_written_anew_and_a_change_does_not_reach_it(
+    file, damage
+) -> None:
     policy = load()
     wanted, content = [weight.clone() for weight in weights_of(policy.model)], file.read_bytes()
     with torch.no_grad():
@@ -91,7 +110,9 @@ def test_a_file_that_is_not_the_base_is_written_anew_and_a_change_does_not_reach
     assert all(map(torch.equal, weights_of(load().model), wanted)) and file.read_bytes() == content
 
 
-def test_where_there_is_no_room_each_node_has_its_own_and_says_so(file, monkeypatch, capsys) -> None:
+def test_where_there_is_no_room_each_node_has_its_own_and_says_so(
+    file, monkeypatch, capsys
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -7,7 +7,14 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, dynamic_batches, micro_batches
+from swarm_node.policy.batch import (
+    Batch,
+    TokenGroup,
+    build_rows,
+    build_tree,
+    dynamic_batches,
+    micro_batches,
+)
 from swarm_node.policy.batch import unrecorded as new
 from swarm_node.policy.tree_attention import MAX_LEVELS, grow
 from tests.gradients import allowed
@@ -24,7 +31,11 @@ RELATED = st.lists(  # few tokens, so that many sequences begin alike
 )
 WORTH = st.sampled_from([1, 16])
 PACKED = [
-    [new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]), new([20], [[21, 23], [22, 23]]), new([30, 31], [[32, 33, 34, 35]])],
+    [
+        new([5, 6, 7], [[8, 9], [10], [11, 12, 13]]),
+        new([20], [[21, 23], [22, 23]]),
+        new([30, 31], [[32, 33, 34, 35]]),
+    ],
     [new([5], [[6], [7], [8]])],
     [new([5, 6, 7, 8, 9, 10], [[11]])],
 ]
@@ -45,7 +56,13 @@ def log_probs(policy, batch: Batch) -> torch.Tensor:
 @given(packed=RELATED, worth=st.sampled_from([0, 1, 16]))
 def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed, worth) -> None:
     with torch.no_grad():
-        truth = torch.cat([plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in r.completion_ids])
+        truth = torch.cat(
+            [
+                plain_log_probs(policy.model, r.prompt_ids, c)
+                for r in packed
+                for c in r.completion_ids
+            ]
+        )
         batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
         torch.testing.assert_close(log_probs(policy, batch), truth, atol=1e-5, rtol=1e-5)
 
@@ -53,18 +70,31 @@ def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed, wo
 @given(packed=RELATED, worth=st.sampled_from([0, 1, 16]))
 def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth) -> None:
     batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
-    assert batch.target_T.tolist() == [token for row in packed for c in row.completion_ids for token in c]
-    before = [fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])]
-    positions = [len(row.prompt_ids) - 1 + j for row in packed for c in row.completion_ids for j in range(len(c))]
+    assert batch.target_T.tolist() == [
+        token for row in packed for c in row.completion_ids for token in c
+    ]
+    before = [
+        fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])
+    ]
+    positions = [
+        len(row.prompt_ids) - 1 + j
+        for row in packed
+        for c in row.completion_ids
+        for j in range(len(c))
+    ]
     for values, expected in ((batch.ids_RL, before), (batch.positions_RL, positions)):
-        assert values[:, -batch.keep :].flatten()[batch.columns_U][batch.source_T].tolist() == expected
+        assert (
+            values[:, -batch.keep :].flatten()[batch.columns_U][batch.source_T].tolist() == expected
+        )
 
 
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_no_pad_sits_between_a_prompt_and_its_completion_or_is_seen(packed) -> None:
     batch = build_rows(packed, CPU)
     pairs = [(row.prompt_ids, completion) for row in packed for completion in row.completion_ids]
-    for (prompt, completion), ids, seen in zip(pairs, batch.ids_RL.tolist(), batch.mask.bool(), strict=True):
+    for (prompt, completion), ids, seen in zip(
+        pairs, batch.ids_RL.tolist(), batch.mask.bool(), strict=True
+    ):
         columns = seen.nonzero()[:, 0].tolist()
         assert columns == list(range(columns[0], columns[-1] + 1))
         assert [ids[column] for column in columns] == [*prompt, *completion[:-1]]
@@ -104,7 +134,10 @@ def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
 @pytest.mark.parametrize("family", ["Llama", "Qwen3", "GPT2", "OPT"])
 @pytest.mark.parametrize(
     "packed",
-    [*PACKED, [new([*range(1, 60), k], [list(range(j, j + 20)) for j in range(8)]) for k in (1, 2, 3)]],
+    [
+        *PACKED,
+        [new([*range(1, 60), k], [list(range(j, j + 20)) for j in range(8)]) for k in (1, 2, 3)],
+    ],
     ids=["groups of different size", "single tokens", "one row", "prompts that share shots"],
 )
 def test_gradients_equal_the_padded_ones(family, packed, worth) -> None:
@@ -140,7 +173,9 @@ def test_a_column_sees_what_its_sequence_begins_with_and_nothing_else(packed, wo
 @given(packed=RELATED)
 def test_what_sequences_begin_with_stands_in_a_tree_once(packed) -> None:
     paths = [(*row.prompt_ids, *c[:-1]) for row in packed for c in row.completion_ids]
-    assert len(grow(paths, CPU, 1)[0].ids_L) == len({path[:end] for path in paths for end in range(1, len(path) + 1)})
+    assert len(grow(paths, CPU, 1)[0].ids_L) == len(
+        {path[:end] for path in paths for end in range(1, len(path) + 1)}
+    )
     deep = [[1] * end + [2] for end in range(1, 3 * MAX_LEVELS)]
     assert len(grow(deep, CPU, 1)[0].levels) == MAX_LEVELS
 
@@ -151,13 +186,17 @@ def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed, worth) -> N
     batch = build_tree(packed, CPU, worth)
     blocks, total = batch.tree, batch.ids_RL.shape[1]
     assert blocks.columns_P[blocks.places_L].tolist() == list(range(total))
-    assert sorted([*blocks.places_L.tolist(), *blocks.pads.tolist()]) == list(range(len(blocks.columns_P)))
+    assert sorted([*blocks.places_L.tolist(), *blocks.pads.tolist()]) == list(
+        range(len(blocks.columns_P))
+    )
     assert total <= sum(row.length for piece in packed for row in piece.pieces(0))
 
 
 def test_a_batch_of_rows_end_to_end_is_filled_up_to_the_budget() -> None:
     packed = [new([5] * 10, [[6] * 11])] * 3 + [new([5] * 60, [[6] * 21])]
-    assert [sum(packed[i].length for i in batch) for batch in micro_batches(packed, 100, pads=False)] == [100, 40]
+    assert [
+        sum(packed[i].length for i in batch) for batch in micro_batches(packed, 100, pads=False)
+    ] == [100, 40]
 
 
 def shaped(prompt: int, completion: int) -> TokenGroup:
@@ -169,7 +208,9 @@ def of_length(*lengths: int) -> list[TokenGroup]:
 
 
 @given(SHAPES, st.integers(1, 200), st.integers(1, 5), st.booleans())
-def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(shapes, budget, fewest, pads) -> None:
+def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(
+    shapes, budget, fewest, pads
+) -> None:
     rows = [shaped(*shape) for shape in shapes]
     batches = dynamic_batches(rows, budget, fewest=fewest, pads=pads)
     assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))

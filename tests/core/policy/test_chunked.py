@@ -16,9 +16,13 @@ def head(bias: bool = True) -> nn.Linear:
     return nn.Linear(WIDTH, VOCABULARY, bias=bias)
 
 
-def direct(hidden: Tensor, output: nn.Linear, taken: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def direct(
+    hidden: Tensor, output: nn.Linear, taken: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
     log_p = log_distribution(output(hidden), temperature)
-    return log_p.gather(-1, taken[:, None])[:, 0], -torch.special.xlogy(log_p.exp(), log_p.exp()).sum(-1)
+    return log_p.gather(-1, taken[:, None])[:, 0], -torch.special.xlogy(
+        log_p.exp(), log_p.exp()
+    ).sum(-1)
 
 
 def results(way, output: nn.Linear, temperature: float) -> list[Tensor]:
@@ -41,7 +45,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 def test_values_and_gradients_are_those_of_the_direct_way(temperature, bias, small_chunks) -> None:
-    ours, theirs = (results(way, head(bias), temperature) for way in (chunks.projected_log_probs, direct))
+    ours, theirs = (
+        results(way, head(bias), temperature) for way in (chunks.projected_log_probs, direct)
+    )
     assert len(ours) == len(theirs) == (5 if bias else 4)
     for got, wanted in zip(ours, theirs, strict=True):
         assert (got - wanted).abs().max() <= 1e-6 * max(1.0, float(wanted.abs().max()))

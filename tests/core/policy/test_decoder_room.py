@@ -25,7 +25,9 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
             decoder.keep(slots)
         decoder.reserve(1)
         filled = slots.flatten() >= 0
-        found.append(decoder.step((torch.arange(slots.numel()) * 7 + step) % VOCABULARY, filled)[filled])
+        found.append(
+            decoder.step((torch.arange(slots.numel()) * 7 + step) % VOCABULARY, filled)[filled]
+        )
     return found
 
 
@@ -44,7 +46,9 @@ def logits(decoder, steps: int, moves: dict[int, list[list[int]]]) -> list[torch
 )
 def test_blocks_of_new_tokens_and_moves_between_them_change_no_logit(family, moves) -> None:
     policy = tiny_policy(family)
-    ours, reference = (logits(kind(policy), 2 * BLOCK + 2, moves) for kind in (LlamaDecoder, RecomputeDecoder))
+    ours, reference = (
+        logits(kind(policy), 2 * BLOCK + 2, moves) for kind in (LlamaDecoder, RecomputeDecoder)
+    )
     torch.testing.assert_close(ours, reference, atol=1e-4, rtol=1e-4)
 
 
@@ -59,14 +63,20 @@ def test_a_single_prompt_is_left_of_a_model_with_a_key_head_for_every_head() -> 
 
 
 @pytest.mark.parametrize("autocast", [None, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("overrides", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["plain", "biases"])
-def test_packed_weights_give_the_same_logits_and_the_same_again(monkeypatch, autocast, overrides) -> None:
+@pytest.mark.parametrize(
+    "overrides", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["plain", "biases"]
+)
+def test_packed_weights_give_the_same_logits_and_the_same_again(
+    monkeypatch, autocast, overrides
+) -> None:
     policy = tiny_policy(autocast=autocast, **overrides)
     plain = logits(LlamaDecoder(policy), 5, {})
     monkeypatch.setattr(llama_decoder, "PACKED_FROM", 0)
     decoder = LlamaDecoder(policy)
     there = torch.backends.mkldnn.is_available()  # else products are plain
-    assert decoder._head.packed == (there and (autocast is None or torch.ops.mkldnn._is_mkldnn_bf16_supported()))
+    assert decoder._head.packed == (
+        there and (autocast is None or torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    )
     assert agrees(LlamaDecoder, policy)
     packed, again = logits(decoder, 5, {}), logits(LlamaDecoder(policy), 5, {})
     tolerance = 1e-5 if autocast is None else 0.05
@@ -89,11 +99,15 @@ def test_without_the_private_operators_products_are_plain(monkeypatch) -> None:
 
 @pytest.mark.parametrize("keys", [1, 4], ids=["shared keys", "a key for each head"])
 def test_decoding_of_turns_takes_the_memory_that_is_planned(keys) -> None:
-    policy = tiny_policy(num_hidden_layers=6, num_key_value_heads=keys, max_position_embeddings=512, hidden_size=64)
+    policy = tiny_policy(
+        num_hidden_layers=6, num_key_value_heads=keys, max_position_embeddings=512, hidden_size=64
+    )
     with Bytes() as count, torch.inference_mode():
         decoder = LlamaDecoder(policy)
         decoder.again = True
         for length in (100, 150, 200):
             decoder.prefill([[row, *[7] * length] for row in range(32)], 1, 1)
     shape = plan.shape_of(policy.model.config, policy.model.num_parameters(), turns=6)
-    assert plan.generation(shape, plan.Arithmetic("cpu", 4, 4, 4), False, 32, 201) == pytest.approx(count.peak, rel=0.1)
+    assert plan.generation(shape, plan.Arithmetic("cpu", 4, 4, 4), False, 32, 201) == pytest.approx(
+        count.peak, rel=0.1
+    )

@@ -35,7 +35,9 @@ def test_every_token_that_can_be_drawn_has_the_same_log_prob_in_training(tempera
     log_p = log_distribution(logits, temperature)
     token = inverse_cdf(log_p, torch.rand(6, dtype=torch.float64, generator=generator))
     drawn = log_p.gather(1, token[:, None])[:, 0]
-    assert torch.isfinite(drawn).all() and torch.equal(drawn, log_probs_of(logits, token, temperature))
+    assert torch.isfinite(drawn).all() and torch.equal(
+        drawn, log_probs_of(logits, token, temperature)
+    )
     torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(6))
 
 
@@ -43,7 +45,9 @@ def test_every_token_that_can_be_drawn_has_the_same_log_prob_in_training(tempera
 def test_draws_come_as_often_as_their_probability_says(temperature) -> None:
     count = 40_000
     log_p = log_distribution(LOGITS, temperature)
-    drawn = inverse_cdf(log_p.expand(count, -1), uniforms(f"frequencies {temperature}", 1, count)[0])
+    drawn = inverse_cdf(
+        log_p.expand(count, -1), uniforms(f"frequencies {temperature}", 1, count)[0]
+    )
     frequencies = (drawn.bincount(minlength=5) / count).tolist()
     for seen, expected in zip(frequencies, log_p.exp()[0].tolist(), strict=True):
         assert abs(seen - expected) <= 4.5 * sqrt(expected * (1 - expected) / count)
@@ -57,4 +61,7 @@ def test_a_draw_at_either_end_of_the_line_never_takes_an_impossible_token() -> N
 
 def test_a_stream_gives_its_numbers_again_and_another_name_gives_others() -> None:
     assert torch.equal(uniforms("a", 3, 4), uniforms("a", 3, 4))
-    assert not torch.equal(uniforms("a", 3, 4), uniforms("b", 3, 4)) and uniforms("a", 3, 4).dtype == torch.float64
+    assert (
+        not torch.equal(uniforms("a", 3, 4), uniforms("b", 3, 4))
+        and uniforms("a", 3, 4).dtype == torch.float64
+    )

@@ -30,22 +30,36 @@ CHATML = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>
 ' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
 ' }}{% endif %}"""
-NO_ANSWERS = "{% if messages[-1]['role'] != 'user' %}{{ raise_exception('only questions') }}{% endif %}?"
+NO_ANSWERS = (
+    "{% if messages[-1]['role'] != 'user' %}{{ raise_exception('only questions') }}{% endif %}?"
+)
 # Template, EOS of the tokenizer, end tokens of the generation config, the one that ends a turn
 FAMILIES = {
     "Llama 3": (LLAMA, "<|end_of_text|>", ("<|end_of_text|>", "<|eot_id|>"), "<|eot_id|>"),
-    "Llama 3.1": (LLAMA, "<|eot_id|>", ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"), "<|eot_id|>"),
+    "Llama 3.1": (
+        LLAMA,
+        "<|eot_id|>",
+        ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"),
+        "<|eot_id|>",
+    ),
     "Gemma": (GEMMA, "<eos>", ("<eos>", "<end_of_turn>"), "<end_of_turn>"),
     "Phi 3": (PHI, "<|endoftext|>", ("<|endoftext|>", "<|assistant|>", "<|end|>"), "<|end|>"),
     "Qwen": (CHATML, "<|im_end|>", ("<|im_end|>", "<|endoftext|>"), "<|im_end|>"),
-    "a base model of Qwen, which never ends a turn": (CHATML, "<|endoftext|>", ("<|endoftext|>",), "<|endoftext|>"),
+    "a base model of Qwen, which never ends a turn": (
+        CHATML,
+        "<|endoftext|>",
+        ("<|endoftext|>",),
+        "<|endoftext|>",
+    ),
     "a template that takes no answers": (NO_ANSWERS, "<eos>", ("<end>", "<eos>"), "<eos>"),
 }
 
 
 def chat_policy(template: str, eos: str, ends: tuple[str, ...], **model: int) -> Policy:
     tokenizer = characters()
-    tokenizer.add_special_tokens({"eos_token": eos, "additional_special_tokens": [*ends, "<|im_end|>"]})
+    tokenizer.add_special_tokens(
+        {"eos_token": eos, "additional_special_tokens": [*ends, "<|im_end|>"]}
+    )
     tokenizer.chat_template = template
     model = tiny_model(vocab_size=len(tokenizer), **model)
     model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(list(ends))

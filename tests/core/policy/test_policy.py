@@ -42,7 +42,9 @@ def test_a_good_folder_loads_with_the_weights_in_it(folder) -> None:
 
 
 def test_where_there_is_no_model_the_place_is_named(tmp_path) -> None:
-    assert "does not exist" in refusal(tmp_path / "nowhere") and "no config.json" in refusal(tmp_path)
+    assert "does not exist" in refusal(tmp_path / "nowhere") and "no config.json" in refusal(
+        tmp_path
+    )
     # Of the hub, which is offline
     assert "no-such-model" in refusal("someone/no-such-model-anywhere")
 
@@ -61,7 +63,9 @@ def test_missing_weights_are_refused_and_not_made_up(folder) -> None:
     assert "9 weights are missing" in refusal(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"model_type": "llama", "hidden', "[]", '{"model_type": "no such type"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"model_type": "llama", "hidden', "[]", '{"model_type": "no such type"}']
+)
 def test_a_broken_configuration_is_refused(folder, text) -> None:
     (folder / "config.json").write_text(text)
     assert "cannot load model" in refusal(folder)
@@ -90,11 +94,17 @@ def test_pickled_weights_are_refused_and_never_opened(folder, tmp_path) -> None:
     assert not (tmp_path / "exploded").exists()
 
 
-def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(folder, tmp_path, monkeypatch) -> None:
+def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
+    folder, tmp_path, monkeypatch
+) -> None:
     config = json.loads((folder / "config.json").read_text())
     code = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.EvilModel"}
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "evil", "auto_map": code}))
-    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass EvilConfig: pass\n")
+    (folder / "config.json").write_text(
+        json.dumps({**config, "model_type": "evil", "auto_map": code})
+    )
+    (folder / "evil.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w')\nclass EvilConfig: pass\n"
+    )
 
     class Yes:  # somebody at the terminal who agrees to everything
         asked = 0
@@ -120,7 +130,10 @@ def test_a_device_that_is_not_there_is_named() -> None:
 def test_on_the_cpu_weights_are_float32_unless_asked_otherwise(folder, capsys, monkeypatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     assert load(folder).model.dtype == torch.float32
-    assert load(folder, dtype="bfloat16").model.dtype == torch.bfloat16 and load(folder).autocast_dtype is None
+    assert (
+        load(folder, dtype="bfloat16").model.dtype == torch.bfloat16
+        and load(folder).autocast_dtype is None
+    )
     assert capsys.readouterr().err.count("--model.dtype float32 is several times as fast") == 1
 
 

@@ -23,12 +23,20 @@ def found() -> dict:
 @pytest.mark.slow
 def test_tensors_of_host_and_device_that_are_mixed_raise(found) -> None:
     assert "cpu" in found.pop("mixed")["failed"]
-    assert {name: each for name, each in found.items() if "failed" in each} == {} and len(found) == 11
+    assert {name: each for name, each in found.items() if "failed" in each} == {} and len(
+        found
+    ) == 11
 
 
 @pytest.mark.slow
 def test_generation_waits_once_for_a_block(found) -> None:
-    for name in ("LlamaDecoder", "ModelDecoder", "LlamaDecoder bfloat16", "LlamaDecoder LoRA", "ModelDecoder LoRA"):
+    for name in (
+        "LlamaDecoder",
+        "ModelDecoder",
+        "LlamaDecoder bfloat16",
+        "LlamaDecoder LoRA",
+        "ModelDecoder LoRA",
+    ):
         result, waits = found[f"generate {name}"]["result"], found[f"generate {name}"]["waits"]
         blocks, at_the_end = 3, 3  # blocks of 1, 16 and 1 tokens; then texts, log-probs and lengths
         assert result == GROUPS
@@ -37,5 +45,9 @@ def test_generation_waits_once_for_a_block(found) -> None:
 
 @pytest.mark.slow
 def test_training_and_a_resume_take_their_steps(found) -> None:
-    steps = {name: each["result"] for name, each in found.items() if name.startswith("train ") or name == "resume"}
+    steps = {
+        name: each["result"]
+        for name, each in found.items()
+        if name.startswith("train ") or name == "resume"
+    }
     assert steps == {**{name: 2 for name in steps}, "resume": 1} and len(steps) == 4

@@ -20,9 +20,14 @@ def optimiser(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
     whole: dict[str, torch.Tensor | None] = {}
     for index, parameter in enumerate(PARAMETERS):
         whole |= {f"{index}.step": torch.tensor(7.0)}
-        whole |= {f"{index}.{name}": torch.zeros_like(parameter.data) for name in ("exp_avg", "exp_avg_sq")}
+        whole |= {
+            f"{index}.{name}": torch.zeros_like(parameter.data)
+            for name in ("exp_avg", "exp_avg_sq")
+        }
     whole |= {name.replace("_at_", "."): tensor for name, tensor in changes.items()}
-    return {name.removeprefix("of_"): tensor for name, tensor in whole.items() if tensor is not None}
+    return {
+        name.removeprefix("of_"): tensor for name, tensor in whole.items() if tensor is not None
+    }
 
 
 def test_what_fits_is_taken():

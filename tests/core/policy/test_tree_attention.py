@@ -25,7 +25,10 @@ PACKED = [
 
 def test_a_model_is_left_as_it_was_when_its_forward_fails() -> None:
     policy = tiny_policy()
-    with pytest.raises(ZeroDivisionError), tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree):
+    with (
+        pytest.raises(ZeroDivisionError),
+        tree_attention.attending(policy.model, build_tree(PACKED, CPU, 1).tree),
+    ):
         raise ZeroDivisionError
     assert policy.model.config._attn_implementation == "sdpa"
 
@@ -36,7 +39,9 @@ def test_heads_that_share_keys_may_have_them_repeated() -> None:
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     shared = scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
     keys, values = (tree_attention._for_every_head(x, 4) for x in (k, v))
-    torch.testing.assert_close(scaled_dot_product_attention(q, keys, values, attn_mask=mask), shared)
+    torch.testing.assert_close(
+        scaled_dot_product_attention(q, keys, values, attn_mask=mask), shared
+    )
 
 
 def test_attention_over_a_tree_gives_what_the_dense_mask_gives() -> None:
@@ -66,7 +71,9 @@ def test_lora_and_bfloat16_train_on_rows_end_to_end() -> None:
 
 def test_a_model_whose_attention_cannot_be_chosen_trains_on_padded_rows() -> None:
     policy = tiny_policy("Mistral")
-    policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(ValueError("not mine to choose"))
+    policy.model.set_attn_implementation = lambda _: (_ for _ in ()).throw(
+        ValueError("not mine to choose")
+    )
     assert policy.packing is None
 
 
@@ -76,7 +83,10 @@ def test_attention_off_a_cpu_gets_queries_keys_and_values_of_one_type(monkeypatc
     """
     # torch.autocast does not know the device `meta`, which has no memory.
     monkeypatch.setattr(tree_attention.torch, "autocast", lambda *_, **__: nullcontext())
-    q, k, v = (torch.empty(1, 4, 7, 8, device="meta", dtype=d) for d in (torch.float32, torch.float32, torch.bfloat16))
+    q, k, v = (
+        torch.empty(1, 4, 7, 8, device="meta", dtype=d)
+        for d in (torch.float32, torch.float32, torch.bfloat16)
+    )
     with pytest.raises(RuntimeError, match="same dtype"):
         scaled_dot_product_attention(q, k, v)
     seen, _ = AttentionInterface()[tree_attention.ALIKE](torch.nn.Module(), q, k, v, None)

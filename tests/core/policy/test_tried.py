@@ -64,7 +64,10 @@ def test_another_model_device_or_code_is_tried_anew(tmp_path, trials, monkeypatc
         trials.clear()
         probe(change(), tmp_path)
         assert "LlamaDecoder" in trials
-    for name, value in (("code_digest", lambda: "another"), ("_described", lambda device: "another")):
+    for name, value in (
+        ("code_digest", lambda: "another"),
+        ("_described", lambda device: "another"),
+    ):
         trials.clear()
         with monkeypatch.context() as patched:
             patched.setattr(module, name, value)
@@ -88,7 +91,9 @@ def folder(path: Path) -> None:
 def lie(path: Path) -> None:
     """Inverts all answers without a new digest."""
     whole = json.loads(path.read_text())
-    turned = {s: {name: not each for name, each in some.items()} for s, some in whole["answers"].items()}
+    turned = {
+        s: {name: not each for name, each in some.items()} for s, some in whole["answers"].items()
+    }
     path.write_text(json.dumps(whole | {"answers": turned}))
 
 
@@ -136,7 +141,9 @@ def test_a_link_is_not_followed_and_a_full_folder_costs_nothing(tmp_path) -> Non
 
 def test_a_failure_is_not_remembered(tmp_path) -> None:
     tried = Tried(tmp_path / FILE)
-    assert not tried.ask("model", "decoder", lambda: None) and tried.ask("model", "decoder", lambda: True)
+    assert not tried.ask("model", "decoder", lambda: None) and tried.ask(
+        "model", "decoder", lambda: True
+    )
     assert Tried(tmp_path / FILE).ask("model", "decoder", lambda: False)
 
 

@@ -50,7 +50,9 @@ def test_a_snapshot_is_never_torn_and_a_reader_killed_with_the_lock_stops_nobody
     policy = SimpleNamespace(model=model, version=0, device=torch.device("cpu"))
     weights = SharedWeights.create(policy)
     command = [sys.executable, "-c", READER, str(weights.descriptor), json.dumps(weights.layout)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(weights.descriptor,)) as reader:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, pass_fds=(weights.descriptor,)
+    ) as reader:
         try:
             assert reader.stdout.readline() == "ready\n"
             # Until it has seen enough, or fails

@@ -38,14 +38,19 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
     assert screen(("length", "ngrams", "rescue"), [text_group([0.0, 0.0], ["12", "5"])]) == ([], [])
 
 
-def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> None:
+def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> (
+    None
+):
     # One long completion does not raise the limit
     own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]
     assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16
     padded = text_group([1.0, 0.0, 1.0], ["12" + " " * 59, "123456", "12"])
     poisoned = text_group([1.0, 0.0], ["12" + " " * 500, "5"], author="eve")
     groups, refused = screen(("length",), [padded, poisoned], own)
-    assert [texts_of(group) for group in groups] == [["123456", "12"]] and groups[0].rewards == (0.0, 1.0)
+    assert [texts_of(group) for group in groups] == [["123456", "12"]] and groups[0].rewards == (
+        0.0,
+        1.0,
+    )
     assert refused == [Refused("eve", "longer than local")]
 
 
@@ -55,7 +60,9 @@ def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> N
     episodes = tuple(Episode(ended=True, trace="A" * 11, turns=(short, turn)) for turn in turns)
     received = text_group([1.0, 0.0, 0.0, 0.5], ["x"] * 4, author="eve")
     told = tuple(((f"{number}",), ()) for number in range(4))
-    received = replace(received, group=received.group.model_copy(update={"episodes": episodes}), observations=told)
+    received = replace(
+        received, group=received.group.model_copy(update={"episodes": episodes}), observations=told
+    )
     (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
     assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
     both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, Random(0))
@@ -69,14 +76,25 @@ def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
 
 
 def test_rescue_compares_right_external_completions_with_local_ones_only() -> None:
-    received = text_group([1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve")
-    own, defence = local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve"), build_defence(DefenceConfig())
+    received = text_group(
+        [1.0, 0.0, 1.0, 1.0, 0.0], ["ok 12", "9", "12", "ok 12", "8"], author="eve"
+    )
+    own, defence = (
+        local_group([0.0, 0.5, 0.0], ["3", "11", "4"], author="eve"),
+        build_defence(DefenceConfig()),
+    )
     assert defence.compares
     group = defence.mix(own, received, Random(0))
     assert texts_of(group)[:3] == ["3", "11", "4"]
     # Two, distinct, and nothing that was wrong
     assert sorted(texts_of(group)[3:]) == ["12", "ok 12"]
-    assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0) and group.tokens == (TOKENS, TOKENS, TOKENS, None, None)
+    assert group.rewards == (0.0, 0.5, 0.0, 1.0, 1.0) and group.tokens == (
+        TOKENS,
+        TOKENS,
+        TOKENS,
+        None,
+        None,
+    )
     assert group.author == "eve"
 
 
@@ -89,12 +107,18 @@ def test_rescue_adds_external_completions_where_a_local_one_failed(right, added)
 
 
 def test_with_graded_rewards_better_than_the_mean_of_its_own_is_what_counts() -> None:
-    own, received = local_group([0.3, 0.1, 0.5], ["a", "b", "c"]), text_group([0.3, 0.4, 0.0], ["d", "e", "f"])
+    own, received = (
+        local_group([0.3, 0.1, 0.5], ["a", "b", "c"]),
+        text_group([0.3, 0.4, 0.0], ["d", "e", "f"]),
+    )
     assert texts_of(mixed(own, received, Random(0))) == ["a", "b", "c", "e"]
 
 
 def test_strings_fold_digits_and_have_up_to_four_signs() -> None:
-    assert strings_of("a12") == {"a", "0", "a0", "00", "a00"} and max(map(len, strings_of("abcdefg"))) == 4
+    assert (
+        strings_of("a12") == {"a", "0", "a0", "00", "a00"}
+        and max(map(len, strings_of("abcdefg"))) == 4
+    )
 
 
 def about(topics: str, *texts: str) -> list[tuple[str, str]]:
@@ -128,8 +152,14 @@ def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
 @pytest.mark.parametrize("turns", [1, 8])
 def test_enriched_text_is_refused_and_the_rest_is_not_also_in_one_of_many_turns(turns) -> None:
     def told(texts: list[str], **address) -> ScoredGroup:
-        plain, before = text_group([1.0, 0.0], texts, **address), (Turn(calls=(), text="7"),) * (turns - 1)
-        longer = (each.model_copy(update={"turns": (*before, *each.turns)}) for each in plain.group.episodes)
+        plain, before = (
+            text_group([1.0, 0.0], texts, **address),
+            (Turn(calls=(), text="7"),) * (turns - 1),
+        )
+        longer = (
+            each.model_copy(update={"turns": (*before, *each.turns)})
+            for each in plain.group.episodes
+        )
         return replace(plain, group=plain.group.model_copy(update={"episodes": tuple(longer)}))
 
     own = [local_group([0.0, 1.0], ["5", "12"])]

@@ -8,7 +8,15 @@ from random import Random
 import pytest
 
 from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
-from swarm_node.rollouts.pool import AHEAD, QUICK, STRANGERS, TOGETHER, Budget, ScoringAhead, ScoringInStep
+from swarm_node.rollouts.pool import (
+    AHEAD,
+    QUICK,
+    STRANGERS,
+    TOGETHER,
+    Budget,
+    ScoringAhead,
+    ScoringInStep,
+)
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import LENIENCE
 from tests.groups import external
@@ -40,7 +48,11 @@ class Verifier:
             self.scored.append(each.author)
             self.spent += seconds
         reason = {"hang": contract.TIMEOUT, "slow": contract.SLOW_QUESTION}.get(text)
-        return Skipped(reason) if reason else ScoredGroup(each.group, "?", (0.0, 0.0 if text == "same" else 1.0))
+        return (
+            Skipped(reason)
+            if reason
+            else ScoredGroup(each.group, "?", (0.0, 0.0 if text == "same" else 1.0))
+        )
 
 
 def group(author: str, index: int = 0, text: str = "right") -> ExternalGroup:
@@ -81,11 +93,15 @@ def rounds(
     return ready
 
 
-def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_is_asked_for() -> None:
+def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_is_asked_for() -> (
+    None
+):
     verifier, waiting = Verifier(), [group("ann"), group("bob")]
     scoring = ScoringInStep(verifier)
     assert scoring.ready(waiting, 1, LOCAL)[0] == waiting and verifier.scored == []
-    assert [type(result) for result in scoring.score(waiting[:1])] == [ScoredGroup] and verifier.scored == ["ann"]
+    assert [type(result) for result in scoring.score(waiting[:1])] == [
+        ScoredGroup
+    ] and verifier.scored == ["ann"]
 
 
 def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, scoring) -> None:
@@ -101,14 +117,21 @@ def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, 
 
 
 @pytest.mark.parametrize(("text", "scored"), [("right", AHEAD * 2), ("same", 40)])
-def test_no_more_is_scored_than_a_round_needs_of_informative_groups(verifier, scoring, text, scored) -> None:
+def test_no_more_is_scored_than_a_round_needs_of_informative_groups(
+    verifier, scoring, text, scored
+) -> None:
     waiting = [group("ann", index, text) for index in range(40)]
     rounds(scoring, verifier, 50, lambda now: waiting, wanted=2)
     assert len(verifier.scored) == scored
 
 
 def test_strangers_that_hang_get_their_half_of_the_budget_and_no_more(verifier, scoring) -> None:
-    rounds(scoring, verifier, 1000, lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)])
+    rounds(
+        scoring,
+        verifier,
+        1000,
+        lambda now: [group(f"minted {now} {k}", k, "hang") for k in range(8)],
+    )
     # That the last group is too much is known only afterwards
     allowed = STRANGERS * verifier.now + HANG
     assert 0 < verifier.spent <= allowed and verifier.spent < 0.05 * verifier.now
@@ -120,9 +143,16 @@ def test_an_author_of_slow_questions_loses_no_reputation_and_gets_a_stranger_s_t
     rounds(scoring, verifier, 50, lambda now: [group("mallory", now)])
     assert scoring._known(group("mallory").author), "the best place to begin from"
     began, verifier.spent = verifier.now, 0.0
-    rounds(scoring, verifier, 1000, lambda now: [group("mallory", now % 32 * 8 + k, "slow") for k in range(8)])
+    rounds(
+        scoring,
+        verifier,
+        1000,
+        lambda now: [group("mallory", now % 32 * 8 + k, "slow") for k in range(8)],
+    )
     assert not scoring._known(group("mallory").author)
-    assert SLOW < verifier.spent <= STRANGERS * (verifier.now - began) + 2 * SLOW, "one as known, one overspent"
+    assert SLOW < verifier.spent <= STRANGERS * (verifier.now - began) + 2 * SLOW, (
+        "one as known, one overspent"
+    )
 
 
 def test_known_authors_are_scored_in_time_while_strangers_hang(verifier, scoring) -> None:
@@ -131,13 +161,18 @@ def test_known_authors_are_scored_in_time_while_strangers_hang(verifier, scoring
     verifier.scored.clear()
     lasting = [group(author, 250) for author in honest]
     ready = rounds(
-        scoring, verifier, 50, lambda now: [*lasting, *(group(f"more {now} {k}", k, "hang") for k in range(32))]
+        scoring,
+        verifier,
+        50,
+        lambda now: [*lasting, *(group(f"more {now} {k}", k, "hang") for k in range(32))],
     )
     assert ready >= 4 * 45
     assert sum(author.startswith("more") for author in verifier.scored) <= 1
 
 
-def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told(verifier, scoring) -> None:
+def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told(
+    verifier, scoring
+) -> None:
     waiting = [group("mallory", index, "hang") for index in range(8)]
     verifier.now = 1000.0
     scoring.ready(waiting, 2, LOCAL)
@@ -152,7 +187,9 @@ def test_an_author_that_is_slow_without_hanging_is_a_stranger_again(verifier, sc
     scoring.ready([group("eve")], 2, LOCAL)
     work(scoring)
     assert scoring._known(group("eve").author)
-    scoring._done(group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK * HONEST)
+    scoring._done(
+        group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK * HONEST
+    )
     assert not scoring._known(group("eve").author)
 
 
@@ -160,7 +197,9 @@ def test_known_authors_have_what_strangers_leave_and_are_scored_together(verifie
     authors = [f"honest {k}" for k in range(8)]
     rounds(scoring, verifier, 50, lambda now: [group(author) for author in authors], wanted=8)
     calls: list[list[str]] = []
-    scoring._score = lambda groups: calls.append([each.author for each in groups]) or verifier(groups)
+    scoring._score = lambda groups: (
+        calls.append([each.author for each in groups]) or verifier(groups)
+    )
     verifier.now += 1.0
     scoring.ready([group(author, 1) for author in authors for _ in range(2)], 8, LOCAL)
     work(scoring)

@@ -17,7 +17,9 @@ ME = PeerId("me")
 
 
 def received(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
-    return external(text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group)
+    return external(
+        text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group
+    )
 
 
 def pool_of(**limits) -> RolloutPool:
@@ -45,7 +47,12 @@ def test_one_loud_peer_keeps_its_newest_and_leaves_room_for_others() -> None:
     pool = pool_of(max_per_peer=3)
     pool.add([received(index=0), received("bob")], Round(0))
     pool.add([received(index=index) for index in range(1, 50)], Round(1))
-    assert pool.candidates() == [received("bob"), received(index=47), received(index=48), received(index=49)]
+    assert pool.candidates() == [
+        received("bob"),
+        received(index=47),
+        received(index=48),
+        received(index=49),
+    ]
 
 
 def test_a_full_pool_lets_the_oldest_go() -> None:
@@ -59,13 +66,20 @@ def key_of(group) -> tuple[str, int]:
 
 
 ARRIVALS = st.lists(
-    st.tuples(st.sampled_from(["ann", "bob", "cat", "me"]), st.integers(0, 5), st.integers(0, 3), st.booleans()),
+    st.tuples(
+        st.sampled_from(["ann", "bob", "cat", "me"]),
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.booleans(),
+    ),
     max_size=40,
 )
 
 
 @given(ARRIVALS, st.integers(0, 3), st.integers(1, 6), st.integers(1, 3))
-def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrivals, max_age, most, per_peer) -> None:
+def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(
+    arrivals, max_age, most, per_peer
+) -> None:
     pool = pool_of(max_age=max_age, max_groups=most, max_per_peer=per_peer)
     arrived: dict[tuple[str, int], int] = {}
     used: dict[tuple[str, int], int] = {}  # key -> round of arrival
@@ -75,10 +89,14 @@ def test_no_order_of_arrivals_breaks_a_bound_or_brings_a_used_group_back(arrival
         held = pool.candidates()
         arrived |= {key_of(group): now for group in held if group not in before}
         assert len(held) == len(pool) <= most and len(set(map(key_of, held))) == len(held)
-        assert all(sum(group.author == who for group in held) <= per_peer for who in ("ann", "bob", "cat"))
+        assert all(
+            sum(group.author == who for group in held) <= per_peer for who in ("ann", "bob", "cat")
+        )
         assert not any(group.author == ME for group in held)
         assert all(now - arrived[key_of(group)] <= max_age for group in held)
-        assert not any(now - used[key_of(group)] <= max_age for group in held if key_of(group) in used)
+        assert not any(
+            now - used[key_of(group)] <= max_age for group in held if key_of(group) in used
+        )
         if draw and held:
             pool.remove(held[:1])
             used[key_of(held[0])] = arrived[key_of(held[0])]
@@ -96,7 +114,9 @@ def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent()
     assert again.candidates() == pool.candidates() == [received("cat", index=2), received("dan")]
 
 
-def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they_would_have_aged() -> None:
+def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they_would_have_aged() -> (
+    None
+):
     pool = pool_of(max_age=2)
     pool.add([received("mallory", index=k) for k in range(4)] + [received("ann")], Round(0))
     pool.shun({PeerId("mallory")}, Round(0))
@@ -117,5 +137,7 @@ def test_a_question_of_another_node_is_asked_once_and_its_answer_finds_the_group
     unanswered.add([first, second, first])
     assert (unanswered.ask(), unanswered.ask()) == ([first.question, second.question], [])
     local = text_group([1.0, 0.0], ["e", "f"], index=1)
-    assert unanswered.take([local, text_group([1.0, 0.0], ["e", "f"], index=2)]) == [(local, second)]
+    assert unanswered.take([local, text_group([1.0, 0.0], ["e", "f"], index=2)]) == [
+        (local, second)
+    ]
     assert unanswered.take([local]) == []

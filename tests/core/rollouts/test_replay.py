@@ -54,14 +54,24 @@ def said(*texts: str) -> tuple[Turn, ...]:
     return tuple(Turn(calls=call, text=text) for call, text in zip(calls, texts, strict=True))
 
 
-EPISODES = [said("a", "b"), said('{"number":3}', "b", "end"), said("nothing"), said("a", "{", "c", "d")]
+EPISODES = [
+    said("a", "b"),
+    said('{"number":3}', "b", "end"),
+    said("nothing"),
+    said("a", "{", "c", "d"),
+]
 
 
-def group(environment: Mixture, author: PeerId = PEERS[1], episodes: Sequence[tuple[Turn, ...]] = EPISODES):
+def group(
+    environment: Mixture, author: PeerId = PEERS[1], episodes: Sequence[tuple[Turn, ...]] = EPISODES
+):
     """A group as an honest peer makes it."""
     (question,) = environment.sample(author, Round(0), 1)
     (plays,) = environment.play([(question, episodes)])
-    told = [(each, played.trace if len(each) > 1 else "") for each, played in zip(episodes, plays, strict=True)]
+    told = [
+        (each, played.trace if len(each) > 1 else "")
+        for each, played in zip(episodes, plays, strict=True)
+    ]
     made = tuple(Episode(ended=True, trace=trace, turns=each) for each, trace in told)
     return RolloutGroup(author=author, round=Round(0), question=question, episodes=made)
 
@@ -74,17 +84,23 @@ def forged(of: RolloutGroup, number: int) -> RolloutGroup:
     """The group with invented traces in its first `number` episodes; those without a trace are left
     out.
     """
-    wrong = [each.model_copy(update={"trace": "A" * 11}) for each in of.episodes[:number] if each.trace]
+    wrong = [
+        each.model_copy(update={"trace": "A" * 11}) for each in of.episodes[:number] if each.trace
+    ]
     return of.model_copy(update={"episodes": (*wrong, *of.episodes[number:])})
 
 
-def test_another_process_plays_an_honest_group_to_the_same_end_and_rewards_it_itself(ours, theirs) -> None:
+def test_another_process_plays_an_honest_group_to_the_same_end_and_rewards_it_itself(
+    ours, theirs
+) -> None:
     sent = group(theirs)
     (scored,) = score_external(ours, [external(sent)])
     assert isinstance(scored, ScoredGroup) and scored.group == sent and scored.tokens is None
     assert (scored.rewards, scored.prompt) == ((0.25, 0.375, 0.125, 0.5), "say something")
     (plays,) = theirs.play([(sent.question, EPISODES)])
-    assert scored.observations == tuple(played.observations for played in plays if isinstance(played, Played))
+    assert scored.observations == tuple(
+        played.observations for played in plays if isinstance(played, Played)
+    )
     assert scored.observations[1][0] == ("1.5",) and scored.observations[1][2] == ()
     assert ours.turns(sent.question) == 8
     assert ours.turns(sent.question.model_copy(update={"environment": "x"})) == 1
@@ -102,7 +118,9 @@ def test_what_goes_otherwise_here_is_dropped_and_two_have_to_stay(ours, theirs) 
     assert score_external(ours, [external(hung)]) == [Skipped("scoring crashed")]
 
 
-def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_blame_this_node(ours, theirs) -> None:
+def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_blame_this_node(
+    ours, theirs
+) -> None:
     told, now = list[list[str]](), [0.0]
     divergence = Divergence(lambda: now[0], told.append)
 
@@ -114,7 +132,9 @@ def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_bla
         assert isinstance(results(1, 1)[0], ScoredGroup)  # a quarter of its episodes diverge
     for _ in range(JUDGED // 3 + 1):  # such a group has three episodes, all of several turns
         assert results(4, 2) == [DIVERGED]
-    assert results(0, 2) == [DIVERGED] and isinstance(results(0, 3)[0], ScoredGroup), "left without a look"
+    assert results(0, 2) == [DIVERGED] and isinstance(results(0, 3)[0], ScoredGroup), (
+        "left without a look"
+    )
     assert told == []
     for _ in range(JUDGED // 3 + 1):
         results(4, 4, 5)
@@ -123,8 +143,12 @@ def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_bla
     assert isinstance(results(0, 2)[0], ScoredGroup) and told == [["talk/any"], []]
 
 
-def test_a_node_that_scores_ahead_replays_and_charges_nobody_for_what_diverged(ours, theirs) -> None:
-    ahead = ScoringAhead(partial(score_external, ours), map(float, count(step=100)).__next__, Random(0))
+def test_a_node_that_scores_ahead_replays_and_charges_nobody_for_what_diverged(
+    ours, theirs
+) -> None:
+    ahead = ScoringAhead(
+        partial(score_external, ours), map(float, count(step=100)).__next__, Random(0)
+    )
     waiting = [external(group(theirs)), external(forged(group(theirs, PEERS[2]), 4))]
     for _ in range(99):  # budget is earned round by round
         ahead.ready(waiting, 2, [])
@@ -134,15 +158,23 @@ def test_a_node_that_scores_ahead_replays_and_charges_nobody_for_what_diverged(o
     assert (ready, faults) == (waiting[:1], [(waiting[1], "diverged")])
 
 
-@pytest.mark.parametrize(("most", "reason"), [(1, Reason.SEVERAL_TURNS), (3, Reason.SEVERAL_TURNS), (4, None)])
-def test_episodes_are_admitted_where_so_many_turns_are_played(theirs, most: int, reason: Reason | None) -> None:
+@pytest.mark.parametrize(
+    ("most", "reason"), [(1, Reason.SEVERAL_TURNS), (3, Reason.SEVERAL_TURNS), (4, None)]
+)
+def test_episodes_are_admitted_where_so_many_turns_are_played(
+    theirs, most: int, reason: Reason | None
+) -> None:
     sent = group(theirs)
     rules = AdmissionRules("s", PEERS[0], knows=theirs.catalogue.knows, turns=lambda question: most)
-    assert admit(codec.seal(sent, IDENTITIES[1], "s"), rules) == (Rejected(reason) if reason else sent)
+    assert admit(codec.seal(sent, IDENTITIES[1], "s"), rules) == (
+        Rejected(reason) if reason else sent
+    )
 
 
 def test_the_network_process_is_told_how_many_turns_are_played(theirs) -> None:
-    rules = Rules.model_validate_json(Rules.of("s", theirs.catalogue).model_dump_json()).admission(PEERS[0])
+    rules = Rules.model_validate_json(Rules.of("s", theirs.catalogue).model_dump_json()).admission(
+        PEERS[0]
+    )
     asked = group(theirs).question
     assert (rules.turns(asked), rules.knows(asked)) == (8, True)
 
@@ -153,4 +185,6 @@ def test_the_digest_of_a_task_says_what_the_environment_answers_to_its_probe(our
     made._probes = made._probes[:1]
     with closing(made):
         assert one == other and made.digest(("talk", "any")) != one.digest
-    assert ours.play([(one.model_copy(update={"digest": "A" * 11}), EPISODES)]) == [Skipped("other environment")]
+    assert ours.play([(one.model_copy(update={"digest": "A" * 11}), EPISODES)]) == [
+        Skipped("other environment")
+    ]

@@ -15,7 +15,10 @@ UNINFORMATIVE, MIXED = (1.0, 1.0), (0.0, 1.0)
 
 
 def own(signals: list[bool]) -> list[ScoredGroup]:
-    return [text_group(MIXED if s else UNINFORMATIVE, ["a", "b"], author="me", index=k) for k, s in enumerate(signals)]
+    return [
+        text_group(MIXED if s else UNINFORMATIVE, ["a", "b"], author="me", index=k)
+        for k, s in enumerate(signals)
+    ]
 
 
 class Bench:
@@ -32,7 +35,10 @@ class Bench:
     def score(self, groups) -> list[ScoredGroup | Skipped]:
         self.asked += [group.question.index for group in groups]
         scored = [(group, self.rewards[group.question.index]) for group in groups]
-        return [ScoredGroup(each.group, "?", rewards) if rewards else Skipped("?") for each, rewards in scored]
+        return [
+            ScoredGroup(each.group, "?", rewards) if rewards else Skipped("?")
+            for each, rewards in scored
+        ]
 
     def select(self, count: int, seed: int = 0) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
         return select(UniformSampler(), self.candidates, self.score, count, seed)
@@ -46,7 +52,13 @@ def test_an_uninformative_group_is_never_selected_and_never_asked_for_again() ->
     bench = Bench([UNINFORMATIVE, (0.0, 0.0), MIXED, None, (0.1,) * 8])
     for seed in range(20):
         selected, spent = bench.select(4, seed)
-        assert [index_of(group) for group in selected] == [2] and sorted(map(index_of, spent)) == [0, 1, 2, 3, 4]
+        assert [index_of(group) for group in selected] == [2] and sorted(map(index_of, spent)) == [
+            0,
+            1,
+            2,
+            3,
+            4,
+        ]
 
 
 def test_no_more_are_scored_than_needed() -> None:
@@ -66,10 +78,24 @@ def test_nothing_wanted_or_nothing_there_scores_nothing() -> None:
     assert bench.asked == []
 
 
-def test_every_informative_group_is_selected_equally_often_however_high_its_scores_and_large_its_size() -> None:
-    bench = Bench([MIXED, (0.0, 0.01), (1.0,) * 63 + (0.0,), UNINFORMATIVE, (0.0,) * 63 + (1.0,), (1.0,) * 64, MIXED])
+def test_every_informative_group_is_selected_equally_often_however_high_its_scores_and_large_its_size() -> (
+    None
+):
+    bench = Bench(
+        [
+            MIXED,
+            (0.0, 0.01),
+            (1.0,) * 63 + (0.0,),
+            UNINFORMATIVE,
+            (0.0,) * 63 + (1.0,),
+            (1.0,) * 64,
+            MIXED,
+        ]
+    )
     draws, wanted = 6000, 2
-    counts = Counter(index_of(group) for seed in range(draws) for group in bench.select(wanted, seed)[0])
+    counts = Counter(
+        index_of(group) for seed in range(draws) for group in bench.select(wanted, seed)[0]
+    )
     assert set(counts) == {0, 1, 2, 4, 6}
     share = wanted / 5
     for count in counts.values():
@@ -79,10 +105,14 @@ def test_every_informative_group_is_selected_equally_often_however_high_its_scor
 def test_local_groups_are_selected_uniformly_informative_or_not() -> None:
     groups = own([True, False, False, True])
     counts = Counter(
-        index_of(group) for seed in range(4000) for group in choose_local(groups, 2, 0, False, Random(seed))[0]
+        index_of(group)
+        for seed in range(4000)
+        for group in choose_local(groups, 2, 0, False, Random(seed))[0]
     )
     assert all(abs(counts[k] / 4000 - 0.5) < 0.035 for k in range(4))
 
 
 def test_the_informative_rule_takes_informative_groups_only() -> None:
-    assert sorted(map(index_of, choose_local(own([True, False, True, False]), 4, 4, True, Random(0))[0])) == [0, 2]
+    assert sorted(
+        map(index_of, choose_local(own([True, False, True, False]), 4, 4, True, Random(0))[0])
+    ) == [0, 2]

@@ -111,7 +111,9 @@ class Self:
     prompt = repr(
         {
             "environment": sorted(os.environ),
-            "modules": sorted(name for name in ("torch", "transformers", "pydantic") if name in sys.modules),
+            "modules": sorted(
+                name for name in ("torch", "transformers", "pydantic") if name in sys.modules
+            ),
             "files": len(os.listdir("/proc/self/fd")) - 1 if os.path.isdir("/proc/self/fd") else 0,
             "hash": hash("swarm"),
         }

@@ -18,7 +18,11 @@ from swarm_node.scoring.server import Asked
 
 OURS = "swarm_node.environments.reasoning_gym.scorers"
 TEXTS = ("right", "wrong")
-SCORES, CRASHED, TIMEOUT = [1.0, 0.0], {"skipped": "scoring crashed"}, {"skipped": "scoring timeout"}
+SCORES, CRASHED, TIMEOUT = (
+    [1.0, 0.0],
+    {"skipped": "scoring crashed"},
+    {"skipped": "scoring timeout"},
+)
 
 
 def die(answer: str, entry: object) -> float:
@@ -38,7 +42,11 @@ class Question:
 
     def __init__(self, dataset: str) -> None:
         ours = dataset in scorers.SCORERS
-        self.portable = (dataset, {"answer": "right", "metadata": {"valid_answers": ["right"]}}) if ours else None
+        self.portable = (
+            (dataset, {"answer": "right", "metadata": {"valid_answers": ["right"]}})
+            if ours
+            else None
+        )
 
     def score(self, text: str) -> float:
         return float(text == "right")
@@ -53,7 +61,9 @@ class Watched(ForkServer):
 
 
 @pytest.fixture
-def scored(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
+def scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[[Sequence[Asked]], tuple[list[Any], list[list[str]]]]]:
     bad = {"die": scorers.Scorer(die), "hang": scorers.Scorer(hang)}
     monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, **bad})
     monkeypatch.setattr(scorers, "PLAIN", scorers.PLAIN | {"die", "hang"})
@@ -75,7 +85,9 @@ def asked_of(dataset: str, author: int) -> Asked:
     return (dataset, "tiny", author, 0), TEXTS
 
 
-def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another_author(scored) -> None:
+def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another_author(
+    scored,
+) -> None:
     asked = [
         *(asked_of("gcd", 1), asked_of("n_queens", 1), asked_of("string_insertion", 1)),
         *(asked_of("lcm", 2), asked_of("string_insertion", 2), asked_of("library", 2)),
@@ -83,7 +95,11 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
     ]
     replies, shared = scored(asked)
     assert replies == [SCORES] * 9
-    assert shared == [["gcd", "n_queens", "lcm", "gcd"], ["string_insertion"] * 2, ["string_insertion"]]
+    assert shared == [
+        ["gcd", "n_queens", "lcm", "gcd"],
+        ["string_insertion"] * 2,
+        ["string_insertion"],
+    ]
     companies = {
         server.cohort((name, "tiny", seed, 0), Question(name), scorers)
         for name in ("gcd", "library")
@@ -95,7 +111,10 @@ def test_plain_scorers_share_a_child_and_no_other_scorer_shares_one_with_another
 def test_where_the_environment_has_no_scorers_its_items_score_in_a_child_per_author() -> None:
     source = types.SimpleNamespace(VERSION="1", build=lambda dataset, *address: Question(dataset))
     scoring = server.ScoringServer(source, Sandbox(), None, 1.0)
-    assert scoring.replies([asked_of("gcd", 1), asked_of("gcd", 2), asked_of("library", 1)]) == [SCORES] * 3
+    assert (
+        scoring.replies([asked_of("gcd", 1), asked_of("gcd", 2), asked_of("library", 1)])
+        == [SCORES] * 3
+    )
     assert server.cohort(("gcd", "tiny", 7, 0), Question("gcd"), None) == ("here", 7)
     while children._ended:
         children.reap()
@@ -103,7 +122,10 @@ def test_where_the_environment_has_no_scorers_its_items_score_in_a_child_per_aut
 
 @pytest.mark.slow
 def test_who_kills_or_stalls_a_shared_child_is_alone_in_having_no_score(scored) -> None:
-    asked = [asked_of(name, author) for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))]
+    asked = [
+        asked_of(name, author)
+        for author, name in enumerate(("gcd", "die", "lcm", "hang", "ab", "die", "gcd"))
+    ]
     replies, shared = scored(asked)
     assert replies == [SCORES, CRASHED, SCORES, TIMEOUT, SCORES, CRASHED, SCORES]
     assert len(shared) == 1, "one call, whose rest went to other children"
@@ -123,9 +145,18 @@ def used(*functions: types.FunctionType) -> set[str]:
             codes += [const for const in code.co_consts if isinstance(const, types.CodeType)]
         seen[function.__code__] = names
         known = [function.__globals__.get(name) for name in names]
-        known += [getattr(each, name, None) for each in known if isinstance(each, types.ModuleType) for name in names]
+        known += [
+            getattr(each, name, None)
+            for each in known
+            if isinstance(each, types.ModuleType)
+            for name in names
+        ]
         known += [cell.cell_contents for cell in function.__closure__ or ()]
-        helpers = [each for each in known if isinstance(each, types.FunctionType) and each.__module__.startswith(OURS)]
+        helpers = [
+            each
+            for each in known
+            if isinstance(each, types.FunctionType) and each.__module__.startswith(OURS)
+        ]
         waiting += [each for each in helpers if each.__code__ not in seen]
     return set[str]().union(*seen.values())
 
@@ -134,4 +165,6 @@ def used(*functions: types.FunctionType) -> set[str]:
 def test_a_plain_scorer_hands_an_answer_to_no_parser(name: str) -> None:
     scorer = scorers.SCORERS[name]
     names = used(scorer.score, scorer.written)
-    assert bool(names & {"ast", "json", "bounded_json", "eval", "exec", "compile"}) == (name not in scorers.PLAIN)
+    assert bool(names & {"ast", "json", "bounded_json", "eval", "exec", "compile"}) == (
+        name not in scorers.PLAIN
+    )

@@ -30,8 +30,13 @@ def episodes(*texts: str, author: int = 1) -> Item:
     return "talk", "any", author, 0, tuple(tuple(map(Turn, text.split())) for text in texts)
 
 
-def test_an_episode_is_played_from_its_beginning_whoever_was_played_before(scoring: ScoringClient) -> None:
-    (first,), (again, longer) = scoring.ask([episodes("a b")])[0], scoring.ask([episodes("a b", "a b c")])[0]
+def test_an_episode_is_played_from_its_beginning_whoever_was_played_before(
+    scoring: ScoringClient,
+) -> None:
+    (first,), (again, longer) = (
+        scoring.ask([episodes("a b")])[0],
+        scoring.ask([episodes("a b", "a b c")])[0],
+    )
     assert first == again == Replay(longer.observations[:2], False, 0.25) and longer.score == 0.375
     assert scoring.ask([("talk", "any", 1, 0, None)]) == ["say something"]
 
@@ -39,14 +44,26 @@ def test_an_episode_is_played_from_its_beginning_whoever_was_played_before(scori
 def test_what_is_said_at_the_end_is_not_heard_and_turns_behind_it_leave_their_episode_alone(
     scoring: ScoringClient,
 ) -> None:
-    (reply,) = scoring.ask([episodes("end", "end more", "long", "longer", "long long long long more")])
+    (reply,) = scoring.ask(
+        [episodes("end", "end more", "long", "longer", "long long long long more")]
+    )
     assert isinstance(reply, list)
     long = "ü" * 4096
-    assert reply[:3] == [Replay(((),), True, 0.125), Skipped("after the end"), Replay(((long,),), False, 0.125)]
+    assert reply[:3] == [
+        Replay(((),), True, 0.125),
+        Skipped("after the end"),
+        Replay(((long,),), False, 0.125),
+    ]
     assert reply[3:] == [Replay(((),), True, 0.125), Replay((*[(long,)] * 4, ()), True, 0.625)]
 
 
-REASONS = {"hang": TIMEOUT, "slow": TIMEOUT, "steady " * 8: TIMEOUT, "die": CRASHED, "forge": CRASHED}
+REASONS = {
+    "hang": TIMEOUT,
+    "slow": TIMEOUT,
+    "steady " * 8: TIMEOUT,
+    "die": CRASHED,
+    "forge": CRASHED,
+}
 REASONS |= dict.fromkeys(("leave", "surrogate", "twice", "number"), Skipped("scorer raised"))
 REASONS |= {"nan": Skipped("not a score")}
 
@@ -57,10 +74,16 @@ def test_an_episode_that_misbehaves_costs_its_group_and_no_other(
     scoring: ScoringClient, text: str, reason: Skipped
 ) -> None:
     good = scoring.ask([episodes("a", author=2)])
-    assert scoring.ask([episodes("a", text), episodes("a", author=2), episodes(text)]) == [reason, *good, reason]
+    assert scoring.ask([episodes("a", text), episodes("a", author=2), episodes(text)]) == [
+        reason,
+        *good,
+        reason,
+    ]
 
 
-def test_a_call_is_answered_in_the_same_words_whatever_a_model_wrote(scoring: ScoringClient) -> None:
+def test_a_call_is_answered_in_the_same_words_whatever_a_model_wrote(
+    scoring: ScoringClient,
+) -> None:
     arguments = [
         '{"number": 3}',
         '{"number": "3"}',
@@ -76,7 +99,14 @@ def test_a_call_is_answered_in_the_same_words_whatever_a_model_wrote(scoring: Sc
     ((replay,),) = scoring.ask([("talk", "any", 1, 0, (tuple(turns),))])
     unread = "error: arguments are a JSON object"
     assert [text for said in replay.observations for text in said] == [
-        *("1.5", "error: number is a whole number", unread, unread, "error: arguments are number", *[unread] * 3),
+        *(
+            "1.5",
+            "error: number is a whole number",
+            unread,
+            unread,
+            "error: arguments are number",
+            *[unread] * 3,
+        ),
         "error: no tool double, but half",
     ]
 
@@ -89,14 +119,27 @@ PLAYED = HEAD.pack(0, 0.5) + SAID + b"\2" + SAID[1:] * 2
 
 def test_what_a_child_says_is_read_strictly() -> None:
     assert playing.read(PLAYED, ASKED) == [Replay((("ü",), ("ü", "ü")), False, 0.5)]
-    assert playing.read(HEAD.pack(0, 1.0) + b"\0\2" + SAID[1:] * 2, ASKED) == [Replay(((), ("ü", "ü")), False, 1.0)]
-    assert playing.read(HEAD.pack(1, 1.0) + SAID + b"\0", ASKED) == [Replay((("ü",), ()), True, 1.0)]
+    assert playing.read(HEAD.pack(0, 1.0) + b"\0\2" + SAID[1:] * 2, ASKED) == [
+        Replay(((), ("ü", "ü")), False, 1.0)
+    ]
+    assert playing.read(HEAD.pack(1, 1.0) + SAID + b"\0", ASKED) == [
+        Replay((("ü",), ()), True, 1.0)
+    ]
     assert playing.read(HEAD.pack(2, 9.0), ASKED) == ["after the end"]
     huge = b"\1" + playing.LENGTH.pack(4097) + b"a" * 4097
-    broken = [PLAYED[:end] for end in range(len(PLAYED))] + [PLAYED + b"\0", HEAD.pack(6, 0.5) + PLAYED[9:]]
-    broken += [HEAD.pack(0, score) + PLAYED[9:] for score in (-0.1, 1.1, float("nan"), float("inf"))]
+    broken = [PLAYED[:end] for end in range(len(PLAYED))] + [
+        PLAYED + b"\0",
+        HEAD.pack(6, 0.5) + PLAYED[9:],
+    ]
+    broken += [
+        HEAD.pack(0, score) + PLAYED[9:] for score in (-0.1, 1.1, float("nan"), float("inf"))
+    ]
     broken += [PLAYED.replace("ü".encode(), b"\xff\xff"), PLAYED.replace(b"\2\0\0\0", b"\xff" * 4)]
-    broken += [HEAD.pack(1, 1.0) + PLAYED[9:], HEAD.pack(0, 1.0) + SAID + SAID, HEAD.pack(0, 1.0) + huge + PLAYED[16:]]
+    broken += [
+        HEAD.pack(1, 1.0) + PLAYED[9:],
+        HEAD.pack(0, 1.0) + SAID + SAID,
+        HEAD.pack(0, 1.0) + huge + PLAYED[16:],
+    ]
     for said in broken:
         with pytest.raises(ValueError):
             playing.read(said, ASKED)
@@ -107,11 +150,30 @@ def test_the_node_takes_no_episode_that_cannot_have_been_played() -> None:
     item: Item = ("talk", "any", 1, 0, tuple(ASKED))
     right: Any = [[["ü"], ["a", "b"]], False, 0.5]
     assert _checked({"played": [right]}, item) == [Replay((("ü",), ("a", "b")), False, 0.5)]
-    assert _checked({"played": ["after the end" * 9]}, item) == [Skipped(("after the end" * 9)[:40])]
-    wrong: list[Any] = [[[["\ud800"], ["a", "b"]], False, 0.5], [[["ü"], ["a"]], False, 0.5], [right[0], True, 0.5]]
-    wrong += [[right[0], False, score] for score in (float("nan"), 2.0, "1")] + [[right[0], 0, 0.5], [], None, [right]]
-    wrong += [[[["a" * (contract.MAX_OBSERVATION_CHARS + 1)], ["a", "b"]], False, 0.5], [right[0][:1], False, 0.5]]
-    for frame in [{"played": [each]} for each in wrong] + [{"played": [right] * 2}, [0.5], "text", {"played": right}]:
+    assert _checked({"played": ["after the end" * 9]}, item) == [
+        Skipped(("after the end" * 9)[:40])
+    ]
+    wrong: list[Any] = [
+        [[["\ud800"], ["a", "b"]], False, 0.5],
+        [[["ü"], ["a"]], False, 0.5],
+        [right[0], True, 0.5],
+    ]
+    wrong += [[right[0], False, score] for score in (float("nan"), 2.0, "1")] + [
+        [right[0], 0, 0.5],
+        [],
+        None,
+        [right],
+    ]
+    wrong += [
+        [[["a" * (contract.MAX_OBSERVATION_CHARS + 1)], ["a", "b"]], False, 0.5],
+        [right[0][:1], False, 0.5],
+    ]
+    for frame in [{"played": [each]} for each in wrong] + [
+        {"played": [right] * 2},
+        [0.5],
+        "text",
+        {"played": right},
+    ]:
         with pytest.raises(BrokenFrame):
             _checked(frame, item)
     with pytest.raises(BrokenFrame):

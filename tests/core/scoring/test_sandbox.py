@@ -60,7 +60,9 @@ def signal_the_parent() -> None:
 @linux
 @pytest.mark.parametrize("act", [write_a_file, read_a_file, connect])
 @pytest.mark.parametrize("layer", ["rlimits", "seccomp", "landlock"])
-def test_each_layer_by_itself_keeps_files_and_sockets_away(layer: str, act: Callable[[], None]) -> None:
+def test_each_layer_by_itself_keeps_files_and_sockets_away(
+    layer: str, act: Callable[[], None]
+) -> None:
     if not sandbox.layers()[layer]:
         pytest.skip(f"no {layer} here")
     alone = [layer] if layer == "rlimits" else ["no_new_privs", layer]
@@ -107,7 +109,10 @@ def test_what_is_missing_is_said_in_one_line() -> None:
         "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
     )
     line = sandbox.describe(dict.fromkeys(LAYERS, True) | {"landlock": False})
-    assert line == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+    assert (
+        line
+        == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+    )
 
 
 @pytest.mark.slow
@@ -119,4 +124,6 @@ def test_a_confined_process_may_have_a_folder_of_its_own_and_no_file(tmp_path: P
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = python("-c", words, env=environment)
     (folder,) = tmp_path.iterdir()  # without a home, matplotlib needs a folder here to load
-    assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), done.stderr
+    assert (done.stdout.strip(), "File too large" in done.stderr) == (str(folder), True), (
+        done.stderr
+    )

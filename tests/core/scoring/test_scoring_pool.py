@@ -44,7 +44,10 @@ def test_a_group_that_cannot_be_scored_costs_its_time_once() -> None:
         return clients[-1]
 
     pool = pool_of(1, counting)
-    assert pool.ask([answers("raise"), answers(*GOOD, index=1)]) == [Skipped("scorer raised"), SCORES]
+    assert pool.ask([answers("raise"), answers(*GOOD, index=1)]) == [
+        Skipped("scorer raised"),
+        SCORES,
+    ]
     assert [client.asked for client in clients] == [2]
     pool.close()
 

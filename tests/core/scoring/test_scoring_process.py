@@ -14,7 +14,14 @@ import psutil
 import pytest
 
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import KEPT_VARIABLES, SET_VARIABLES, Item, Reply, ScoringClient, ScoringUnavailable
+from swarm_node.scoring.client import (
+    KEPT_VARIABLES,
+    SET_VARIABLES,
+    Item,
+    Reply,
+    ScoringClient,
+    ScoringUnavailable,
+)
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
@@ -60,7 +67,10 @@ def once_at_work(pid: int, act: Callable[[], None]) -> threading.Thread:
     before = {child.pid for child in psutil.Process(pid).children()}
 
     def wait() -> None:
-        until(lambda: {child.pid for child in psutil.Process(pid).children()} - before, what="a child at work")
+        until(
+            lambda: {child.pid for child in psutil.Process(pid).children()} - before,
+            what="a child at work",
+        )
         act()
 
     thread = threading.Thread(target=wait)
@@ -68,33 +78,59 @@ def once_at_work(pid: int, act: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-REASONS = {"raise": "scorer raised", "leave": "scorer raised", "busy": "scoring timeout", "die": "scoring crashed"}
+REASONS = {
+    "raise": "scorer raised",
+    "leave": "scorer raised",
+    "busy": "scoring timeout",
+    "die": "scoring crashed",
+}
 REASONS |= dict.fromkeys(("nan", "infinite", "negative", "two", "none"), "not a score")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "reason"), REASONS.items())
-def test_a_bad_scorer_costs_its_group_and_no_other(shared: ScoringClient, text: str, reason: str) -> None:
-    batch = [answers(*GOOD), answers("right", text, "right"), answers(*GOOD, index=1), answers("wrong")]
+def test_a_bad_scorer_costs_its_group_and_no_other(
+    shared: ScoringClient, text: str, reason: str
+) -> None:
+    batch = [
+        answers(*GOOD),
+        answers("right", text, "right"),
+        answers(*GOOD, index=1),
+        answers("wrong"),
+    ]
     assert shared.ask(batch) == [SCORES, Skipped(reason), SCORES, (0.0,)]
     assert shared.ask([answers(*GOOD)]) == [SCORES]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"])
-def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(shared: ScoringClient, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["recurse", "eat", "write", "sleep", "kill", "connect", "fork", "exec", "look"]
+)
+def test_what_the_sandbox_or_memory_forbids_a_scorer_makes_the_answer_wrong(
+    shared: ScoringClient, text: str
+) -> None:
     """Honest peers once lost groups, as Python's own parser imports a module for a letter outside
     ASCII.
     """
     Path("/tmp/written-by-a-scorer").unlink(missing_ok=True)
-    assert shared.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [SCORES, SCORES]
+    assert shared.ask([answers("right", text, "right"), answers(*GOOD, index=1)]) == [
+        SCORES,
+        SCORES,
+    ]
     assert not Path("/tmp/written-by-a-scorer").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["lie", "patch", "die", "busy"])
-def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(shared: ScoringClient, text: str) -> None:
-    batch = [answers(*GOOD), answers(text, "wrong", author=2), answers(*GOOD, author=3), answers("wrong", author=3)]
+def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(
+    shared: ScoringClient, text: str
+) -> None:
+    batch = [
+        answers(*GOOD),
+        answers(text, "wrong", author=2),
+        answers(*GOOD, author=3),
+        answers("wrong", author=3),
+    ]
     replies = shared.ask(batch)
     assert [replies[0], *replies[2:]] == [SCORES, SCORES, (0.0,)]
     again = shared.ask([answers("wrong", author=2), answers(*GOOD)])
@@ -102,7 +138,11 @@ def test_an_answer_that_takes_its_child_over_changes_no_other_author_s_scores(sh
 
 
 def test_what_a_scorer_prints_or_reads_does_not_reach_the_frames(shared: ScoringClient) -> None:
-    assert shared.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [(1.0, 1.0), (0.0,), SCORES]
+    assert shared.ask([answers("chatter", "right"), answers("read"), answers(*GOOD)]) == [
+        (1.0, 1.0),
+        (0.0,),
+        SCORES,
+    ]
 
 
 def test_a_question_that_is_slow_broken_or_endless_is_skipped_and_the_scoring_process_goes_on(
@@ -110,9 +150,22 @@ def test_a_question_that_is_slow_broken_or_endless_is_skipped_and_the_scoring_pr
 ) -> None:
     shared.ask([answers(*GOOD)])
     pid, began = shared.pid, time.process_time()
-    asked = [prompt("slow"), prompt("broken"), prompt("fine"), prompt("endless"), ("endless", "tiny", 1, 0, GOOD)]
+    asked = [
+        prompt("slow"),
+        prompt("broken"),
+        prompt("fine"),
+        prompt("endless"),
+        ("endless", "tiny", 1, 0, GOOD),
+    ]
     slow = Skipped("slow question")
-    assert shared.ask([*asked, answers(*GOOD)]) == [slow, Skipped("question raised"), "fine?", slow, slow, SCORES]
+    assert shared.ask([*asked, answers(*GOOD)]) == [
+        slow,
+        Skipped("question raised"),
+        "fine?",
+        slow,
+        slow,
+        SCORES,
+    ]
     assert shared.pid == pid
     assert time.process_time() - began < 1.0
 
@@ -132,7 +185,9 @@ def test_kill_9_in_mid_batch_loses_no_group(scoring: ScoringClient) -> None:
     pid = scoring.pid
     assert pid is not None
     killer = once_at_work(pid, lambda: os.kill(pid, signal.SIGKILL))
-    replies = scoring.ask([answers(*["tenth"] * 20), *(answers("right", index=k) for k in range(1, 6))])
+    replies = scoring.ask(
+        [answers(*["tenth"] * 20), *(answers("right", index=k) for k in range(1, 6))]
+    )
     killer.join()
     assert replies == [(1.0,) * 20, *[(1.0,)] * 5]
     assert scoring.restarts == 1 and scoring.pid != pid
@@ -150,7 +205,10 @@ class Dying(ScoringClient):
 def test_a_group_that_ends_its_process_twice_is_skipped_and_no_other() -> None:
     with Dying(HOSTILE, VERSION, 60.0, memory_limit=512) as client:
         assert client.ask([answers(*GOOD)]) == [SCORES]
-        assert client.ask([answers("tenth"), answers(*GOOD)]) == [Skipped("scoring crashed"), SCORES]
+        assert client.ask([answers("tenth"), answers(*GOOD)]) == [
+            Skipped("scoring crashed"),
+            SCORES,
+        ]
         assert client.restarts == 2
 
 
@@ -164,7 +222,9 @@ def test_an_interrupted_node_does_not_mistake_old_replies_for_new(scoring: Scori
         assert scoring.pid is not None
         interrupter = once_at_work(scoring.pid, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         with pytest.raises(KeyboardInterrupt):
-            scoring.ask([answers(*["tenth"] * 99), *(answers("right", index=k) for k in range(1, 20))])
+            scoring.ask(
+                [answers(*["tenth"] * 99), *(answers("right", index=k) for k in range(1, 20))]
+            )
         interrupter.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -178,10 +238,14 @@ def test_the_thread_that_asked_first_may_end(scoring: ScoringClient) -> None:
     first = threading.Thread(target=scoring.ask, args=([answers(*GOOD)],))
     first.start()
     first.join()
-    assert scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *SCORES)] * 3 and scoring.restarts == 0
+    assert (
+        scoring.ask([answers("tenth", *GOOD)] * 3) == [(1.0, *SCORES)] * 3 and scoring.restarts == 0
+    )
 
 
-def test_a_prepared_scoring_process_is_started_once_and_answers_until_it_is_closed(scoring: ScoringClient) -> None:
+def test_a_prepared_scoring_process_is_started_once_and_answers_until_it_is_closed(
+    scoring: ScoringClient,
+) -> None:
     scoring.prepare()
     pid = scoring.pid
     assert pid is not None
@@ -201,7 +265,9 @@ def test_the_scoring_process_dies_with_its_node_even_while_a_scorer_hangs() -> N
         "print(scoring.pid, flush=True)\n"
         "scoring.ask([('any', 'tiny', 1, 0, ('sleep',))])\n"
     )
-    with subprocess.Popen([sys.executable, "-c", node], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", node], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         assert alive(pid)
@@ -224,7 +290,9 @@ def test_the_scoring_process_knows_nothing_of_the_node_and_hashes_as_all_do(
     assert inside["files"] <= 7
 
 
-def test_a_scoring_process_that_cannot_start_says_why_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scoring_process_that_cannot_start_says_why_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
         ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
     with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):

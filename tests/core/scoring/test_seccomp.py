@@ -23,7 +23,10 @@ from swarm_node.common.linux import (
 )
 from swarm_node.scoring.sandbox import ALLOWED, program
 
-HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
+HEADERS = {
+    "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
+    "aarch64": "/usr/include/asm-generic/unistd.h",
+}
 DANGEROUS = {  # x86-64, arm64
     "execve": (59, 221), "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "openat": (257, 56),
     "kill": (62, 129), "tgkill": (234, 131), "ptrace": (101, 117), "process_vm_writev": (311, 271),
@@ -45,7 +48,11 @@ def decide(machine: str, number: int, *arguments: int, audit: int | None = None)
         if operation == LOAD:
             accumulator = data[operand]
         else:
-            test = {EQUAL: accumulator == operand, GREATER: accumulator > operand, ANY_BIT: bool(accumulator & operand)}
+            test = {
+                EQUAL: accumulator == operand,
+                GREATER: accumulator > operand,
+                ANY_BIT: bool(accumulator & operand),
+            }
             position += if_true if test[operation] else if_false
 
 
@@ -61,10 +68,16 @@ def test_the_filter_allows_what_it_names_and_nothing_else(machine: str) -> None:
 @pytest.mark.parametrize("machine", ALLOWED)
 def test_arguments_matter(machine: str) -> None:
     numbers = ALLOWED[machine]
-    assert [decide(machine, numbers["write"], fd) == ALLOW for fd in (0, 1, 2, 3, 4, 5, -1)] == [True] * 4 + [False] * 3
+    assert [decide(machine, numbers["write"], fd) == ALLOW for fd in (0, 1, 2, 3, 4, 5, -1)] == [
+        True
+    ] * 4 + [False] * 3
     for name in ("mmap", "mprotect"):
         assert decide(machine, numbers[name], 0, 4096, 3) == ALLOW
-        assert decide(machine, numbers[name], 0, 4096, 4) == decide(machine, numbers[name], 0, 4096, 7) == REFUSE
+        assert (
+            decide(machine, numbers[name], 0, 4096, 4)
+            == decide(machine, numbers[name], 0, 4096, 7)
+            == REFUSE
+        )
 
 
 @pytest.mark.parametrize("machine", ALLOWED)
@@ -79,4 +92,6 @@ def test_the_numbers_are_the_kernel_s(machine: str) -> None:
         pytest.skip("no kernel headers here")
     known = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
     numbers = ALLOWED[machine]
-    assert {name: known.get(name) for name in numbers} == {name: str(number) for name, number in numbers.items()}
+    assert {name: known.get(name) for name in numbers} == {
+        name: str(number) for name, number in numbers.items()
+    }

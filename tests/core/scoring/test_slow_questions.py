@@ -66,11 +66,20 @@ def test_no_points_for_what_is_slow_here_and_some_for_what_was_sought_out() -> N
     assert points(contract.SLOW_QUESTION) == 0.0 < points(contract.SOUGHT_OUT)
     reputation = Reputation()
     for second in range(100):
-        reputation.charge(PeerId("honest"), points(contract.SLOW_QUESTION), float(second), contract.SLOW_QUESTION)
-        reputation.charge(PeerId("mallory"), points(contract.SOUGHT_OUT), float(second), contract.SOUGHT_OUT)
-    assert reputation.state(PeerId("honest"), 100.0) == "ok" and reputation.of(PeerId("honest")).faults == {}
+        reputation.charge(
+            PeerId("honest"), points(contract.SLOW_QUESTION), float(second), contract.SLOW_QUESTION
+        )
+        reputation.charge(
+            PeerId("mallory"), points(contract.SOUGHT_OUT), float(second), contract.SOUGHT_OUT
+        )
+    assert (
+        reputation.state(PeerId("honest"), 100.0) == "ok"
+        and reputation.of(PeerId("honest")).faults == {}
+    )
     assert reputation.state(PeerId("mallory"), 100.0) == "banned"
-    assert points(contract.SOUGHT_OUT) < QUARANTINE, "one alone, which chance may bring, keeps nobody out"
+    assert points(contract.SOUGHT_OUT) < QUARANTINE, (
+        "one alone, which chance may bring, keeps nobody out"
+    )
 
 
 def test_a_task_that_was_slow_here_once_is_no_author_s_fault_any_more() -> None:

@@ -48,9 +48,13 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
     registered, load = plugins.registered, plugins.load
 
     def register(**sections: type[Section]) -> None:
-        monkeypatch.setattr(plugins, "registered", lambda kind: sections if kind == "settings" else registered(kind))
         monkeypatch.setattr(
-            plugins, "load", lambda kind, name: sections[name] if kind == "settings" else load(kind, name)
+            plugins, "registered", lambda kind: sections if kind == "settings" else registered(kind)
+        )
+        monkeypatch.setattr(
+            plugins,
+            "load",
+            lambda kind, name: sections[name] if kind == "settings" else load(kind, name),
         )
         settings._extended.cache_clear()
 
@@ -58,14 +62,23 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
     settings._extended.cache_clear()
 
 
-def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(tmp_path: Path, register: Register) -> None:
+def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(
+    tmp_path: Path, register: Register
+) -> None:
     register(bakery=BakeryConfig)
     file = tmp_path / "node.toml"
     file.write_text("[bakery]\nloaves = 3\n")
     assert section_of(resolve(NodeConfig, file, {}), BakeryConfig).loaves == 3
-    assert section_of(resolve(NodeConfig, file, {"SWARM_NODE_BAKERY__LOAVES": "4"}), BakeryConfig).loaves == 4
+    assert (
+        section_of(
+            resolve(NodeConfig, file, {"SWARM_NODE_BAKERY__LOAVES": "4"}), BakeryConfig
+        ).loaves
+        == 4
+    )
     found = from_command_line(CheckConfig, [str(file), "--bakery.loaves", "5"], "swarm-node check")
-    assert isinstance(found, CheckConfig) and sections_of(found) == {"bakery": BakeryConfig(loaves=5)}
+    assert isinstance(found, CheckConfig) and sections_of(found) == {
+        "bakery": BakeryConfig(loaves=5)
+    }
     with pytest.raises(UserError, match="unknown key 'bakery"):
         resolve(AskConfig, file, {})
 
@@ -79,7 +92,9 @@ def test_the_section_of_an_extension_that_is_absent_is_an_unknown_key_in_one_lin
     file.write_text("[bakery]\nloaves = 3\n")
     with pytest.raises(UserError) as caught:
         resolve(NodeConfig, file, {})
-    assert str(caught.value).startswith(f"{file}: unknown key 'bakery'") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{file}: unknown key 'bakery'") and "\n" not in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,24 +107,40 @@ def test_the_section_of_an_extension_that_is_absent_is_an_unknown_key_in_one_lin
         ("--training.dear-flour", "--bakery.dear-flour"),
     ],
 )
-def test_an_option_that_moved_is_answered_with_its_new_name(register: Register, old: str, new: str) -> None:
+def test_an_option_that_moved_is_answered_with_its_new_name(
+    register: Register, old: str, new: str
+) -> None:
     register(bakery=BakeryConfig)
     with pytest.raises(UserError) as caught:
         from_command_line(NodeConfig, [old, "1"], "swarm-node run")
     assert str(caught.value) == f"swarm-node run has no option {old}; did you mean {new}?"
 
 
-def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_processes(register: Register) -> None:
+def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_processes(
+    register: Register,
+) -> None:
     register(bakery=BakeryConfig)
     kind = with_sections(NodeConfig)
-    assert kind is with_sections(kind) and kind.__name__ == "NodeConfig" and "bakery" not in NodeConfig.model_fields
+    assert (
+        kind is with_sections(kind)
+        and kind.__name__ == "NodeConfig"
+        and "bakery" not in NodeConfig.model_fields
+    )
     assert issubclass(kind, NodeConfig) and issubclass(with_sections(CheckConfig), NodeConfig)
     config = kind.model_validate({"bakery": {"loaves": 6}, "seed": 3})
     assert pickle.loads(pickle.dumps(config)) == config
-    told = GENERATOR.down.decode(GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:])
-    assert isinstance(told, Order) and section_of(told.config, BakeryConfig).loaves == 6 and told.config.seed == 3
+    told = GENERATOR.down.decode(
+        GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:]
+    )
+    assert (
+        isinstance(told, Order)
+        and section_of(told.config, BakeryConfig).loaves == 6
+        and told.config.seed == 3
+    )
 
 
 def test_a_configuration_without_the_section_has_its_defaults(register: Register) -> None:
     register()
-    assert section_of(NodeConfig(), BakeryConfig) == BakeryConfig() and sections_of(NodeConfig()) == {}
+    assert (
+        section_of(NodeConfig(), BakeryConfig) == BakeryConfig() and sections_of(NodeConfig()) == {}
+    )

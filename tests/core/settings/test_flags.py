@@ -21,7 +21,8 @@ def test_a_value_follows_its_flag_or_an_equals_sign():
 
 
 @pytest.mark.parametrize(
-    "words", ["--peers A B --seed 1", "--peers A --seed 1 --peers=B", "--network.peers A B --seed=1"]
+    "words",
+    ["--peers A B --seed 1", "--peers A --seed 1 --peers=B", "--network.peers A B --seed=1"],
 )
 def test_a_list_takes_all_words_up_to_the_next_flag_and_may_come_in_parts(words):
     assert values(words) == {"network.peers": ["A", "B"], "seed": 1}
@@ -29,7 +30,9 @@ def test_a_list_takes_all_words_up_to_the_next_flag_and_may_come_in_parts(words)
 
 def test_a_list_of_flags_takes_the_place_of_the_one_in_the_file(tmp_path):
     (tmp_path / "node.toml").write_text('[network]\npeers = ["A"]\n')
-    config = from_command_line(NodeConfig, [f"{tmp_path}/node.toml", "--peers", "B,C"], "swarm-node run")
+    config = from_command_line(
+        NodeConfig, [f"{tmp_path}/node.toml", "--peers", "B,C"], "swarm-node run"
+    )
     assert config.network.peers == ("B", "C")
 
 
@@ -51,12 +54,25 @@ def test_a_list_that_is_not_empty_by_itself_is_emptied_by_its_flag_alone():
 def test_options_of_another_command_are_named_as_this_one_has_them():
     with pytest.raises(UserError, match="did you mean --home"):
         values("--hoem 1", BootstrapConfig, "")
-    assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {"port": 1, "mdns": False}
+    assert values("--network.port 1 --network.no-mdns", BootstrapConfig, "") == {
+        "port": 1,
+        "mdns": False,
+    }
     with pytest.raises(UserError, match="takes only flags"):
         values("somewhere", BootstrapConfig, "")
 
 
 def test_an_option_that_goes_says_so_for_one_release_and_still_counts(capsys):
-    aging = create_model("Aging", __base__=BootstrapConfig, old=(int, Field(default=0, deprecated="use --port")))
-    assert from_command_line(aging, ["--old", "2"], "swarm-node bootstrap", flags_only=True).model_dump()["old"] == 2
-    assert capsys.readouterr().err == "swarm-node: warning: --old goes with the next release; use --port\n"
+    aging = create_model(
+        "Aging", __base__=BootstrapConfig, old=(int, Field(default=0, deprecated="use --port"))
+    )
+    assert (
+        from_command_line(
+            aging, ["--old", "2"], "swarm-node bootstrap", flags_only=True
+        ).model_dump()["old"]
+        == 2
+    )
+    assert (
+        capsys.readouterr().err
+        == "swarm-node: warning: --old goes with the next release; use --port\n"
+    )

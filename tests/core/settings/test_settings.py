@@ -16,10 +16,15 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_each_source_goes_over_the_one_before(tmp_path, monkeypatch):
-    file = written(tmp_path, "seed = 1\nmax_rounds = 1\n[training]\nlearning_rate = 1e-5\n[round]\nquestions = 3\n")
+    file = written(
+        tmp_path,
+        "seed = 1\nmax_rounds = 1\n[training]\nlearning_rate = 1e-5\n[round]\nquestions = 3\n",
+    )
     monkeypatch.setenv("SWARM_NODE_MAX_ROUNDS", "2")
     monkeypatch.setenv("SWARM_NODE_TRAINING__LEARNING_RATE", "1e-4")
-    config = from_command_line(NodeConfig, [str(file), "--training.learning-rate", "1e-3"], "swarm-node run")
+    config = from_command_line(
+        NodeConfig, [str(file), "--training.learning-rate", "1e-3"], "swarm-node run"
+    )
     assert (config.seed, config.max_rounds, config.round.questions) == (1, 2, 3)
     assert config.training.learning_rate == 1e-3
 
@@ -27,20 +32,35 @@ def test_each_source_goes_over_the_one_before(tmp_path, monkeypatch):
 TWO = ("gcd/tiny", "lcm/tiny")
 
 
-@pytest.mark.parametrize("text", ['"gcd/tiny,lcm/tiny"', '"gcd/tiny lcm/tiny"', '["gcd/tiny", "lcm/tiny"]'])
+@pytest.mark.parametrize(
+    "text", ['"gcd/tiny,lcm/tiny"', '"gcd/tiny lcm/tiny"', '["gcd/tiny", "lcm/tiny"]']
+)
 def test_a_list_in_a_file_or_a_variable_is_by_comma_or_space_alike(tmp_path, text):
     for given in (text, text.strip('"'), text.strip('"').replace(",", ", ")):
-        assert resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": given}).environment.tasks == TWO
-    assert resolve(NodeConfig, written(tmp_path, f"[environment]\ntasks = {text}\n"), {}).environment.tasks == TWO
+        assert (
+            resolve(NodeConfig, None, {"SWARM_NODE_ENVIRONMENT__TASKS": given}).environment.tasks
+            == TWO
+        )
+    assert (
+        resolve(
+            NodeConfig, written(tmp_path, f"[environment]\ntasks = {text}\n"), {}
+        ).environment.tasks
+        == TWO
+    )
 
 
 @pytest.mark.parametrize("words", [("gcd/tiny,lcm/tiny",), TWO, ("gcd/tiny,", "lcm/tiny")])
 def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
     others = ["--defence", "length,ngrams", "--training.adam-betas", "0.8,0.9"]
-    config = from_command_line(NodeConfig, ["--environment.tasks", *words, *others], "swarm-node run")
+    config = from_command_line(
+        NodeConfig, ["--environment.tasks", *words, *others], "swarm-node run"
+    )
     assert config.environment.tasks == TWO and config.defence.layers == ("length", "ngrams")
     assert config.training.adam_betas == (0.8, 0.9)
 
 
 def test_variables_of_others_are_left_alone():
-    assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == with_sections(NodeConfig)()
+    assert (
+        resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"})
+        == with_sections(NodeConfig)()
+    )

@@ -52,7 +52,9 @@ def test_a_full_disk_is_one_warning_and_the_run_goes_on(warnings):
     for _ in range(3):
         sink.take(Warned("x"))
     sink.close()
-    assert len(warnings) == 1 and "No space left on device" in warnings[0] and "\n" not in warnings[0]
+    assert (
+        len(warnings) == 1 and "No space left on device" in warnings[0] and "\n" not in warnings[0]
+    )
 
 
 class FillingDisk:
@@ -78,7 +80,11 @@ def test_what_a_full_disk_leaves_of_a_line_spoils_no_later_line(sink, path, warn
     sink.take(Notice("lost"))
     disk.room = 1000
     sink.take(Notice("third"))
-    assert texts(path) == ["first", "third"] and len(warnings) == 1 and path.read_bytes().count(b"\n") == 2
+    assert (
+        texts(path) == ["first", "third"]
+        and len(warnings) == 1
+        and path.read_bytes().count(b"\n") == 2
+    )
 
 
 def test_a_large_file_is_put_aside_and_the_one_before_goes(tmp_path, warnings):

@@ -16,7 +16,9 @@ def group(author: PeerId, dataset: str, rewards: tuple[float, ...] = (0.0, 1.0))
 
 
 def trained(local: list[ScoredGroup], external: list[ScoredGroup]) -> Trained:
-    return Trained(Selection(Generated(Round(0), local, {}, {}), local, external, [], {}, {}, Random(0)))
+    return Trained(
+        Selection(Generated(Round(0), local, {}, {}), local, external, [], {}, {}, Random(0))
+    )
 
 
 def validated(now: dict[str, float], *corrected: str) -> Validated:
@@ -25,7 +27,9 @@ def validated(now: dict[str, float], *corrected: str) -> Validated:
     return Validated(10, 0.5, 8, False, now, before, each)
 
 
-def test_without_held_out_questions_the_first_round_stands_beside_the_last_twenty(round_report) -> None:
+def test_without_held_out_questions_the_first_round_stands_beside_the_last_twenty(
+    round_report,
+) -> None:
     learning = Learning()
     for number in range(41):
         learning.take(RoundDone(round_report(number, reward_by_task={"a/few": number / 40})))
@@ -52,7 +56,11 @@ def test_the_share_of_others_is_that_of_informative_groups() -> None:
 
 def test_a_task_that_only_others_had_is_shown_first_with_who_taught_it() -> None:
     learning = Learning()
-    learning.take(trained([group(ME, "a"), group(ME, "b", (0.0, 0.0))], [group(ALICE, "b"), group(ALICE, "b")]))
+    learning.take(
+        trained(
+            [group(ME, "a"), group(ME, "b", (0.0, 0.0))], [group(ALICE, "b"), group(ALICE, "b")]
+        )
+    )
     learning.take(trained([], [group(BOB, "b"), group(BOB, "a")]))
     learning.take(validated({"a/few": 1.0, "b/few": 0.5}, "a/few", "b/few"))
     corrected, teacher = learning.example

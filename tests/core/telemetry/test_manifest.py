@@ -13,7 +13,11 @@ def test_a_manifest_says_what_ran_on_what(tmp_path):
     path = tmp_path / "manifest.json"
     write_json(path, manifest("node", NodeConfig(seed=7), [7], ["swarm-node", "run"]))
     content = json.loads(path.read_text())
-    assert content["kind"] == "node" and content["command"] == ["swarm-node", "run"] and content["seeds"] == [7]
+    assert (
+        content["kind"] == "node"
+        and content["command"] == ["swarm-node", "run"]
+        and content["seeds"] == [7]
+    )
     assert content["config"]["training"]["epsilon_high"] == 0.28
     assert {"python", "torch", "reasoning-gym"} <= content["versions"].keys()
     assert content["hardware"]["cores"] >= 1 and content["hardware"]["cpu"]
@@ -21,7 +25,10 @@ def test_a_manifest_says_what_ran_on_what(tmp_path):
 
 def test_a_config_in_a_manifest_can_be_read_back(tmp_path):
     config = NodeConfig(home=tmp_path, seed=7)
-    assert NodeConfig.model_validate(json.loads(json.dumps(manifest("node", config, [7])))["config"]) == config
+    assert (
+        NodeConfig.model_validate(json.loads(json.dumps(manifest("node", config, [7])))["config"])
+        == config
+    )
 
 
 @pytest.fixture
@@ -61,6 +68,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monk
 
 
 def test_curves_take_one_line_each_and_all_comes_back():
-    value = {"arms": {"8/0": {"rewards": [[0.1, 0.2], [0.3]], "mean": None, "empty": {}, "none": []}}, "é": "[x]"}
+    value = {
+        "arms": {"8/0": {"rewards": [[0.1, 0.2], [0.3]], "mean": None, "empty": {}, "none": []}},
+        "é": "[x]",
+    }
     text = pretty(value)
     assert json.loads(text) == value and "[0.1, 0.2]" in text and text.count("\n") == 13

@@ -47,13 +47,22 @@ def test_nodes_are_summed_or_averaged_and_those_without_a_step_say_nothing_of_st
     first, second = report(), report(2, steps=0)
     together = combined([first, second])
     assert together["rollouts"] == first.rollouts + second.rollouts
-    assert together["reward"] == (first.reward + second.reward) / 2 and together["entropy"] == first.step.entropy
+    assert (
+        together["reward"] == (first.reward + second.reward) / 2
+        and together["entropy"] == first.step.entropy
+    )
     assert combined([]) == dict.fromkeys(METRICS, 0.0)
 
 
 def test_what_a_round_has_no_figure_of_is_left_out_and_not_0() -> None:
     """A round whose groups were all lost, and that took no step."""
-    nothing = {"reward": None, "reward_by_task": {}, "informative_share": None, "mean_length": None, "rollouts": 0}
+    nothing = {
+        "reward": None,
+        "reward_by_task": {},
+        "informative_share": None,
+        "mean_length": None,
+        "rollouts": 0,
+    }
     lost = RoundDone(replace(report(), step=StepReport(), **nothing))
     assert plain_line(lost) == "round 0  external 8 (11 heard)  0.0 rollouts/s"
     view, recent = LiveNode(Console(width=200, force_terminal=True)), RecentRounds(lambda: 0.0)

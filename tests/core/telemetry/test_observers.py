@@ -10,7 +10,16 @@ import pytest
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section
-from swarm_node.telemetry.events import Begun, Event, Notice, RunFinished, Sink, Telemetry, Trained, observe
+from swarm_node.telemetry.events import (
+    Begun,
+    Event,
+    Notice,
+    RunFinished,
+    Sink,
+    Telemetry,
+    Trained,
+    observe,
+)
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.samples import SampleWriter, samples
 
@@ -85,7 +94,11 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(UserError("set it"), "^set it$"), (OSError("no"), "^observer bad cannot begin: OSError: no$")]
+    ("error", "said"),
+    [
+        (UserError("set it"), "^set it$"),
+        (OSError("no"), "^observer bad cannot begin: OSError: no$"),
+    ],
 )
 def test_an_observer_that_cannot_begin_is_one_line_and_the_others_are_closed(
     tmp_path: Path, register: Callable[..., None], error: Exception, said: str
@@ -115,13 +128,18 @@ def test_events_for_sinks_of_the_same_process_are_in_no_file(tmp_path: Path) -> 
     lines = JsonLines(tmp_path / "events.jsonl", print, clock=lambda: 1.0)
     for event in (Begun(), Trained(None), Notice("a")):  # type: ignore[arg-type]
         lines.take(event)
-    assert (tmp_path / "events.jsonl").read_text() == '{"time": 1.0, "event": "Notice", "text": "a"}\n'
+    assert (
+        tmp_path / "events.jsonl"
+    ).read_text() == '{"time": 1.0, "event": "Notice", "text": "a"}\n'
 
 
 def test_samples_are_kept_of_nodes_that_train_unless_turned_off(tmp_path: Path) -> None:
     off = NodeConfig(observers=())
     assert isinstance(samples(tmp_path, NodeConfig(), Telemetry()), SampleWriter)
-    assert samples(tmp_path, off, Telemetry()) is None and samples(tmp_path, BootstrapConfig(), Telemetry()) is None
+    assert (
+        samples(tmp_path, off, Telemetry()) is None
+        and samples(tmp_path, BootstrapConfig(), Telemetry()) is None
+    )
 
 
 class BrokenPipe(Recorder):
@@ -136,7 +154,9 @@ class BrokenPipe(Recorder):
         raise BrokenPipeError
 
 
-def test_a_sink_whose_output_is_gone_is_dropped_and_the_others_take_every_event_and_are_closed() -> None:
+def test_a_sink_whose_output_is_gone_is_dropped_and_the_others_take_every_event_and_are_closed() -> (
+    None
+):
     broken, sound, events = BrokenPipe([]), Recorder([]), [Notice("a"), Notice("b")]
     with Telemetry([broken, sound]) as telemetry:
         for event in events:

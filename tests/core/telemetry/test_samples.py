@@ -46,16 +46,25 @@ def test_a_sample_says_what_was_asked_generated_and_decided(tmp_path: Path) -> N
     ring(tmp_path, Clock()).take(7, [sample(scored(), local=False, why="longer than local")])
     (found,) = lines(tmp_path / FILE)
     assert found["round"] == 7 and found["author"] == "eve" and found["task"] == "chain_sum/easy"
-    assert found["prompt"] == "2 + 2?" and not found["trained"] and found["why"] == "longer than local"
+    assert (
+        found["prompt"] == "2 + 2?" and not found["trained"] and found["why"] == "longer than local"
+    )
     assert [each["reward"] for each in found["completions"]] == [1.0, 0.0]
     assert [each["advantage"] for each in found["completions"]] == pytest.approx([0.7071, -0.7071])
 
 
 def test_an_episode_is_a_conversation() -> None:
-    turns = (Turn(calls=(Call(name="add", arguments="[1]"),), text="so"), Turn(calls=(), text="x" * 5000))
+    turns = (
+        Turn(calls=(Call(name="add", arguments="[1]"),), text="so"),
+        Turn(calls=(), text="x" * 5000),
+    )
     plain, (first, second) = scored(), scored().group.episodes
-    episodes = plain.group.model_copy(update={"episodes": (first.model_copy(update={"turns": turns}), second)})
-    said, other = sample(replace(plain, group=episodes, observations=((("<b>",), ()), ())))["completions"]
+    episodes = plain.group.model_copy(
+        update={"episodes": (first.model_copy(update={"turns": turns}), second)}
+    )
+    said, other = sample(replace(plain, group=episodes, observations=((("<b>",), ()), ())))[
+        "completions"
+    ]
     heard = [(each["own"], each["text"][:6]) for each in said["turns"]]
     assert heard == [(True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx")]
     assert len(said["turns"][3]["text"]) < 4100 and other == sample(plain)["completions"][1]
@@ -79,7 +88,13 @@ def test_every_kind_has_its_turn(tmp_path: Path) -> None:
     samples = ring(tmp_path, clock)
     kinds = [(True, True), (False, True), (False, False)]
     for number in range(6):
-        samples.take(number, [sample(scored(), local=local, why="" if trained else "no") for local, trained in kinds])
+        samples.take(
+            number,
+            [
+                sample(scored(), local=local, why="" if trained else "no")
+                for local, trained in kinds
+            ],
+        )
         clock.now += 1.0
     found = [(each["local"], each["trained"]) for each in lines(tmp_path / FILE)]
     assert found == kinds * 2
@@ -97,7 +112,10 @@ def test_the_ring_never_exceeds_its_bound_and_keeps_the_newest(tmp_path: Path) -
 
 
 def test_long_text_of_a_stranger_is_cut(tmp_path: Path) -> None:
-    huge = scored(texts=tuple("x" * 16_000 for _ in range(40)), rewards=tuple(index / 40 for index in range(40)))
+    huge = scored(
+        texts=tuple("x" * 16_000 for _ in range(40)),
+        rewards=tuple(index / 40 for index in range(40)),
+    )
     ring(tmp_path, Clock(), 2 * 1024 * 1024).take(0, [sample(huge, local=False)])
     (found,) = lines(tmp_path / FILE)
     assert len(found["completions"]) == 16 and found["left_out"] == 24
@@ -129,7 +147,10 @@ def test_what_became_of_each_group_of_a_round_is_told() -> None:
         seconds={},
         considered=[kept, refused, flat],
     )
-    fates = [(sample["local"], sample["trained"], sample["why"]) for sample in samples_of(selection, group_advantages)]
+    fates = [
+        (sample["local"], sample["trained"], sample["why"])
+        for sample in samples_of(selection, group_advantages)
+    ]
     assert fates == [
         (True, True, ""),
         (True, False, "not selected"),

@@ -48,7 +48,9 @@ def live(*events):
 
 
 def test_without_a_terminal_a_round_is_one_line_however_long(round_report):
-    report = round_report(7, skipped={"prompt too long": 2, "scoring timeout": 3}, rejected={"bad signature": 1})
+    report = round_report(
+        7, skipped={"prompt too long": 2, "scoring timeout": 3}, rejected={"bad signature": 1}
+    )
     assert plain(RoundDone(report)) == [
         "round 7  reward 0.250  informative 50%  external 3  36.0 rollouts/s  "
         "skipped 3 scoring timeout, 2 prompt too long  rejected 1 bad signature"
@@ -72,7 +74,9 @@ def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_repo
     view, _ = live(
         RunStarted("node X", "home", {"model": "rare"}),
         RoundDone(round_report(6, reward=0.75, skipped={"scoring timeout": 1})),
-        RoundDone(round_report(7, skipped={"scoring timeout": 2}, rejected={"bad signature": 4}), peers=5),
+        RoundDone(
+            round_report(7, skipped={"scoring timeout": 2}, rejected={"bad signature": 4}), peers=5
+        ),
         CheckpointSaved(8, "home/8"),
     )
     for words in (
@@ -104,7 +108,12 @@ def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_r
     lines = shot.file.getvalue().splitlines()
     assert len(lines) <= 23 and max(map(len, lines)) == 80
     text = "\n".join(lines)
-    for words in ("task_13/few  0.25    0.88", "more", "second of 12, 44, 70, 31:", "at first '12?[2J', now '44'"):
+    for words in (
+        "task_13/few  0.25    0.88",
+        "more",
+        "second of 12, 44, 70, 31:",
+        "at first '12?[2J', now '44'",
+    ):
         assert words in text
     assert "taught by" not in text
 
@@ -115,7 +124,8 @@ def test_the_live_view_stands_before_the_first_round_and_warnings_scroll_by_abov
 
 
 @pytest.mark.parametrize(
-    ("values", "line"), [([], ""), ([0.0, 0.0], "▁▁"), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0] * 50 + [1.0] * 50, "▁▁██")]
+    ("values", "line"),
+    [([], ""), ([0.0, 0.0], "▁▁"), ([0.0, 0.5, 1.0], "▁▅█"), ([0.0] * 50 + [1.0] * 50, "▁▁██")],
 )
 def test_a_sparkline_goes_from_nothing_to_its_largest_and_shows_means_if_it_is_long(values, line):
     assert sparkline(values, 4) == line
@@ -123,7 +133,9 @@ def test_a_sparkline_goes_from_nothing_to_its_largest_and_shows_means_if_it_is_l
 
 def test_an_asynchronous_node_shows_staleness_and_how_busy_each_side_is(round_report):
     report = round_report(
-        3, overlap=Overlap(wall=4.0, generating=0.97, training=0.4, waiting=1), step=StepReport(staleness=1.25)
+        3,
+        overlap=Overlap(wall=4.0, generating=0.97, training=0.4, waiting=1),
+        step=StepReport(staleness=1.25),
     )
     words = "staleness 1.2  generator busy 97%  trainer busy 40%  waiting 1"
     assert words in plain(RoundDone(report))[0]
@@ -140,7 +152,9 @@ def test_micro_batches_halved_for_lack_of_memory_are_told(round_report):
 
 
 def test_the_page_has_every_row_of_the_live_view_in_its_order(round_report) -> None:
-    done = RoundDone(round_report(overlap=Overlap(1.0, 0.5, 0.5, 1), skipped={"a": 1}, rejected={"b": 1}), 2)
+    done = RoundDone(
+        round_report(overlap=Overlap(1.0, 0.5, 0.5, 1), skipped={"a": 1}, rejected={"b": 1}), 2
+    )
     shown = re.findall(r"^│ ([a-z]+(?: [a-z]+)?)  ", live(done)[0], re.MULTILINE)
     explained = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert shown[: len(explained)] == explained

@@ -44,5 +44,7 @@ def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -
 def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:
     # mean 1/4, population variance 3/16
     deviation = sqrt(3 / 16) + 1e-6
-    assert population_advantages([1, 0, 0, 0]) == pytest.approx([0.75 / deviation] + [-0.25 / deviation] * 3)
+    assert population_advantages([1, 0, 0, 0]) == pytest.approx(
+        [0.75 / deviation] + [-0.25 / deviation] * 3
+    )
     assert population_advantages([0.1] * 8) == [0.0] * 8

@@ -18,7 +18,9 @@ LESSONS = [[text_group([0.0, 1.0], [f"{k}", f"{k}x"], index=k)] for k in range(6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rank", "optimizer"), [(0, "adamw"), (4, "adamw"), (0, "adamw_8bit"), (4, "adamw_8bit")])
+@pytest.mark.parametrize(
+    ("rank", "optimizer"), [(0, "adamw"), (4, "adamw"), (0, "adamw_8bit"), (4, "adamw_8bit")]
+)
 def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) -> None:
     if optimizer == "adamw_8bit":
         pytest.importorskip("bitsandbytes")
@@ -38,17 +40,23 @@ def test_training_goes_on_bit_for_bit_after_a_resume(tmp_path, rank, optimizer) 
         trainer.update(lesson)
     if optimizer == "adamw_8bit" and not rank:
         states = [trainer.optimizer.state[p] for p in policy.model.parameters()]
-        assert any("qmap1" in each for each in states) and not all("qmap1" in each for each in states)
+        assert any("qmap1" in each for each in states) and not all(
+            "qmap1" in each for each in states
+        )
     saved = checkpoint.save(tmp_path / "checkpoints", 3, policy, trainer, {}, keep=2)
     again, resumed = start(saved)
     checkpoint.restore_trainer(saved, resumed)
     assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
     assert resumed.steps == 3
-    assert [p.requires_grad for p in policy.model.parameters()] == [p.requires_grad for p in again.model.parameters()]
+    assert [p.requires_grad for p in policy.model.parameters()] == [
+        p.requires_grad for p in again.model.parameters()
+    ]
     for lesson in LESSONS[3:]:
         assert trainer.update(lesson) == resumed.update(lesson)
     assert all(map(torch.equal, weights_of(policy.model), weights_of(again.model)))
-    texts = [BatchGenerator(p, GenerationConfig()).generate(["1+1="], 4, "s") for p in (policy, again)]
+    texts = [
+        BatchGenerator(p, GenerationConfig()).generate(["1+1="], 4, "s") for p in (policy, again)
+    ]
     assert texts[0] == texts[1]
 
 
@@ -58,11 +66,19 @@ def test_the_newest_keeps_the_state_and_equal_files_share_their_place(tmp_path) 
     kept = []
     for rounds in (1, 2):
         trainer.update(LESSONS[rounds])
-        kept.append(checkpoint.save(tmp_path / "checkpoints", rounds, policy, trainer, {}, keep=2, states=1))
+        kept.append(
+            checkpoint.save(tmp_path / "checkpoints", rounds, policy, trainer, {}, keep=2, states=1)
+        )
     best = checkpoint.save(tmp_path / "best", 2, policy, trainer, {}, keep=1, states=0)
     assert [checkpoint.has_state(path) for path in (*kept, best)] == [False, True, False]
-    places = {path: {file.name: file.stat().st_ino for file in path.iterdir()} for path in (*kept, best)}
-    assert places[kept[0]]["tokenizer.json"] == places[kept[1]]["tokenizer.json"] == places[best]["tokenizer.json"]
+    places = {
+        path: {file.name: file.stat().st_ino for file in path.iterdir()} for path in (*kept, best)
+    }
+    assert (
+        places[kept[0]]["tokenizer.json"]
+        == places[kept[1]]["tokenizer.json"]
+        == places[best]["tokenizer.json"]
+    )
     assert places[kept[0]]["model.safetensors"] != places[kept[1]]["model.safetensors"]
     assert places[kept[1]]["model.safetensors"] == places[best]["model.safetensors"]
     fresh = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())

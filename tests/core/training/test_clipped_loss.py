@@ -13,7 +13,9 @@ ONE = torch.ones(1)
 def one_token(ratio: float, advantage: float) -> tuple[float, float, bool]:
     """Loss, its derivative by the log-prob, and whether it was clipped."""
     log_prob = torch.tensor([log(ratio)], requires_grad=True)
-    result = clipped_loss(log_prob, torch.zeros(1), advantage * ONE, ONE, epsilon=0.2, epsilon_high=0.28)
+    result = clipped_loss(
+        log_prob, torch.zeros(1), advantage * ONE, ONE, epsilon=0.2, epsilon_high=0.28
+    )
     result.loss.backward()
     assert log_prob.grad is not None
     return result.loss.item(), log_prob.grad.item(), bool(result.clipped)
@@ -37,7 +39,8 @@ def test_the_clip_holds_tokens_that_went_far_enough(ratio, advantage, loss, slop
 
 
 @pytest.mark.parametrize(
-    ("loss_type", "weights"), [("grpo", (1 / 4, 1 / 4, 1 / 2)), ("dapo", (1 / 3,) * 3), ("dr_grpo", (1 / 20,) * 3)]
+    ("loss_type", "weights"),
+    [("grpo", (1 / 4, 1 / 4, 1 / 2)), ("dapo", (1 / 3,) * 3), ("dr_grpo", (1 / 20,) * 3)],
 )
 def test_weights_of_a_completion_of_two_tokens_and_one_of_one(loss_type, weights) -> None:
     step = StepSize(completions=2, tokens=3)
@@ -50,4 +53,6 @@ def test_the_penalty_is_zero_at_the_reference_and_the_k3_estimate_elsewhere() ->
     weights = torch.tensor([0.5, 0.25])
     assert kl_penalty(theta, theta.detach(), weights).item() == 0.0
     expected = 0.5 * (exp(0.3) - 0.3 - 1) + 0.25 * (exp(-0.7) + 0.7 - 1)
-    assert kl_penalty(theta, torch.tensor([-0.7, -2.7]), weights).item() == pytest.approx(expected, abs=1e-6)
+    assert kl_penalty(theta, torch.tensor([-0.7, -2.7]), weights).item() == pytest.approx(
+        expected, abs=1e-6
+    )

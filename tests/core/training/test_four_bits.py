@@ -57,4 +57,6 @@ def test_it_generates_trains_and_resumes(again, tmp_path) -> None:
     checkpoint.restore_trainer(kept, resumed)
     for one in (trainer, resumed):
         one.update([LESSON])
-    assert all(map(torch.equal, trained, [p for p in resumed.policy.model.parameters() if p.requires_grad]))
+    assert all(
+        map(torch.equal, trained, [p for p in resumed.policy.model.parameters() if p.requires_grad])
+    )

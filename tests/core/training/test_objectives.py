@@ -50,7 +50,9 @@ def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[
     ],
 )
 def test_one_token_by_hand(name, theta, behaviour, proximal, advantage, loss, slope) -> None:
-    assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == pytest.approx((loss, slope))
+    assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == pytest.approx(
+        (loss, slope)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,7 +79,9 @@ def test_slopes_are_those_of_the_loss(name) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_ratio_reported_is_that_of_present_and_writing_policy_and_carries_no_gradient(name) -> None:
+def test_the_ratio_reported_is_that_of_present_and_writing_policy_and_carries_no_gradient(
+    name,
+) -> None:
     result = OBJECTIVES[name](terms(0.4, 0.2, 0.3, 1.0), Bounds())
     assert result.ratio.item() == pytest.approx(2.0) and not result.ratio.requires_grad
     assert result.clipped.dtype == torch.bool

@@ -64,7 +64,9 @@ def test_small_steps_of_bfloat16_weights_add_up(kind) -> None:
 def test_rounding_by_chance_is_right_in_the_mean_and_leaves_what_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
     between = torch.full((100_000,), 1 + 2**-9)  # a fourth of the way from 1 to the next bfloat16
-    assert float(rounded_by_chance(between, generator).float().mean()) == pytest.approx(1 + 2**-9, abs=1e-4)
+    assert float(rounded_by_chance(between, generator).float().mean()) == pytest.approx(
+        1 + 2**-9, abs=1e-4
+    )
     exact = torch.randn(1000).bfloat16()
     assert torch.equal(rounded_by_chance(exact.float(), generator), exact)
 
@@ -81,7 +83,9 @@ def test_without_the_extra_a_line_says_what_to_install(monkeypatch) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_resumed_run_takes_the_very_same_step(kind, dtype, tmp_path) -> None:
     def made(policy) -> GrpoTrainer:
-        return GrpoTrainer(policy, TrainingConfig(learning_rate=1e-3, optimizer=kind), GenerationConfig())
+        return GrpoTrainer(
+            policy, TrainingConfig(learning_rate=1e-3, optimizer=kind), GenerationConfig()
+        )
 
     policy = tiny_policy()
     policy.model.to(dtype)

@@ -19,11 +19,21 @@ from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, Train
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
-from tests.models import LESSON, MANY_EOS, characters, make_node, tiny_model, tiny_policy, weights_of
+from tests.models import (
+    LESSON,
+    MANY_EOS,
+    characters,
+    make_node,
+    tiny_model,
+    tiny_policy,
+    weights_of,
+)
 
 SAID = (
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 594.00 MiB"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:130] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:130] err == 0. DefaultCPUAllocator: can't allocate memory"
+    ),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("CUDA error: out of memory"),
     MemoryError(),
@@ -45,7 +55,9 @@ def test_what_libraries_say_of_it_is_known(error) -> None:
     def work() -> None:
         raise error
 
-    with pytest.raises(OutOfMemory, match=r"^out of memory in a test: .*check.* says what would fit$") as raised:
+    with pytest.raises(
+        OutOfMemory, match=r"^out of memory in a test: .*check.* says what would fit$"
+    ) as raised:
         attempt(work, "in a test")
     assert raised.value.__context__ is None  # no frame that holds tensors is left
     assert isinstance(raised.value, UserError)
@@ -125,7 +137,9 @@ def test_backward_takes_the_step_that_it_would_have_taken() -> None:
         trainer = trainer_of(policy, recompute=False)
         if short:
             failures = iter([True])
-            policy.model.model.norm.weight.register_hook(lambda g, f=failures: fail() if next(f, False) else g)
+            policy.model.model.norm.weight.register_hook(
+                lambda g, f=failures: fail() if next(f, False) else g
+            )
         assert trainer.update([LESSON]).halvings == short
         found.append(weights_of(policy.model))
         assert trainer.update([LESSON]).halvings == 0, "it knows now what fits"
@@ -164,7 +178,9 @@ def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
         def close(self) -> None:
             pass
 
-    keeper = Keeper(NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]), Measured())
+    keeper = Keeper(
+        NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]), Measured()
+    )
     keeper.save(1, [])
     monkeypatch.setattr(checkpoint, "save_file", fail)
     keeper.save(2, [])

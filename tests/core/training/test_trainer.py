@@ -35,29 +35,43 @@ GENERATION = GenerationConfig(max_completion_length=12)
 
 
 def trainer_of(policy, generation=GENERATION, padded=False, **training) -> GrpoTrainer:
-    trainer = GrpoTrainer(policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, padded=padded)
+    trainer = GrpoTrainer(
+        policy, TrainingConfig(**{"learning_rate": 1e-2, **training}), generation, padded=padded
+    )
     assert (trainer.packing is None) == padded
     return trainer
 
 
-def local_groups(policy, count=2, size=4, stream="s", generation=GENERATION, **training) -> list[ScoredGroup]:
+def local_groups(
+    policy, count=2, size=4, stream="s", generation=GENERATION, **training
+) -> list[ScoredGroup]:
     """Groups that the policy generated, with rewards that make them informative."""
     prompts = [f"{'ab' * k}{k}:" for k in range(1, count + 1)]
     generated = BatchGenerator(policy, generation).generate(prompts, size, stream)
     groups = []
     for prompt, group in zip(prompts, generated, strict=True):
         assert isinstance(group, GeneratedGroup)
-        received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens, group.prompt_ids))
+        received = text_group(
+            [k % 3 / 2 for k in range(size)], [c.text for c in group.completions], prompt
+        )
+        groups.append(
+            ScoredGroup(received.group, prompt, received.rewards, group.tokens, group.prompt_ids)
+        )
     return groups
 
 
 def adam_state(trainer: GrpoTrainer) -> list[torch.Tensor]:
-    values = [value for state in trainer.optimizer.state_dict()["state"].values() for value in state.values()]
+    values = [
+        value
+        for state in trainer.optimizer.state_dict()["state"].values()
+        for value in state.values()
+    ]
     return [value.clone() for value in values if isinstance(value, torch.Tensor)]
 
 
-def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm: float, steps: int = 1) -> float:
+def plain_step(
+    model, groups, *, loss_type: str, learning_rate: float, max_norm: float, steps: int = 1
+) -> float:
     """GRPO without anything clever: a forward per completion, torch's AdamW and clip. Returns the
     last step's loss.
     """
@@ -71,7 +85,10 @@ def plain_step(model, groups, *, loss_type: str, learning_rate: float, max_norm:
             mean, deviation = fmean(group.rewards), stdev(group.rewards)
             for tokens, reward in zip(group.tokens, group.rewards, strict=True):
                 log_probs = plain_log_probs(model, tokenizer(group.prompt).input_ids, tokens.ids)
-                ratio, advantage = (log_probs - torch.tensor(tokens.log_probs)).exp(), (reward - mean) / deviation
+                ratio, advantage = (
+                    (log_probs - torch.tensor(tokens.log_probs)).exp(),
+                    (reward - mean) / deviation,
+                )
                 gain = torch.min(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage).sum()
                 weight = {
                     "grpo": 1 / (len(tokens.ids) * len(every)),
@@ -94,11 +111,20 @@ def test_an_update_equals_a_plain_reference(padded, loss_type, steps) -> None:
     groups = local_groups(policy)
     reference, first = copy.deepcopy(policy.model), weights_of(policy.model)
     report = trainer_of(
-        policy, loss_type=loss_type, padded=padded, token_budget=70, num_iterations=steps, max_grad_norm=0.5
+        policy,
+        loss_type=loss_type,
+        padded=padded,
+        token_budget=70,
+        num_iterations=steps,
+        max_grad_norm=0.5,
     ).update(groups)
-    plain_step(reference, groups, loss_type=loss_type, learning_rate=1e-2, max_norm=0.5, steps=steps)
+    plain_step(
+        reference, groups, loss_type=loss_type, learning_rate=1e-2, max_norm=0.5, steps=steps
+    )
     assert report.optimizer_steps == steps
-    for before, ours, theirs in zip(first, policy.model.parameters(), reference.parameters(), strict=True):
+    for before, ours, theirs in zip(
+        first, policy.model.parameters(), reference.parameters(), strict=True
+    ):
         # Adam turns rounding of a gradient near nought into a step of up to the whole rate: compare
         # the whole tensor
         assert (ours - theirs).norm() <= 2e-3 * (theirs - before).norm()
@@ -124,7 +150,13 @@ def test_gradient_clipping_is_on_the_whole_step_and_reported_before_it() -> None
         [text_group([0.0, 1.0], ["", ""], ended=[False, False])],
         [text_group([0.0, 0.5, 1.0], ["", "34", ""], ended=[False, True, False])],
     ],
-    ids=["no group", "equal partial rewards", "all right and all wrong", "no token", "every advantage nought"],
+    ids=[
+        "no group",
+        "equal partial rewards",
+        "all right and all wrong",
+        "no token",
+        "every advantage nought",
+    ],
 )
 def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> None:
     policy = tiny_policy(eos=MANY_EOS)
@@ -133,7 +165,12 @@ def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> 
     weights, state = weights_of(policy.model), adam_state(trainer)
     assert len(state) > 10
     report = trainer.update(idle)
-    assert (report.optimizer_steps, report.trained_tokens, report.loss, report.grad_norm) == (0, 0, None, None)
+    assert (report.optimizer_steps, report.trained_tokens, report.loss, report.grad_norm) == (
+        0,
+        0,
+        None,
+        None,
+    )
     assert all(map(torch.equal, weights, weights_of(policy.model)))
     assert all(map(torch.equal, state, adam_state(trainer))) and trainer.steps == 1
 
@@ -144,7 +181,9 @@ def test_uninformative_groups_change_nothing_beside_informative_groups() -> None
         trainer_of(policy).update(local_groups(policy) + extra)
         return weights_of(policy.model)
 
-    assert all(map(torch.equal, train([]), train([text_group([0.5] * 4, ["one", "two", "three", "four"])])))
+    assert all(
+        map(torch.equal, train([]), train([text_group([0.5] * 4, ["one", "two", "three", "four"])]))
+    )
 
 
 def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
@@ -161,17 +200,27 @@ def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
 
 def targets_of(policy, groups) -> list[list[int]]:
     """Completion ids that an update trains on."""
-    return [list(ids) for group in groups for ids in tokenise(group, group.rewards, policy).completion_ids]
+    return [
+        list(ids)
+        for group in groups
+        for ids in tokenise(group, group.rewards, policy).completion_ids
+    ]
 
 
-def test_local_groups_are_trained_on_the_very_tokens_and_prompts_of_the_generator(monkeypatch) -> None:
+def test_local_groups_are_trained_on_the_very_tokens_and_prompts_of_the_generator(
+    monkeypatch,
+) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups, received = local_groups(policy, count=3), text_group([0.0, 1.0], ["abc", "12"])
-    assert targets_of(policy, groups) == [list(tokens.ids) for group in groups for tokens in group.tokens]
+    assert targets_of(policy, groups) == [
+        list(tokens.ids) for group in groups for tokens in group.tokens
+    ]
     encode, encoded = policy.encode_prompt, list[str]()
     monkeypatch.setattr(policy, "encode_prompt", lambda text: encoded.append(text) or encode(text))
     found = [tokenise(group, group.rewards, policy) for group in (*groups, received)]
-    assert [list(group.prompt_ids) for group in found] == [encode(group.prompt) for group in (*groups, received)]
+    assert [list(group.prompt_ids) for group in found] == [
+        encode(group.prompt) for group in (*groups, received)
+    ]
     assert encoded == [received.prompt]
 
 
@@ -193,7 +242,16 @@ def test_a_text_that_spells_a_control_token_stays_text() -> None:
 @pytest.mark.parametrize("chat", [False, True])
 def test_an_external_completion_of_any_characters_can_be_trained_on(chat) -> None:
     policy = tiny_policy(chat=chat)
-    texts = ["\x00\x1b[2J", "\u202e\ufeff\U0001f600", "\n" * 50, " " * 90, "<|im_end|>", "</s>", "é" * 30, "0"]
+    texts = [
+        "\x00\x1b[2J",
+        "\u202e\ufeff\U0001f600",
+        "\n" * 50,
+        " " * 90,
+        "<|im_end|>",
+        "</s>",
+        "é" * 30,
+        "0",
+    ]
     assert trainer_of(policy).update([text_group([0.0] * 7 + [1.0], texts)]).optimizer_steps == 1
     assert all(torch.isfinite(w).all() for w in policy.model.parameters())
 
@@ -201,14 +259,22 @@ def test_an_external_completion_of_any_characters_can_be_trained_on(chat) -> Non
 def test_an_empty_completion_that_ended_is_trained_as_its_eos_and_one_cut_off_is_left_out() -> None:
     policy = tiny_policy()
     assert policy.encode_completion("", ended=True) == [EOS]
-    report = trainer_of(policy).update([text_group([0.0, 1.0, 1.0], ["", "", "7"], ended=[True, False, False])])
+    report = trainer_of(policy).update(
+        [text_group([0.0, 1.0, 1.0], ["", "", "7"], ended=[True, False, False])]
+    )
     assert (report.optimizer_steps, report.trained_tokens) == (1, 2)
 
 
 def test_an_external_group_longer_than_the_context_is_skipped_and_counted() -> None:
     policy = tiny_policy()
-    report = trainer_of(policy).update([text_group([0.0, 1.0], ["1" * 200, "2"]), *local_groups(policy)])
-    assert (report.skipped, report.optimizer_steps, report.trained_groups) == ({"longer than the context": 1}, 1, 2)
+    report = trainer_of(policy).update(
+        [text_group([0.0, 1.0], ["1" * 200, "2"]), *local_groups(policy)]
+    )
+    assert (report.skipped, report.optimizer_steps, report.trained_groups) == (
+        {"longer than the context": 1},
+        1,
+        2,
+    )
 
 
 # --- ratio, clip, normalisation -------------------------------------------------------------------
@@ -228,7 +294,9 @@ def test_generation_records_the_log_probs_that_training_finds(family, temperatur
     for group in groups:
         for tokens in group.tokens:  # one by one, against a forward without any padding
             with torch.no_grad():
-                found = plain_log_probs(fresh.model, fresh.encode_prompt(group.prompt), tokens.ids, temperature)
+                found = plain_log_probs(
+                    fresh.model, fresh.encode_prompt(group.prompt), tokens.ids, temperature
+                )
             torch.testing.assert_close(found, torch.tensor(tokens.log_probs), atol=1e-4, rtol=0)
 
 
@@ -238,7 +306,9 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     groups = local_groups(policy)
     if external:
         groups = [ScoredGroup(group.group, group.prompt, group.rewards) for group in groups]
-    once, twice = (trainer_of(copy.deepcopy(policy), num_iterations=passes).update(groups) for passes in (1, 2))
+    once, twice = (
+        trainer_of(copy.deepcopy(policy), num_iterations=passes).update(groups) for passes in (1, 2)
+    )
     assert once.ratio_mean == pytest.approx(1.0, abs=1e-5)
     assert abs(twice.ratio_mean - 1.0) > 1e-3 and twice.clip_fraction > 0.01
     assert twice.optimizer_steps == 2 and twice.trained_tokens == 2 * once.trained_tokens
@@ -272,20 +342,28 @@ def test_micro_batches_of_any_size_add_up_to_the_same_step(loss_type, padded) ->
 def test_no_forward_of_an_update_is_larger_than_the_budget(padded) -> None:
     policy, sizes = tiny_policy(max_position_embeddings=512), list[int]()
     trainer = trainer_of(policy, padded=padded, token_budget=600, num_iterations=2, beta=0.1)
-    policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
+    policy.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, ids: sizes.append(ids[0].numel())
+    )
     received = text_group([0.0] * 31 + [1.0], [str(k) * 100 for k in range(32)])
-    assert trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3]).optimizer_steps == 2
+    assert (
+        trainer.update([received, *[text_group([0.0, 1.0], ["1", "a"])] * 3]).optimizer_steps == 2
+    )
     assert max(sizes) <= 600 and sum(sizes) > 32 * 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("frugal", [False, True])
-def test_on_a_cpu_a_long_prompt_is_computed_once_and_short_groups_a_few_at_a_time(frugal, monkeypatch) -> None:
+def test_on_a_cpu_a_long_prompt_is_computed_once_and_short_groups_a_few_at_a_time(
+    frugal, monkeypatch
+) -> None:
     policy, sizes = with_lora(tiny_policy(max_position_embeddings=512)), list[int]()
     monkeypatch.setitem(MICRO_BATCH, "cpu", 256)
     policy.frugal = frugal
     trainer = trainer_of(policy, token_budget=1024 if frugal else 0)
-    policy.model.get_input_embeddings().register_forward_pre_hook(lambda _, ids: sizes.append(ids[0].numel()))
+    policy.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, ids: sizes.append(ids[0].numel())
+    )
     lengths = {"p": 90, "q": 30, "r": 30, "s": 30}
     groups = [text_group([0.0, 1.0], ["1" * n, "a" * n], c * 2 * n) for c, n in lengths.items()]
     assert trainer.update(groups).trained_groups == 4
@@ -317,24 +395,32 @@ def test_an_objective_is_told_which_tokens_a_peer_generated(padded) -> None:
     total.backward()
 
     def without_external(terms, bounds):
-        return clipped(terms._replace(advantages=terms.advantages.masked_fill(terms.external, 0.0)), bounds)
+        return clipped(
+            terms._replace(advantages=terms.advantages.masked_fill(terms.external, 0.0)), bounds
+        )
 
     training = TrainingConfig(max_grad_norm=1e9)
     trainer = GrpoTrainer(policy, training, GENERATION, objective=without_external, padded=padded)
     found = gradients_of(trainer)
     trainer.update([group])
-    torch.testing.assert_close(found, [each.grad for each in reference.parameters()], atol=1e-5, rtol=1e-3)
+    torch.testing.assert_close(
+        found, [each.grad for each in reference.parameters()], atol=1e-5, rtol=1e-3
+    )
 
 
 def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several_steps() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group = mixed_group(policy)
-    shifted = tuple(t and replace(t, log_probs=tuple(p - 0.1 for p in t.log_probs)) for t in group.tokens)
-    report = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-9, num_iterations=2), GENERATION).update(
-        [replace(group, tokens=shifted)]
+    shifted = tuple(
+        t and replace(t, log_probs=tuple(p - 0.1 for p in t.log_probs)) for t in group.tokens
     )
+    report = GrpoTrainer(
+        policy, TrainingConfig(learning_rate=1e-9, num_iterations=2), GENERATION
+    ).update([replace(group, tokens=shifted)])
     own, others = sum(len(t.ids) for t in group.tokens if t), len("7!x") + len("ab") + 2
-    assert report.ratio_mean == pytest.approx((own * math.exp(0.1) + others) / (own + others), abs=1e-4)
+    assert report.ratio_mean == pytest.approx(
+        (own * math.exp(0.1) + others) / (own + others), abs=1e-4
+    )
 
 
 # --- completions of older weights -----------------------------------------------------------------
@@ -354,7 +440,9 @@ def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[Sco
 def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
     policy = tiny_policy(eos=MANY_EOS)
     config = TrainingConfig(objective=objective, max_grad_norm=1e9, **training)
-    trainer = GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", objective))
+    trainer = GrpoTrainer(
+        policy, config, GENERATION, objective=plugins.load("objectives", objective)
+    )
     seen = gradients_of(trainer)
     trainer.update(stale(local_groups(policy), shift))
     return seen
@@ -375,7 +463,9 @@ def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
     assert not any(torch.allclose(x, 5.0 * y, rtol=1e-1) for x, y in zip(naive, fresh, strict=True))
 
 
-@pytest.mark.parametrize("objective", ["decoupled", "truncated", "swarm_node.training.objectives:decoupled"])
+@pytest.mark.parametrize(
+    "objective", ["decoupled", "truncated", "swarm_node.training.objectives:decoupled"]
+)
 def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objective) -> None:
     """On fresh text, later steps take the ratio to the policy before the first step, as PPO
     does.
@@ -384,7 +474,9 @@ def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objecti
     for name in (objective, "clipped"):
         policy = tiny_policy(eos=MANY_EOS)
         config = TrainingConfig(objective=name, num_iterations=3, learning_rate=1e-2)
-        GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", name)).update(local_groups(policy))
+        GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", name)).update(
+            local_groups(policy)
+        )
         results.append(weights_of(policy.model))
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
 

@@ -66,13 +66,16 @@ class Batch:
     def __init__(self, model, temperature: float) -> None:
         rng, tokenizer = random.Random(1), characters()
         self.prompts = [tokenizer(text).input_ids for text in PROMPTS for _ in range(4)]
-        self.completions = [[rng.randrange(4, 99) for _ in range(rng.randrange(1, MAX_LENGTH))] for _ in range(12)]
+        self.completions = [
+            [rng.randrange(4, 99) for _ in range(rng.randrange(1, MAX_LENGTH))] for _ in range(12)
+        ]
         self.completions[5] = [50]  # a single token
         self.rewards = [[0.0, 1.0, 1.0, 0.25], [1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.75, 0.1]]
         torch.manual_seed(2)
         with torch.no_grad():
             now = [
-                plain_log_probs(model, p, c, temperature) for p, c in zip(self.prompts, self.completions, strict=True)
+                plain_log_probs(model, p, c, temperature)
+                for p, c in zip(self.prompts, self.completions, strict=True)
             ]
         self.old = [values + 0.3 * torch.randn(len(values)) for values in now]
         self.reference = [values + 0.2 * torch.randn(len(values)) for values in now]
@@ -94,7 +97,10 @@ class Batch:
         def pad(rows, left: bool, value: float = 0):
             width = max(map(len, rows))
             filled = [
-                [value] * (width - len(r)) + list(r) if left else list(r) + [value] * (width - len(r)) for r in rows
+                [value] * (width - len(r)) + list(r)
+                if left
+                else list(r) + [value] * (width - len(r))
+                for r in rows
             ]
             return torch.tensor(filled)
 
@@ -122,7 +128,10 @@ def model():
 def oracles(model, tmp_path_factory):
     """TRL's trainers by temperature, which a trainer builds into its model."""
     folder = tmp_path_factory.mktemp("trl")
-    return {temperature: build_trl(copy.deepcopy(model), folder, temperature) for temperature in (1.0, 0.7)}
+    return {
+        temperature: build_trl(copy.deepcopy(model), folder, temperature)
+        for temperature in (1.0, 0.7)
+    }
 
 
 @pytest.fixture
@@ -138,12 +147,23 @@ def their_loss(trl, inputs: dict[str, torch.Tensor], loss_type: str, beta: float
     return loss.item(), [p.grad.clone() for p in trl.model.parameters()]
 
 
-def our_loss(model, groups, loss_type: str, temperature: float, padded: bool, budget: int, beta: float = 0.0, **more):
+def our_loss(
+    model,
+    groups,
+    loss_type: str,
+    temperature: float,
+    padded: bool,
+    budget: int,
+    beta: float = 0.0,
+    **more,
+):
     """The policy, its unclipped gradients (none yet), and a function that updates and so adds
     them.
     """
     policy = Policy(copy.deepcopy(model), characters(), torch.device("cpu"))
-    config = TrainingConfig(loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more)
+    config = TrainingConfig(
+        loss_type=loss_type, token_budget=budget, beta=beta, max_grad_norm=1e9, **more
+    )
     generation = GenerationConfig(temperature=temperature, max_completion_length=MAX_LENGTH)
     trainer = GrpoTrainer(policy, config, generation, padded=padded, objective=clipped)  # as TRL's
     assert (trainer.packing is None) == padded
@@ -160,7 +180,9 @@ def assert_equal(report, ours, loss: float, theirs) -> None:
 @pytest.mark.parametrize(("padded", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
-def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temperature, padded, budget) -> None:
+def test_loss_and_gradients_equal_those_of_trl(
+    model, oracles, loss_type, temperature, padded, budget
+) -> None:
     batch = Batch(model, temperature)
     loss, theirs = their_loss(oracles[temperature], batch.for_trl(), loss_type)
     _, ours, update = our_loss(model, batch.groups(), loss_type, temperature, padded, budget)
@@ -172,7 +194,9 @@ def test_loss_and_gradients_equal_those_of_trl(model, oracles, loss_type, temper
 
 @pytest.mark.parametrize(("padded", "budget"), LAYOUTS, ids=lambda value: str(value))
 @pytest.mark.parametrize("loss_type", ["grpo", "dapo", "dr_grpo"])
-def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, loss_type, padded, budget) -> None:
+def test_what_an_environment_wrote_counts_as_under_their_tool_mask(
+    model, trl, loss_type, padded, budget
+) -> None:
     batch = Batch(model, 1.0)
     masks = [[0 < k % 5 < 3 or k < 2 for k in range(len(ids))] for ids in batch.completions]
     inputs = batch.for_trl()
@@ -184,7 +208,9 @@ def test_what_an_environment_wrote_counts_as_under_their_tool_mask(model, trl, l
     groups = batch.groups()
     for number, group in enumerate(groups):
         tokens = zip(group.tokens, masks[4 * number :], strict=False)
-        groups[number] = replace(group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens))
+        groups[number] = replace(
+            group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens)
+        )
     _, ours, update = our_loss(model, groups, loss_type, 1.0, padded, budget)
     report = update()
     assert report.trained_tokens == sum(map(sum, masks)) < sum(map(len, masks))
@@ -221,7 +247,10 @@ def test_the_kl_penalty_equals_that_of_trl(model, trl, padded, budget) -> None:
         weight.data += 0.02 * torch.randn_like(weight)
     trl.model.load_state_dict(policy.model.state_dict())
     with torch.no_grad():
-        reference = [plain_log_probs(model, p, c) for p, c in zip(batch.prompts, batch.completions, strict=True)]
+        reference = [
+            plain_log_probs(model, p, c)
+            for p, c in zip(batch.prompts, batch.completions, strict=True)
+        ]
     batch.reference = reference
     try:
         loss, theirs = their_loss(trl, batch.for_trl(), "grpo", beta=0.5)

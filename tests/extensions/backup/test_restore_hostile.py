@@ -29,7 +29,9 @@ def refused(file: Path, home: Path, said: str = "") -> None:
     with pytest.raises(UserError) as error:
         restore(file, home)
     line = str(error.value)
-    assert "nothing was restored" in line and "\n" not in line and len(line) < 400 and said in line, line
+    assert (
+        "nothing was restored" in line and "\n" not in line and len(line) < 400 and said in line
+    ), line
     assert not home.exists(), "nothing is written before all of it is checked"
 
 

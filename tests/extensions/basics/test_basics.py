@@ -5,7 +5,14 @@ from functools import partial
 
 import pytest
 
-from protocol.addressing import HELD_OUT, HELD_OUT_ROUNDS, fixed_seed, is_held_out, is_held_out_text, question_seed
+from protocol.addressing import (
+    HELD_OUT,
+    HELD_OUT_ROUNDS,
+    fixed_seed,
+    is_held_out,
+    is_held_out_text,
+    question_seed,
+)
 from protocol.messages import PeerId, Round
 from swarm_node.environments.scored import SHOTS_SEED
 from swarm_node.extensions.basics.environment import KIND
@@ -31,14 +38,23 @@ def test_held_out_questions_are_never_trained_on_nor_shown(task: str) -> None:
     trained = {prompt for number in range(40) for prompt in asked(f"peer {number}", 8, 4)}
     assert not is_held_out(SHOTS_SEED)
     assert len(held_out) >= 30 and not held_out & trained and all(map(is_held_out_text, held_out))
-    assert not any(is_held_out_text(build(task, "few", SHOTS_SEED, index).prompt) for index in range(17))
+    assert not any(
+        is_held_out_text(build(task, "few", SHOTS_SEED, index).prompt) for index in range(17)
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
     item = build(task, "few", 1, 0)
     assert [item.score(text) for text in (item.answer, f" {item.answer}")] == [1.0, 1.0]
-    wrong = ("", f"{item.answer} or not", f"the {item.answer}", "no", f"{item.answer}\nmore", item.answer + " " * 9)
+    wrong = (
+        "",
+        f"{item.answer} or not",
+        f"the {item.answer}",
+        "no",
+        f"{item.answer}\nmore",
+        item.answer + " " * 9,
+    )
     assert [item.score(text) for text in wrong] == [0.0] * 6
 
 
@@ -46,11 +62,15 @@ def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
     ("task", "shots", "shown"), [("larger/few", 0, 4), ("larger/more", 0, 8), ("larger/few", 2, 2)]
 )
 def test_a_node_shows_shots_and_reads_the_first_line(task: str, shots: int, shown: int) -> None:
-    with closing(KIND.start([task], LearningConfig(environment=EnvironmentConfig(shots=shots)))) as environment:
+    with closing(
+        KIND.start([task], LearningConfig(environment=EnvironmentConfig(shots=shots)))
+    ) as environment:
         (question,) = environment.sample(PeerId("somebody"), Round(0), 1)
         (prompt,) = environment.prompts([question])
         assert isinstance(prompt, str)
         lines = prompt.splitlines()
         assert len(lines) == shown + 1 and all(line.startswith("larger of ") for line in lines)
         right = KIND.answer(question)
-        assert environment.score([(question, [right, f" {right}\nlarger of 1", "7"])]) == [(1.0, 1.0, 0.0)]
+        assert environment.score([(question, [right, f" {right}\nlarger of 1", "7"])]) == [
+            (1.0, 1.0, 0.0)
+        ]

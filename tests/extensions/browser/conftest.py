@@ -16,7 +16,10 @@ from tests.waiting import PATIENCE
 
 CHROMIUM = shutil.which("chromium")
 ROOT = Path(__file__).parents[3]
-AXE = Path(os.environ.get("AXE", ROOT / ".venvs" / "axe" / "node_modules" / "axe-core")) / "axe.min.js"
+AXE = (
+    Path(os.environ.get("AXE", ROOT / ".venvs" / "axe" / "node_modules" / "axe-core"))
+    / "axe.min.js"
+)
 SIZES = {"desktop": (1280, 800), "phone": (390, 800)}
 
 
@@ -30,9 +33,14 @@ class Visit:
     trouble: list[str] = field(default_factory=list)
 
     def open(self, address: str, entered: bool = True) -> None:
-        self.tab.on("console", lambda said: said.type in ("error", "warning") and self.trouble.append(said.text))
+        self.tab.on(
+            "console",
+            lambda said: said.type in ("error", "warning") and self.trouble.append(said.text),
+        )
         self.tab.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.tab.on("dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss()))
+        self.tab.on(
+            "dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss())
+        )
         self.tab.on("request", self._check)
         self.tab.goto(address)
         if entered:
@@ -44,7 +52,11 @@ class Visit:
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than the window."""
-        return int(self.tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+        return int(
+            self.tab.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+        )
 
     def violations(self) -> list[str]:
         """The violations that axe finds. The debugger evaluates axe, as the page's policy refuses
@@ -76,9 +88,13 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
     """Opens an address. The test fails at its end if a page that it opened made trouble."""
     visits: list[Visit] = []
 
-    def begin(address: str, size: str = "desktop", scheme: str = "light", entered: bool = True) -> Visit:
+    def begin(
+        address: str, size: str = "desktop", scheme: str = "light", entered: bool = True
+    ) -> Visit:
         width, height = SIZES[size]
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
         context.set_default_timeout(1000 * PATIENCE)
         visits.append(Visit(context.new_page()))
         visits[-1].open(address, entered)

@@ -36,27 +36,49 @@ def sample(text: str, **fields: Any) -> dict[str, Any]:
     known = {"text": text, "advantage": 1.0, "ended": True}
     turns = [{"own": own, "text": text} for own in (True, False)]
     completions = [{**known, "reward": 0}, {**known, "reward": 1, "turns": turns}]
-    about = {"time": 1.8e9, "round": 1, "author": text[:200], "local": False, "trained": False, "why": text[:200]}
-    return {**about, "task": text[:200], "prompt": text, "left_out": 0, "completions": completions, **fields}
+    about = {
+        "time": 1.8e9,
+        "round": 1,
+        "author": text[:200],
+        "local": False,
+        "trained": False,
+        "why": text[:200],
+    }
+    return {
+        **about,
+        "task": text[:200],
+        "prompt": text,
+        "left_out": 0,
+        "completions": completions,
+        **fields,
+    }
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The page of a node with samples, and with more rounds than there are points in a chart."""
     home = home_with(tmp_path_factory.mktemp("node") / "home", 1500)
-    samples = [sample(f"completion {index}", task="gcd/easy", author="12D3KooWPeer") for index in range(9)]
+    samples = [
+        sample(f"completion {index}", task="gcd/easy", author="12D3KooWPeer") for index in range(9)
+    ]
     (home / "rollouts.jsonl").write_text("".join(map(line, samples)))
     with serving(home) as page:
         yield page
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "dark")]
+)
 def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
     node: Served, visit: Callable[..., Any], axe: None, size: str, scheme: str
 ) -> None:
     seen = visit(node.addresses[0], size, scheme)
     expected = {"Learning": "moving average of 20 points; each point is the mean of 2 rounds"}
-    expected |= {"Rollouts": "9 of the last 9 groups", "Swarm": "Peers around this node", "Health": "What it said"}
+    expected |= {
+        "Rollouts": "9 of the last 9 groups",
+        "Swarm": "Peers around this node",
+        "Health": "What it said",
+    }
     for section, text in expected.items():
         seen.section(section)
         seen.tab.get_by_text(text, exact=section != "Rollouts").first.wait_for()
@@ -70,7 +92,9 @@ def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
     seen.tab.get_by_text("1 of the last 9 groups").wait_for()
 
 
-def test_the_public_view_needs_no_token(tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None) -> None:
+def test_the_public_view_needs_no_token(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any], axe: None
+) -> None:
     page = serve(home_with(tmp_path / "home", 1), "--public")
     for size, scheme in (("desktop", "light"), ("phone", "dark")):
         seen = visit(page.addresses[0], size, scheme)
@@ -85,16 +109,29 @@ def test_hostile_rollouts_do_nothing(tmp_path: Path, serve: Any, visit: Callable
         for text in HOSTILE:
             file.write(line({"event": "Warned", "time": 1.0, "text": text[:5000]}))
             file.write(
-                line(round_done(2, reward_by_task={text[:300]: 0.5}, external_by_peer={text[:300]: {"scored": 1}}))
+                line(
+                    round_done(
+                        2,
+                        reward_by_task={text[:300]: 0.5},
+                        external_by_peer={text[:300]: {"scored": 1}},
+                    )
+                )
             )
     seen = visit(serve(home).addresses[0], "phone")
     own = "[...document.querySelectorAll('script, img, iframe, link, style, base')].length"
     before = seen.tab.evaluate(own)
     seen.section("Rollouts")
     seen.tab.get_by_text(f"{len(HOSTILE)} of the last {len(HOSTILE)} groups").wait_for()
-    seen.tab.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    seen.tab.evaluate(
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+    )
     shown = seen.tab.locator("main").inner_text()
-    assert "environment" in shown and HOSTILE[0] in shown and "‹U+202E›evil" in shown and "‹U+001B›" in shown
+    assert (
+        "environment" in shown
+        and HOSTILE[0] in shown
+        and "‹U+202E›evil" in shown
+        and "‹U+001B›" in shown
+    )
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", shown)
     for section in ("Learning", "Swarm", "Health"):
         seen.section(section)
@@ -123,10 +160,15 @@ def test_rounds_come_in_while_one_looks_and_keys_move_along_a_chart(
     chart.locator(".stage").press("End")
     chart.get_by_text("after 21 min").wait_for()  # 1234 s, as a round takes a second
     seen.tab.get_by_role("button", name="Last 512 rounds").press("Enter")
-    assert seen.tab.get_by_role("button", name="Last 512 rounds").get_attribute("aria-pressed") == "true"
+    assert (
+        seen.tab.get_by_role("button", name="Last 512 rounds").get_attribute("aria-pressed")
+        == "true"
+    )
 
 
-def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, visit: Callable[..., Any]) -> None:
+def test_a_page_that_goes_and_comes_back_goes_on(
+    tmp_path: Path, serve: Any, visit: Callable[..., Any]
+) -> None:
     home = home_with(tmp_path / "home", 3)
     page = serve(home)
     seen = visit(page.addresses[0])
@@ -141,9 +183,22 @@ def test_a_page_that_goes_and_comes_back_goes_on(tmp_path: Path, serve: Any, vis
 
 
 @pytest.mark.network
-def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callable[..., Any]) -> None:
-    small = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.host", "127.0.0.1")
-    process = started("run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small, loaded=True)
+def test_a_live_node_shows_its_rounds_and_its_peer(
+    tmp_path: Path, visit: Callable[..., Any]
+) -> None:
+    small = (
+        "--round.questions",
+        2,
+        "--environment.tasks",
+        "gcd/tiny",
+        "--threads",
+        1,
+        "--network.host",
+        "127.0.0.1",
+    )
+    process = started(
+        "run", "--home", tmp_path / "home", "--page", "127.0.0.1:0", *small, loaded=True
+    )
     try:
         address = page_of(process)
         read_until(process, "round ")
@@ -166,7 +221,9 @@ def test_a_live_node_shows_its_rounds_and_its_peer(tmp_path: Path, visit: Callab
     assert process.returncode == 0
 
 
-def test_one_click_opens_the_page_and_the_token_is_in_no_request(node: Served, visit: Callable[..., Any]) -> None:
+def test_one_click_opens_the_page_and_the_token_is_in_no_request(
+    node: Served, visit: Callable[..., Any]
+) -> None:
     seen = visit(node.base + "/#learning", entered=False)
     seen.tab.get_by_label("Token").fill("wrong")
     asked: list[str] = []
@@ -183,4 +240,6 @@ def test_one_click_opens_the_page_and_the_token_is_in_no_request(node: Served, v
     clicked.tab.get_by_text("What it said").wait_for()
     assert asked and node.token not in " ".join([*asked, clicked.tab.url, seen.tab.url])
     cookies = {each["name"]: each for each in clicked.tab.context.cookies()}
-    assert len(cookies) == 1 and all(each["httpOnly"] and each["sameSite"] == "Strict" for each in cookies.values())
+    assert len(cookies) == 1 and all(
+        each["httpOnly"] and each["sameSite"] == "Strict" for each in cookies.values()
+    )

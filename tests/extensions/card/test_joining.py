@@ -83,44 +83,70 @@ def served(*answers: tuple[int, str, bytes]) -> Iterator[str]:
     server.shutdown()
 
 
-def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_flag(tmp_path: Path) -> None:
+def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_flag(
+    tmp_path: Path,
+) -> None:
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
     looked = Tried(home, "--card", file, keep=False)
     # Hidden, as a code may let others in
     assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--card", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
-    assert f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0] and "card 2 of friends" in first.lines[1]
+    assert (
+        f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0]
+        and "card 2 of friends" in first.lines[1]
+    )
     assert first.config.swarm == SWARM and first.config.environment.tasks == (TASK,)
     assert first.config.network.peers == (f"{DOOR[:-52]}{KEYS[5].peer_id}", DOOR)
     again = Tried(home)
-    assert again.config.swarm == SWARM and again.config.network.peers == (DOOR,) and len(again.lines) == 1
-    assert "trusting" not in Tried(home, "--card", file_of(tmp_path, CHAIN), "--card-network", NETWORK).lines[0]
+    assert (
+        again.config.swarm == SWARM
+        and again.config.network.peers == (DOOR,)
+        and len(again.lines) == 1
+    )
+    assert (
+        "trusting"
+        not in Tried(home, "--card", file_of(tmp_path, CHAIN), "--card-network", NETWORK).lines[0]
+    )
     assert "card 5 of friends" in Tried(home).lines[0] and "0 days old, 8" in Tried(home).lines[0]
     entrance = Tried(home, kind=BootstrapConfig).config
     assert (entrance.swarm, entrance.peers) == (SWARM, (DOOR,))
-    assert Tried(tmp_path / "other").config.swarm == "public" and not Tried(tmp_path / "other").lines
+    assert (
+        Tried(tmp_path / "other").config.swarm == "public" and not Tried(tmp_path / "other").lines
+    )
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_does_not_hold_is_refused_by_file_and_address_and_the_node_goes_on(tmp_path: Path, kind: Refusal) -> None:
+def test_what_does_not_hold_is_refused_by_file_and_address_and_the_node_goes_on(
+    tmp_path: Path, kind: Refusal
+) -> None:
     hostile, home = HOSTILE[kind](), having(tmp_path / "home", CHAIN[:2])
     with served((200, "", b"\n".join(hostile))) as address:
         for source in (file_of(tmp_path, hostile), f"{address}/0"):
             tried = Tried(home, "--card", source)
             assert str(kind) in tried.lines[0] and "card 2 goes on" in tried.lines[0]
-            assert tried.config.swarm == SWARM and load_cards(home / CARDS_FILE)[0] == tuple(CHAIN[:2])
+            assert tried.config.swarm == SWARM and load_cards(home / CARDS_FILE)[0] == tuple(
+                CHAIN[:2]
+            )
     # A node that knows no card accepts these two
     if kind not in (Refusal.ROLLED_BACK, Refusal.CONFLICT):
         new = tmp_path / "new"
-        assert str(kind) in refused(new, "--card", file_of(tmp_path, hostile), "--card-network", NETWORK)
+        assert str(kind) in refused(
+            new, "--card", file_of(tmp_path, hostile), "--card-network", NETWORK
+        )
         assert not new.exists()
 
 
 def test_an_address_is_bounded_and_leads_nowhere_weaker(tmp_path: Path) -> None:
     pin = ["--card-network", NETWORK]
     body, long = b"\n".join(CHAIN), b"x" * (2 * MAX_DOWNLOAD)
-    there = [(200, "", body), (200, "", long), (302, "/0", b""), (302, "file:///etc/passwd", b""), (302, "/4", b"")]
+    there = [
+        (200, "", body),
+        (200, "", long),
+        (302, "/0", b""),
+        (302, "file:///etc/passwd", b""),
+        (302, "/4", b""),
+    ]
     with served(*there, (404, "", b"")) as address:
         # Plain HTTP needs a pin
         assert "https://" in refused(tmp_path / "a", "--card", f"{address}/0")
@@ -136,15 +162,29 @@ def test_an_address_is_bounded_and_leads_nowhere_weaker(tmp_path: Path) -> None:
 def test_a_node_is_narrower_than_its_card_and_never_wider(tmp_path: Path) -> None:
     small = file_of(tmp_path, chain(1, episodes=4), "small.card")
     assert Tried(tmp_path / "a", "--card", small).config.generation.num_generations == 4
-    fewer = Tried(tmp_path / "b", "--card", small, "--generation.num-generations", "2", "--environment.tasks", TASK)
+    fewer = Tried(
+        tmp_path / "b",
+        "--card",
+        small,
+        "--generation.num-generations",
+        "2",
+        "--environment.tasks",
+        TASK,
+    )
     assert (fewer.config.generation.num_generations, fewer.config.environment.tasks) == (2, (TASK,))
-    assert "none of your tasks" in refused(tmp_path / "c", "--card", small, "--environment.tasks", "gcd/easy")
+    assert "none of your tasks" in refused(
+        tmp_path / "c", "--card", small, "--environment.tasks", "gcd/easy"
+    )
     some = Tried(tmp_path / "c", "--card", small, "--environment.tasks", "gcd/easy", TASK)
     assert some.config.environment.tasks == (TASK,) and "left out: gcd/easy" in some.lines[-1]
-    assert Tried(tmp_path / "d", "--card", small, "--swarm", "mine").config.swarm.startswith("friends.")
+    assert Tried(tmp_path / "d", "--card", small, "--swarm", "mine").config.swarm.startswith(
+        "friends."
+    )
 
 
-def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(tmp_path: Path, monkeypatch) -> None:
+def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(
+    tmp_path: Path, monkeypatch
+) -> None:
     home = having(tmp_path / "home", CHAIN)
     assert "no card of network" in refused(home, "--card-network", "a" * 26)
     assert "no card of network" in refused(tmp_path / "new", "--card-network", NETWORK)
@@ -173,7 +213,9 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    host = make_backend(NetworkConfig(host="127.0.0.1", port=free_port(), mdns=False), Identity.create())
+    host = make_backend(
+        NetworkConfig(host="127.0.0.1", port=free_port(), mdns=False), Identity.create()
+    )
     run(host.start({wire.CARD: answer}, wire.REQUEST_LIMITS))
     code = coded(Invitation((run(host.addresses())[0],), SWARM, (), 0, NETWORK, 2, digest(SECOND)))
     here = ("--network.host", "127.0.0.1", "--card", code)
@@ -186,8 +228,13 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
         why = kind if kind != Refusal.ROLLED_BACK else Refusal.CONFLICT
         assert str(why) in refused(tmp_path / "absent", *here)
     run(host.close())
-    assert "none of its nodes answers" in refused(tmp_path / "absent", *here) and not (tmp_path / "absent").exists()
-    assert "no card: use swarm-node join" in refused(tmp_path, "--card", coded(Invitation((DOOR,), "friends")))
+    assert (
+        "none of its nodes answers" in refused(tmp_path / "absent", *here)
+        and not (tmp_path / "absent").exists()
+    )
+    assert "no card: use swarm-node join" in refused(
+        tmp_path, "--card", coded(Invitation((DOOR,), "friends"))
+    )
 
 
 @pytest.mark.slow
@@ -198,11 +245,17 @@ def test_members_let_others_in_by_codes_when_the_founders_are_gone(tmp_path: Pat
     with ExitStack() as founders, ExitStack() as members:
         for home, card, stack in ((a, file_of(tmp_path, CHAIN[:3]), founders), (b, "", members)):
             card = card or ended("invite", "--home", a).stdout.strip()
-            stack.enter_context(killed_in_the_end(started("bootstrap", "--home", home, "--card", card, *quick)))
+            stack.enter_context(
+                killed_in_the_end(started("bootstrap", "--home", home, "--card", card, *quick))
+            )
             until(lambda home=home: "invitation" in ask(home), what="a node that can invite")
         founders.close()
         code = ended("invite", "--home", b).stdout.strip()
-        plain = {**os.environ, "SWARM_NODE_NETWORK__HOST": "127.0.0.1", "SWARM_NODE_MODEL__NAME": "rare"}
+        plain = {
+            **os.environ,
+            "SWARM_NODE_NETWORK__HOST": "127.0.0.1",
+            "SWARM_NODE_MODEL__NAME": "rare",
+        }
         joined = ended("join", code, "--home", c, "--max-rounds", "1", env=plain)
         assert joined.returncode == 0, joined.stderr
         assert "joining network" in joined.stdout and "card 3 of friends" in joined.stdout

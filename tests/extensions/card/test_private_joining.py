@@ -31,7 +31,14 @@ def founded(folder: Path, port: int) -> tuple[Path, str]:
     """
     file, door = folder / "private.card", load_identity(folder / "a").peer_id
     admit, signer = (said("swarm", "key", folder / f"{name}.key") for name in ("admit", "signer"))
-    asked = ("--bootstrap", f"/ip4/127.0.0.1/tcp/{port}/p2p/{door}", "--tasks", "first/few", "--admit", admit)
+    asked = (
+        "--bootstrap",
+        f"/ip4/127.0.0.1/tcp/{port}/p2p/{door}",
+        "--tasks",
+        "first/few",
+        "--admit",
+        admit,
+    )
     assert said("swarm", "create", file, "--signers", signer, *asked) == ""
     assert said("swarm", "sign", file, "--key", folder / "signer.key") == ""
     return file, said("swarm", "admit", file, "--key", folder / "admit.key")
@@ -39,7 +46,10 @@ def founded(folder: Path, port: int) -> tuple[Path, str]:
 
 def test_a_card_says_who_may_let_in_and_who_is_out(tmp_path: Path) -> None:
     file, code = founded(tmp_path, 31330)
-    sign, admit = ("swarm", "sign", file, "--key", tmp_path / "signer.key"), ("swarm", "admit", file, "--key")
+    sign, admit = (
+        ("swarm", "sign", file, "--key", tmp_path / "signer.key"),
+        ("swarm", "admit", file, "--key"),
+    )
     assert len(code) < 450 and len(decode(code).proof) == 132
     assert str(Refusal.UNKNOWN) in said(*admit, tmp_path / "signer.key")
     own = load_identity(tmp_path / "a").peer_id
@@ -56,13 +66,26 @@ def test_a_card_says_who_may_let_in_and_who_is_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.network
-def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_does(tmp_path: Path) -> None:
+def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_does(
+    tmp_path: Path,
+) -> None:
     port, (a, b, c) = free_port(), (tmp_path / name for name in "abc")
     file, first = founded(tmp_path, port)
     with ExitStack() as founder, ExitStack() as inviter:
         # B: by the code alone
         for home, card, at, stack in ((a, file, port, founder), (b, first, 0, inviter)):
-            line = ("bootstrap", "--home", home, "--card", card, "--card-code", first, "--port", at, "--no-mdns")
+            line = (
+                "bootstrap",
+                "--home",
+                home,
+                "--card",
+                card,
+                "--card-code",
+                first,
+                "--port",
+                at,
+                "--no-mdns",
+            )
             stack.enter_context(killed_in_the_end(started(*line, "--host", "127.0.0.1")))
             until(lambda home=home: "invitation" in ask(home), what="a node that can invite")
         code = ended("invite", "--home", b).stdout.strip()
@@ -70,10 +93,14 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
         inviter.close()
         run = ("run", "--home", c, "--card", file)
         assert "private" in said(*run, "--max-rounds", "1")
-        with killed_in_the_end(started(*run, "--card-code", code, "--network.host", "127.0.0.1")) as newcomer:
+        with killed_in_the_end(
+            started(*run, "--card-code", code, "--network.host", "127.0.0.1")
+        ) as newcomer:
             read_until(newcomer, "member of this private swarm for 29 days")
             peer = load_identity(c).peer_id
-            until(lambda: peer in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a")
+            until(
+                lambda: peer in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a"
+            )
         assert any("private; a member until" in each for each in ask(a)["besides"])
     (c / PROOF_FILE).write_bytes(load_proof(b))  # the proof of another node
     assert str(Refusal.NOT_OWN) in said("run", "--home", c)

@@ -24,7 +24,13 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     ann, bob, cem, dan = (said("key", name) for name in ("ann", "bob", "cem", "dan"))
     assert said("key", "ann") == ann and Path("ann").stat().st_mode & 0o777 == 0o600
-    asked = ["--bootstrap", f"/ip4/203.0.113.7/tcp/31330/p2p/{dan}", "--tasks", "first/few", "second/few"]
+    asked = [
+        "--bootstrap",
+        f"/ip4/203.0.113.7/tcp/31330/p2p/{dan}",
+        "--tasks",
+        "first/few",
+        "second/few",
+    ]
     said("create", "a", "--signers", ann, bob, cem, *asked, "--notes", "\x1b[2J\u202e\n")
     said("sign", "a", "--key", "ann")
     assert said("verify", "a") == said("next", "a") == "a: too few signers"
@@ -33,14 +39,18 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     assert "notes       ?[2J??" in (shown := said("verify", "a")) and shown.endswith(
         "signed by 2: complete, and in force"
     )
-    made, example = (Signed.model_validate_json(file.read_bytes()).card for file in (Path("a"), EXAMPLE))
+    made, example = (
+        Signed.model_validate_json(file.read_bytes()).card for file in (Path("a"), EXAMPLE)
+    )
     # With equal digests
     assert len({task.digest for task in made.tasks}) == 2 and example.tasks == made.tasks
     assert follow([EXAMPLE.read_bytes().rstrip()], "", example.issued) == example
     assert {*example.signers} == {each.peer_id for each in KEYS[:3]} and example.threshold == 2
     copy("a", "old")
     said("next", "a", "--signers", bob, cem, dan, "--days", "5")
-    assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {*said("show", "a").splitlines()}
+    assert {f"+ signers     {dan}", f"- signers     {ann}", "  name        swarm"} <= {
+        *said("show", "a").splitlines()
+    }
     said("sign", "a", "--key", "dan")
     assert said("verify", "a", "--after", "old") == "a: too few signers"
     said("sign", "a", "--key", "cem")

@@ -52,7 +52,9 @@ def ask_often(
             {"api": api.address, "model": "m", "samples": 4, "timeout": 60.0, **changes}
         )
         budget = Budget(config, folder / "budget.json", clock)
-        generator = ApiGenerator(config, Secret(KEY), budget, clock.pause, said.append, Random(0), clock)
+        generator = ApiGenerator(
+            config, Secret(KEY), budget, clock.pause, said.append, Random(0), clock
+        )
         try:
             for _ in range(prompts):
                 made.append(generator.complete("What is 1 + 1?"))
@@ -64,7 +66,9 @@ def ask_often(
         return made, said, api.asked, clock
 
 
-def ask(respond: Respond, folder: Path, **changes: Any) -> tuple[Any, list[str], list[dict[str, Any]]]:
+def ask(
+    respond: Respond, folder: Path, **changes: Any
+) -> tuple[Any, list[str], list[dict[str, Any]]]:
     """`ask_often` for one prompt, without the clock."""
     (made,), said, asked, _ = ask_often(1, respond, folder, **changes)
     return made, said, asked
@@ -74,7 +78,12 @@ def test_samples_come_at_once_or_one_by_one(tmp_path: Path) -> None:
     many, _, asked = ask(lambda h, body: h.say(choices(*"abcd"[: body["n"]])), tmp_path)
     assert [each.text for each in many] == list("abcd") and len(asked) == 1
     single, _, asked = ask(lambda h, body: h.say(choices("x")), tmp_path)
-    assert [each.text for each in single] == ["x"] * 4 and [body["n"] for body in asked] == [4, 3, 2, 1]
+    assert [each.text for each in single] == ["x"] * 4 and [body["n"] for body in asked] == [
+        4,
+        3,
+        2,
+        1,
+    ]
     assert all(each.ended for each in single)
 
 
@@ -96,11 +105,20 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n" + MORE + b"\r\n"
 HOSTILE: dict[str, tuple[Respond, str]] = {
     "garbage": (lambda h, _: h.raw(b"\x00\xff not json"), "not of the form"),
     "another schema": (lambda h, _: h.say({"outputs": ["a"]}), "not of the form"),
-    "wrong types": (lambda h, _: h.say({"choices": [{"message": {"content": 7}}]}), "not of the form"),
+    "wrong types": (
+        lambda h, _: h.say({"choices": [{"message": {"content": 7}}]}),
+        "not of the form",
+    ),
     "no choices": (lambda h, _: h.say({"choices": []}), "not of the form"),
     "too deep": (lambda h, _: h.raw(b"[" * 100_000), "not of the form"),
-    "packed": (lambda h, _: h.raw(gzip.compress(bytes(1 << 20)), **{"Content-Encoding": "gzip"}), "not of the form"),
-    "negative usage": (lambda h, _: h.say({**choices("a"), "usage": {"total_tokens": -9}}), "not of the form"),
+    "packed": (
+        lambda h, _: h.raw(gzip.compress(bytes(1 << 20)), **{"Content-Encoding": "gzip"}),
+        "not of the form",
+    ),
+    "negative usage": (
+        lambda h, _: h.say({**choices("a"), "usage": {"total_tokens": -9}}),
+        "not of the form",
+    ),
     "busy": (lambda h, _: h.say({}, 503), "status 503"),
     "5 MB": (lambda h, _: h.raw(b" " * (5 << 20)), "above 4 MB"),
     "without end": (endless(OK + b"\r\n", b" " * 65536), "above 4 MB|takes more than"),
@@ -108,14 +126,19 @@ HOSTILE: dict[str, tuple[Respond, str]] = {
     "hung up": (lambda h, _: h.connection.close(), "breaks off"),
     "headers drop by drop": (endless(OK + b"X-Slow: ", b"a", 0.05), "takes more than"),
     "headers without end": (endless(OK, MORE), "breaks off|takes more than"),
-    "headers of 90 kB": (lambda h, _: h.say(choices("a"), **{"X-Long": "x" * 90_000}), "headers are above 64 kB"),
+    "headers of 90 kB": (
+        lambda h, _: h.say(choices("a"), **{"X-Long": "x" * 90_000}),
+        "headers are above 64 kB",
+    ),
     "one answer before another, without end": (endless(b"", CONTINUE), "takes more than"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_server_that_talks_nonsense_is_asked_a_few_times_and_its_prompt_skipped(name: str, tmp_path: Path) -> None:
+def test_a_server_that_talks_nonsense_is_asked_a_few_times_and_its_prompt_skipped(
+    name: str, tmp_path: Path
+) -> None:
     respond, told = HOSTILE[name]
     began = time.monotonic()
     made, said, asked = ask(respond, tmp_path, timeout=0.5 if "takes more than" in told else 60.0)
@@ -130,7 +153,9 @@ def test_a_redirect_is_not_followed_whoever_waits_there(tmp_path: Path) -> None:
         for status in (302, 307):
             where = f"{other.address}/chat/completions"
             made, _, asked = ask(lambda h, _, s=status, w=where: h.say({}, s, Location=w), tmp_path)
-            assert isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
+            assert (
+                isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
+            )
         assert not other.keys
 
 
@@ -142,7 +167,9 @@ def test_completions_that_no_message_can_hold_are_left_out(tmp_path: Path) -> No
 
 def test_a_budget_counts_requests_and_tokens_of_a_minute(tmp_path: Path) -> None:
     clock = Clock()
-    budget = Budget(ContributeConfig(requests_per_minute=2, tokens_per_minute=50), tmp_path / "b.json", clock)
+    budget = Budget(
+        ContributeConfig(requests_per_minute=2, tokens_per_minute=50), tmp_path / "b.json", clock
+    )
     for _ in range(2):
         assert budget.wait(10) == 0.0
         budget.reserve(10)
@@ -156,15 +183,26 @@ def test_a_budget_counts_requests_and_tokens_of_a_minute(tmp_path: Path) -> None
     assert budget.wait(10) == 0.0, "a clock that is put back stops nothing for long"
 
 
-def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is_not_begun_anew(tmp_path: Path) -> None:
+def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is_not_begun_anew(
+    tmp_path: Path,
+) -> None:
     default = ContributeConfig()
-    assert all((default.requests_per_minute, default.tokens_per_minute, default.total_requests, default.total_tokens))
+    assert all(
+        (
+            default.requests_per_minute,
+            default.tokens_per_minute,
+            default.total_requests,
+            default.total_tokens,
+        )
+    )
     clock, file = Clock(), tmp_path / "b.json"
     config = ContributeConfig(total_requests=3, total_tokens=100)
     budget = Budget(config, file, clock)
     budget.reserve(70)
     again = Budget(config, file, clock)
-    assert again.used == (1, 70), "a request that never ended counts with the most that it may have taken"
+    assert again.used == (1, 70), (
+        "a request that never ended counts with the most that it may have taken"
+    )
     with pytest.raises(UserError, match=r"100 tokens in all has no room .* raise --total-tokens"):
         again.wait(31)
     for _ in range(2):
@@ -173,7 +211,9 @@ def test_a_budget_of_all_ends_the_contributor_over_restarts_and_a_damaged_one_is
     clock.pause(10 * 86400.0)
     with pytest.raises(UserError, match="3 requests in all is used: raise --total-requests"):
         again.wait(0)
-    assert Budget(ContributeConfig(total_requests=0, total_tokens=0), file, clock).wait(10**9) == 0.0
+    assert (
+        Budget(ContributeConfig(total_requests=0, total_tokens=0), file, clock).wait(10**9) == 0.0
+    )
     for damaged in (
         '{"total_requests": 2, "total_tok',
         '{"day": 20, "tokens": 7}',
@@ -206,13 +246,21 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "empty": ({"message": {"content": ""}, "finish_reason": "length"}, "raise --max-tokens"),
     "nothing at all": ({"message": {}, "finish_reason": "stop"}, "name another --model"),
-    "too long": ({"message": {"content": "x" * 20_000}, "finish_reason": "stop"}, "lower --max-tokens"),
-    "half a pair": ({"message": {"content": "d\ud800"}, "finish_reason": "stop"}, "no message can hold"),
+    "too long": (
+        {"message": {"content": "x" * 20_000}, "finish_reason": "stop"},
+        "lower --max-tokens",
+    ),
+    "half a pair": (
+        {"message": {"content": "d\ud800"}, "finish_reason": "stop"},
+        "no message can hold",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_model_that_says_nothing_usable_is_asked_once_a_prompt_and_a_circuit_opens(name: str, tmp_path: Path) -> None:
+def test_a_model_that_says_nothing_usable_is_asked_once_a_prompt_and_a_circuit_opens(
+    name: str, tmp_path: Path
+) -> None:
     choice, advice = UNUSABLE[name]
 
     def respond(handler: Handler, body: dict[str, Any]) -> None:
@@ -224,7 +272,11 @@ def test_a_model_that_says_nothing_usable_is_asked_once_a_prompt_and_a_circuit_o
     began = Clock().now
     made, said, asked, clock = ask_often(50, respond, tmp_path)
     assert made[:-1] == [Skipped("api said nothing")] * 10, "three, then trials"
-    assert isinstance(made[-1], UserError) and advice in str(made[-1]) and "11 prompts in a row" in str(made[-1])
+    assert (
+        isinstance(made[-1], UserError)
+        and advice in str(made[-1])
+        and "11 prompts in a row" in str(made[-1])
+    )
     assert len(asked) == 11, "a prompt each"
     assert advice in said[0], "the first one says what to change"
     assert "the next is asked in 1 min" in "".join(said)
@@ -234,23 +286,41 @@ def test_a_model_that_says_nothing_usable_is_asked_once_a_prompt_and_a_circuit_o
 def test_one_usable_completion_closes_the_circuit(tmp_path: Path) -> None:
     def respond(handler: Handler, body: dict[str, Any]) -> None:
         many = len(handler.server.asked)
-        handler.say(choices(*"abcd") if many % 5 == 0 else {"choices": [{"message": {"content": None}}]})
+        handler.say(
+            choices(*"abcd") if many % 5 == 0 else {"choices": [{"message": {"content": None}}]}
+        )
 
     made, said, asked, _ = ask_often(40, respond, tmp_path)
     assert len(made) == len(asked) == 40 and sum(isinstance(each, tuple) for each in made) == 8
     assert not any("in 4 min" in line for line in said), "it opens anew each time"
 
 
-def test_a_server_that_fails_for_long_is_asked_more_and_more_rarely_and_then_no_more(tmp_path: Path) -> None:
+def test_a_server_that_fails_for_long_is_asked_more_and_more_rarely_and_then_no_more(
+    tmp_path: Path,
+) -> None:
     made, said, asked, _ = ask_often(50, lambda h, _: h.say({}, 503), tmp_path)
     assert len(asked) == 3 * ATTEMPTS + 8 and made[:-1] == [Skipped("api failed")] * 10
     assert isinstance(made[-1], UserError) and "status 503" in str(made[-1])
     assert any("look at what the server logs" in line for line in said)
 
 
-NO_TIME = ("Sat, 10 Jan 1970 00:00:00 GMT", "-5", "soon", "²", "Sun, 99 Jan 99999999 99:99:99 GMT", "1e9")
-WAITS = [("7", 7.0), ("86400", 3600.0), ("9" * 400, 3600.0), ("Sun, 11 Jan 2170 00:00:00 GMT", 3600.0)]
-WAITS += [(text, 90.0) for text in ("Sun, 11 Jan 1970 00:01:30 GMT", "Sunday, 11-Jan-70 00:01:30 GMT")]
+NO_TIME = (
+    "Sat, 10 Jan 1970 00:00:00 GMT",
+    "-5",
+    "soon",
+    "²",
+    "Sun, 99 Jan 99999999 99:99:99 GMT",
+    "1e9",
+)
+WAITS = [
+    ("7", 7.0),
+    ("86400", 3600.0),
+    ("9" * 400, 3600.0),
+    ("Sun, 11 Jan 2170 00:00:00 GMT", 3600.0),
+]
+WAITS += [
+    (text, 90.0) for text in ("Sun, 11 Jan 1970 00:01:30 GMT", "Sunday, 11-Jan-70 00:01:30 GMT")
+]
 
 
 @pytest.mark.parametrize(("text", "seconds"), [*WAITS, *((text, 0.0) for text in NO_TIME)])
@@ -269,10 +339,16 @@ def test_retry_after_is_obeyed_within_bounds(text: str, seconds: float, tmp_path
 
 
 @pytest.mark.parametrize("status", [401, 404])
-@pytest.mark.parametrize("form", ["{0:.7}***{0[12]}{0[13]}", "{0}", "{0:.8}", "ends in {0[10]}{0[11]}{0[12]}{0[13]}"])
-def test_a_server_that_repeats_part_of_the_key_is_not_shown_with_it(status: int, form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "form", ["{0:.7}***{0[12]}{0[13]}", "{0}", "{0:.8}", "ends in {0[10]}{0[11]}{0[12]}{0[13]}"]
+)
+def test_a_server_that_repeats_part_of_the_key_is_not_shown_with_it(
+    status: int, form: str, tmp_path: Path
+) -> None:
     echoed = form.format(KEY)
-    made, said, asked = ask(lambda h, _: h.say({"error": f"Incorrect API key: {echoed}"}, status), tmp_path)
+    made, said, asked = ask(
+        lambda h, _: h.say({"error": f"Incorrect API key: {echoed}"}, status), tmp_path
+    )
     assert isinstance(made, UserError) and f"status {status}" in str(made) and len(asked) == 1
     shown = f"{made} {said}"
     assert not any(KEY[k : k + 4] in shown for k in range(len(KEY) - 3)), shown
@@ -281,11 +357,15 @@ def test_a_server_that_repeats_part_of_the_key_is_not_shown_with_it(status: int,
 
 def test_user_and_password_of_an_address_are_sent_and_never_shown(tmp_path: Path) -> None:
     keys, said, clock = list[str](), list[str](), Clock()
-    with api_on_loopback(lambda h, _: h.say({"error": "ann:swordfish has no such model"}, 404)) as api:
+    with api_on_loopback(
+        lambda h, _: h.say({"error": "ann:swordfish has no such model"}, 404)
+    ) as api:
         address = api.address.replace("http://", "http://ann:swordfish@")
         config = ContributeConfig(api=SecretUrl(address), model="m")
         budget = Budget(config, tmp_path / "b.json", clock)
-        generator = ApiGenerator(config, Secret(""), budget, clock.pause, said.append, Random(0), clock)
+        generator = ApiGenerator(
+            config, Secret(""), budget, clock.pause, said.append, Random(0), clock
+        )
         with pytest.raises(UserError) as raised:
             generator.complete("1 + 1")
         generator.close()
@@ -295,7 +375,9 @@ def test_user_and_password_of_an_address_are_sent_and_never_shown(tmp_path: Path
     assert "http://***@127.0.0.1" in str(raised.value)
 
 
-def test_a_key_leaves_the_environment_and_a_file_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_leaves_the_environment_and_a_file_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SWARM_NODE_API_KEY", KEY)
     taken = take_key(None)
     assert taken.get_secret_value() == KEY and KEY not in f"{taken} {taken!r}"
@@ -309,14 +391,24 @@ class Sums:
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         return [
-            Question(environment="sums", version="1", dataset="sums", config_id="c", digest="A" * 11, seed=now, index=k)
+            Question(
+                environment="sums",
+                version="1",
+                dataset="sums",
+                config_id="c",
+                digest="A" * 11,
+                seed=now,
+                index=k,
+            )
             for k in range(count)
         ]
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return ["1 + 1 = ?"] * len(questions)
 
-    def score(self, asked: Sequence[tuple[Question, Sequence[str]]]) -> list[tuple[float, ...] | Skipped]:
+    def score(
+        self, asked: Sequence[tuple[Question, Sequence[str]]]
+    ) -> list[tuple[float, ...] | Skipped]:
         return [tuple(float(text.strip() == "2") for text in texts) for _, texts in asked]
 
     def turns(self, question: Question) -> int:
@@ -338,14 +430,27 @@ def contributor(folder: Path, network: Kept) -> Contributor:
 def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> None:
     network = Kept()
     me = contributor(tmp_path, network)
-    answers: list[tuple[str, ...] | Skipped] = [("3", "2"), ("5", "6"), ("2",), Skipped("api failed"), ("1", "2")]
+    answers: list[tuple[str, ...] | Skipped] = [
+        ("3", "2"),
+        ("5", "6"),
+        ("2",),
+        Skipped("api failed"),
+        ("1", "2"),
+    ]
 
     def complete(prompt: str) -> tuple[Episode, ...] | Skipped:
         made = answers.pop(0)
-        return made if isinstance(made, Skipped) else tuple(Episode.of(text=text, ended=True) for text in made)
+        return (
+            made
+            if isinstance(made, Skipped)
+            else tuple(Episode.of(text=text, ended=True) for text in made)
+        )
 
     assert [me.round(complete) for _ in range(5)] == [1, 0, 0, 0, 1] and me.published == 2
-    assert [[each.text for each in group.episodes] for group in network.groups] == [["3", "2"], ["1", "2"]]
+    assert [[each.text for each in group.episodes] for group in network.groups] == [
+        ["3", "2"],
+        ["1", "2"],
+    ]
     assert me.skipped == {"all wrong": 1, "one completion": 1, "api failed": 1}
 
 
@@ -370,18 +475,30 @@ def test_groups_that_teach_nothing_are_told_with_a_reason(
     assert me.skipped == {why: 98}
     assert [line.split()[0] for line in told] == ["8", "16", "32", "64"], "rarer and rarer"
     assert all(f"{why}, such as {texts[0]!r}: {remedy}" in line for line in told)
-    assert me.round(lambda *_: (Episode.of(text="2", ended=True), Episode.of(text="3", ended=True))) == 1
+    assert (
+        me.round(lambda *_: (Episode.of(text="2", ended=True), Episode.of(text="3", ended=True)))
+        == 1
+    )
     assert not me.why_in_vain()
 
 
 def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
-    extra = {"extra_body": '{"top_p": 0.9, "temperature": null}', "stop": ["\\n", "#,"], "thinking": False}
+    extra = {
+        "extra_body": '{"top_p": 0.9, "temperature": null}',
+        "stop": ["\\n", "#,"],
+        "thinking": False,
+    }
     system = {"environment": {"system": "Be brief."}}
     made, _, (body,) = ask(lambda h, body: h.say(choices(*"abcd")), tmp_path, **extra, **system)
     assert len(made) == 4
-    assert body["messages"][0] == {"role": "system", "content": "Be brief."} and len(body["messages"]) == 2
+    assert (
+        body["messages"][0] == {"role": "system", "content": "Be brief."}
+        and len(body["messages"]) == 2
+    )
     assert body["top_p"] == 0.9 and "temperature" not in body and body["stop"] == ["\n", "#,"]
-    assert body["reasoning_effort"] == "none" and body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["reasoning_effort"] == "none" and body["chat_template_kwargs"] == {
+        "enable_thinking": False
+    }
     _, _, (plain,) = ask(lambda h, body: h.say(choices(*"abcd")), tmp_path)
     assert plain.keys() == {"model", "messages", "n", "max_tokens", "temperature", "stream"}
     with pytest.raises(UserError, match="cannot set n, stream"):

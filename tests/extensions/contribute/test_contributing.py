@@ -28,7 +28,9 @@ HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-
 @contextmanager
 def serving(model: str) -> Iterator[str]:
     command = [*preloaded.python(), "-m", "lab.benchmarks.served", model]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]
+    ) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().strip()
@@ -41,7 +43,9 @@ def looked_at(process: psutil.Process) -> dict[str, Any]:
     for each call.
     """
     try:
-        found: dict[str, Any] = process.as_dict(["cmdline", "environ", "memory_full_info", "status"])
+        found: dict[str, Any] = process.as_dict(
+            ["cmdline", "environ", "memory_full_info", "status"]
+        )
     except psutil.NoSuchProcess:
         return {}
     return found if found["status"] != psutil.STATUS_ZOMBIE and None not in found.values() else {}
@@ -51,18 +55,33 @@ def test_a_learner_at_the_rarest_setting_trains_on_a_contributor_that_is_small_a
     tmp_path: Path,
 ) -> None:
     a, b = tmp_path / "learner", tmp_path / "contributor"
-    few = ("--round.questions", 4, "--round.local-groups", 2, "--round.external-groups", 4, "--threads", 1)
+    few = (
+        "--round.questions",
+        4,
+        "--round.local-groups",
+        2,
+        "--round.external-groups",
+        4,
+        "--threads",
+        1,
+    )
     with serving("dense") as api, running(a, "run", "--model.name", "rarest", *few, *TASKS, *HERE):
         arguments = ("--api", api, "--model", "dense", "--max-tokens", 16, "--round-seconds", 0.5)
         peers = ("--peers", address(a), "--home", b)
         b.mkdir()
         with (b / "output.log").open("wb") as output:
             environment = {**os.environ, "SWARM_NODE_API_KEY": KEY}
-            process = started("contribute", *arguments, *peers, *TASKS, *HERE, stdout=output, env=environment)
+            process = started(
+                "contribute", *arguments, *peers, *TASKS, *HERE, stdout=output, env=environment
+            )
         try:
             until(lambda: learned(a) >= 2, 800, "learning from the contributor")
             first = psutil.Process(process.pid)
-            looks = [look for each in [first, *first.children(recursive=True)] if (look := looked_at(each))]
+            looks = [
+                look
+                for each in [first, *first.children(recursive=True)]
+                if (look := looked_at(each))
+            ]
             assert not any(KEY in " ".join(look["cmdline"]) for look in looks)
             assert not any(KEY in look["environ"].values() for look in looks[1:])
             assert "torch" not in Path(f"/proc/{process.pid}/maps").read_text()

@@ -52,7 +52,10 @@ def test_one_set_of_rows_has_one_version_in_whatever_format_and_order(tmp_path: 
         writer = csv.DictWriter(file, ["answer", "prompt"])
         writer.writeheader()
         writer.writerows(random.Random(0).sample(ROWS, len(ROWS)))
-    facts = [read(config.model_copy(update={"file": str(tmp_path / f"sums.{end}")})) for end in ("jsonl", "csv")]
+    facts = [
+        read(config.model_copy(update={"file": str(tmp_path / f"sums.{end}")}))
+        for end in ("jsonl", "csv")
+    ]
     facts.append(read(config.model_copy(update={"file": str(tmp_path / "sums.parquet")})))
     assert facts[0] == facts[1].model_copy(update={"examples": facts[0].examples}) == facts[2]
     assert facts[0].train + facts[0].held_out == 100 and 2 <= facts[0].held_out <= 25
@@ -65,15 +68,25 @@ def test_a_data_set_of_the_hub_is_read_by_its_name(tmp_path: Path) -> None:
     """
     pytest.importorskip("datasets")
     config = write(tmp_path, name="train.jsonl")
-    assert read(config.model_copy(update={"file": f"hf:{tmp_path}"})).version == read(config).version
+    assert (
+        read(config.model_copy(update={"file": f"hf:{tmp_path}"})).version == read(config).version
+    )
     with pytest.raises(UserError, match="data set hf:/nowhere/at/all cannot be loaded"):
         read(config.model_copy(update={"file": "hf:/nowhere/at/all"}))
 
 
 def test_whatever_peers_must_agree_on_changes_the_version(tmp_path: Path) -> None:
     config = write(tmp_path).model_copy(update={"verifier": "number"})
-    other = write(tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl").file
-    changes = {"file": other, "template": "So {prompt}", "verifier": "exact", "tolerance": 0.1, "held_out": 0.2}
+    other = write(
+        tmp_path, [*ROWS[:-1], {"prompt": "9 + 9 = ?", "answer": "19"}], "other.jsonl"
+    ).file
+    changes = {
+        "file": other,
+        "template": "So {prompt}",
+        "verifier": "exact",
+        "tolerance": 0.1,
+        "held_out": 0.2,
+    }
     changes |= {"form_weight": 0.1, "salt": Secret("told to members alone")}
     before = read(config).version
     for change in changes.items():
@@ -111,7 +124,14 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
     file.write_text("\n".join(lines))
     facts = read(DatasetConfig(file=str(file)))
     assert facts.train + facts.held_out == 21 and facts.duplicates == 1
-    once = ("row above 1 MB", "prompt above 16 KB", "answer above 16 KB", "no Unicode text", "no answer", "no prompt")
+    once = (
+        "row above 1 MB",
+        "prompt above 16 KB",
+        "answer above 16 KB",
+        "no Unicode text",
+        "no answer",
+        "no prompt",
+    )
     assert facts.left_out == {**dict.fromkeys(once, 1), "no JSON object": 2}
     assert (facts.lines["row above 1 MB"], facts.lines["no JSON object"]) == ([22], [26, 27])
 
@@ -128,12 +148,18 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
             '{"ask": "1", "say": "2"}',
             "are ask, say; name those to use: --dataset.prompt COLUMN --dataset.a",
         ),
-        ("near.csv", "questoin,answers\n1,2\n", "did you mean --dataset.prompt questoin --dataset.answer answers?"),
+        (
+            "near.csv",
+            "questoin,answers\n1,2\n",
+            "did you mean --dataset.prompt questoin --dataset.answer answers?",
+        ),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
         ("broken.parquet", "PAR1 no", "is no Parquet file"),
     ],
 )
-def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, name: str, content: Any, said: str) -> None:
+def test_a_file_that_will_not_do_is_one_line(
+    tmp_path: Path, name: str, content: Any, said: str
+) -> None:
     file = tmp_path / name
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
@@ -146,10 +172,16 @@ def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, name: str, content:
 
 def test_templates_join_columns_and_messages_become_one_text() -> None:
     row = {"context": "It rains.", "question": "Dry?", "choices": ["yes", "no"], "n": 3}
-    assert filled("{context}\n\n{question}\n{choices} {n} {other}", row) == "It rains.\n\nDry?\nA. yes\nB. no 3 {other}"
+    assert (
+        filled("{context}\n\n{question}\n{choices} {n} {other}", row)
+        == "It rains.\n\nDry?\nA. yes\nB. no 3 {other}"
+    )
     assert filled("{missing}", row) == ""
     assert text_of([{"role": "user", "content": "Hi"}]) == "Hi"
-    assert text_of([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]) == "Be brief.\n\nHi"
+    assert (
+        text_of([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+        == "Be brief.\n\nHi"
+    )
     turns = [{"role": role, "content": role[0]} for role in ("user", "assistant", "user")]
     assert text_of(turns) == "User: u\n\nAssistant: a\n\nUser: u"
 
@@ -163,7 +195,10 @@ def test_a_round_asks_no_question_twice_and_those_held_out_have_each_their_turn(
 
 
 SUMS = [{"question": f"{k} + 1?", "answer": f"One more.\n#### {k + 1:,}"} for k in range(990, 1050)]
-CHATS = [[{"role": "user", "content": str(k)}, {"role": "assistant", "content": str(k + 1)}] for k in range(60)]
+CHATS = [
+    [{"role": "user", "content": str(k)}, {"role": "assistant", "content": str(k + 1)}]
+    for k in range(60)
+]
 BOXES = [f"So \\boxed{{{k}}}" for k in range(60)]
 KNOWN = [
     (SUMS, "question -> answer, number after ####", "1000 + 1?", "One more.\n#### 1,001"),
@@ -186,16 +221,26 @@ def test_columns_and_forms_of_answers_are_recognised_and_said(
 
 
 def test_rows_without_the_mark_of_most_answers_are_named_by_line(tmp_path: Path) -> None:
-    facts = read(write(tmp_path, [*SUMS[:30], {"question": "x", "answer": "no mark"}, {"question": "y"}]))
+    facts = read(
+        write(tmp_path, [*SUMS[:30], {"question": "x", "answer": "no mark"}, {"question": "y"}])
+    )
     assert facts.left_out == {"no answer": 1, "no answer after ####": 1}
     assert "1 left out, no answer after ####: line 31" in dict(facts.notes()).values()
-    fractions = [{"problem": f"{k}?", "solution": f"\\boxed{{\\frac{{1}}{{{k}}}}}"} for k in range(2, 40)]
+    fractions = [
+        {"problem": f"{k}?", "solution": f"\\boxed{{\\frac{{1}}{{{k}}}}}"} for k in range(2, 40)
+    ]
     pytest.importorskip("math_verify")
-    assert read(write(tmp_path, fractions)).verifier == {"name": "math", "tolerance": 0.0, "form": "boxed"}
+    assert read(write(tmp_path, fractions)).verifier == {
+        "name": "math",
+        "tolerance": 0.0,
+        "form": "boxed",
+    }
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_a_csv_file_may_have_other_separators_and_lines_in_its_cells(tmp_path: Path, separator: str) -> None:
+def test_a_csv_file_may_have_other_separators_and_lines_in_its_cells(
+    tmp_path: Path, separator: str
+) -> None:
     file = tmp_path / "x.csv"
     rows = [f'"{k}{separator}\n{k}"{separator}{k}\n' for k in range(3)]
     file.write_text(f'\n"question"{separator}answer\n{"".join(rows)}{separator}7\n')
@@ -212,14 +257,26 @@ RIGHT = [
     ],
     *[("choice", said, "B") for said in ("\\boxed{B}", "<think>It is A.</think>\n\nB")],
     ("number", "3 of \\boxed{7} in 9", "It is \\boxed{7}, not 8"),
-    *[("number", said, "1234.5") for said in ("1234.5", "1,234.5", "1.234,5", "1 234.5", "1'234.5", "= 1234.50 km")],
-    *[("number", said, "12 km") for said in ("12", "12 km", "12KM", "<answer>12 km</answer>", "so it is 12")],
+    *[
+        ("number", said, "1234.5")
+        for said in ("1234.5", "1,234.5", "1.234,5", "1 234.5", "1'234.5", "= 1234.50 km")
+    ],
+    *[
+        ("number", said, "12 km")
+        for said in ("12", "12 km", "12KM", "<answer>12 km</answer>", "so it is 12")
+    ],
     *[("number", said, "50 %") for said in ("50%", "50")],
     *[("number", said, "#### 72") for said in ("72", "72.0", "7.2e1", "144/2")],
     *[("number", said, "\u22123") for said in ("-3", "\u22123")],
-    *[("choice", said, "B") for said in ("B", "b", "(B)", "B. Rome", "b) Rome", "The answer is B.", "It is (B)")],
+    *[
+        ("choice", said, "B")
+        for said in ("B", "b", "(B)", "B. Rome", "b) Rome", "The answer is B.", "It is (B)")
+    ],
     *[("choice", "B", 1), ("regex", "abbb", "ab+"), ("exact", " New  York\n", "New York")],
-    *[("json", said, {"a": [1, True]}) for said in ('{"a": [1.0, true]}', '```json\n{"a": [1, true]}\n```')],
+    *[
+        ("json", said, {"a": [1, True]})
+        for said in ('{"a": [1.0, true]}', '```json\n{"a": [1, true]}\n```')
+    ],
     *[("math", said, "1/2") for said in ("0.5", "\\boxed{\\frac{1}{2}}", "$\\frac{2}{4}$")],
 ]
 WRONG = [
@@ -228,11 +285,17 @@ WRONG = [
         for said in ("#### 5\nQuestion: 7", "<think>it is 7", "<think>7</think>8", "\\boxed{8} 7")
     ],
     *[("choice", "<think>It is B.", "B"), ("math", "<think>1/2", "1/2")],
-    *[("number", said, "1234.5") for said in ("1235", "", "none", "1234.5 1", "9" * 200, "1e9999", "1/0", "nan")],
+    *[
+        ("number", said, "1234.5")
+        for said in ("1235", "", "none", "1234.5 1", "9" * 200, "1e9999", "1/0", "nan")
+    ],
     *[("number", said, "12 km") for said in ("12 miles", "-12")],
     *[("choice", said, "B") for said in ("A", "B or A", "", "Because", "BB", "C. B")],
     *[("regex", "abbbc", "ab+"), ("regex", "a" * 5000, "a+"), ("exact", "new york", "New York")],
-    *[("json", said, {"a": [1]}) for said in ('{"a": [true]}', '{"a": ["1"]}', "{", "[" * 4000, "")],
+    *[
+        ("json", said, {"a": [1]})
+        for said in ('{"a": [true]}', '{"a": ["1"]}', "{", "[" * 4000, "")
+    ],
     *[("math", said, "1/2") for said in ("0.6", "", "\\frac", "x" * 5000)],
 ]
 
@@ -241,7 +304,9 @@ CASES = [(*case, 1.0) for case in RIGHT] + [(*case, 0.0) for case in WRONG]
 
 
 @pytest.mark.parametrize(("name", "said", "answer", "score"), CASES)
-def test_verifiers_score_what_is_right_and_nothing_else(name: str, said: str, answer: Any, score: float) -> None:
+def test_verifiers_score_what_is_right_and_nothing_else(
+    name: str, said: str, answer: Any, score: float
+) -> None:
     if name == "math":
         pytest.importorskip("math_verify")
     assert verifiers.load({"name": name, "tolerance": 0.0})(said, answer) == score
@@ -253,30 +318,43 @@ def test_a_number_may_be_off_by_the_tolerance() -> None:
 
 
 def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) -> LearningConfig:
-    sections = {"dataset": config.model_copy(update=changes), "environment": {"time_limit": time_limit}}
+    sections = {
+        "dataset": config.model_copy(update=changes),
+        "environment": {"time_limit": time_limit},
+    }
     return with_sections(LearningConfig).model_validate(sections)
 
 
 @pytest.mark.slow
-def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(tmp_path: Path) -> None:
+def test_the_environment_asks_those_to_train_on_and_evaluates_those_held_out(
+    tmp_path: Path,
+) -> None:
     config = settings(write(tmp_path), verifier="number")
-    assert tasks_of(config) == ("dataset/train",) and "sums.jsonl: they leave this machine" in leaving(config)
+    assert tasks_of(config) == (
+        "dataset/train",
+    ) and "sums.jsonl: they leave this machine" in leaving(config)
     with closing(KIND.start(["dataset/train"], config)) as environment:
         asked = environment.sample(PeerId("peer"), Round(3), 32)
         prompts = environment.prompts(asked)
         assert len(set(prompts)) == 32
-        rewards = environment.score([(q, [str(eval(str(p)[:-3])), "x"]) for q, p in zip(asked, prompts, strict=True)])
+        rewards = environment.score(
+            [(q, [str(eval(str(p)[:-3])), "x"]) for q, p in zip(asked, prompts, strict=True)]
+        )
         assert rewards == [(1.0, 0.0)] * 32
         kept = held_out(environment, environment.count)
         assert {question.config_id for question in kept} == {"held_out"}
         assert len(set(environment.prompts(kept))) == len(kept) == environment.facts.held_out
         assert not set(environment.prompts(kept)) & set(prompts)
         assert all(environment.catalogue.knows(question) for question in asked)
-        assert not any(environment.catalogue.knows(question) for question in kept), "a peer's would be trained on"
+        assert not any(environment.catalogue.knows(question) for question in kept), (
+            "a peer's would be trained on"
+        )
 
 
 @pytest.mark.slow
-def test_form_and_length_weigh_beside_the_answer_and_no_wrong_one_earns_more_than_a_right_one(tmp_path: Path) -> None:
+def test_form_and_length_weigh_beside_the_answer_and_no_wrong_one_earns_more_than_a_right_one(
+    tmp_path: Path,
+) -> None:
     # 11 characters
     rows = [{"question": f"Question {k}", "answer": "1234\n#### 7"} for k in range(20)]
     config = settings(write(tmp_path, rows), form_weight=0.2)
@@ -298,7 +376,9 @@ def score(completion, answer):
 """
 
 
-def scored(config: LearningConfig, completions: Sequence[Sequence[str]]) -> list[tuple[float, ...] | Skipped]:
+def scored(
+    config: LearningConfig, completions: Sequence[Sequence[str]]
+) -> list[tuple[float, ...] | Skipped]:
     with closing(build_environment(config)) as environment:
         asked = environment.sample(PeerId("peer"), Round(0), len(completions))
         return environment.score(list(zip(asked, completions, strict=True)))
@@ -308,15 +388,24 @@ def scored(config: LearningConfig, completions: Sequence[Sequence[str]]) -> list
 def test_a_verifier_that_never_returns_or_talks_nonsense_costs_its_group(tmp_path: Path) -> None:
     (tmp_path / "my_verifier.py").write_text(HOSTILE)
     config = settings(write(tmp_path), 4.0, verifier=f"{tmp_path}/my_verifier:score")
-    said = scored(config, [["0", "x"], ["hang", "x"], ["raise", "x"], ["two"], ["text"], ["y", "x"]])
-    assert said[1:5] == [Skipped("scoring timeout"), Skipped("scorer raised"), *[Skipped("not a score")] * 2]
+    said = scored(
+        config, [["0", "x"], ["hang", "x"], ["raise", "x"], ["two"], ["text"], ["y", "x"]]
+    )
+    assert said[1:5] == [
+        Skipped("scoring timeout"),
+        Skipped("scorer raised"),
+        *[Skipped("not a score")] * 2,
+    ]
     assert said[5] == (0.0, 0.0) and isinstance(said[0], tuple)
 
 
 @pytest.mark.slow
 def test_a_pattern_that_backtracks_for_ever_costs_its_group(tmp_path: Path) -> None:
     rows = [{"prompt": f"Question {k}", "answer": "(a+)+b"} for k in range(20)]
-    said = scored(settings(write(tmp_path, rows), 4.0, verifier="regex"), [["aab", "x"], ["a" * 64, "x"], ["b", "ab"]])
+    said = scored(
+        settings(write(tmp_path, rows), 4.0, verifier="regex"),
+        [["aab", "x"], ["a" * 64, "x"], ["b", "ab"]],
+    )
     assert said == [(1.0, 0.0), Skipped("scoring timeout"), (0.0, 1.0)]
 
 

@@ -87,7 +87,9 @@ def packed(file: Path) -> None:
 
 def parquet_file(file: Path, columns: dict[str, object], **how: object) -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), file, compression="zstd", **how)
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pyarrow.table(columns), file, compression="zstd", **how
+    )
 
 
 def repeated(text: str, count: int) -> object:
@@ -101,7 +103,9 @@ def one_text(file: Path, kept: bool = True) -> None:
     """A file of 1 KB: 100,000 times the same megabyte. `kept`: its schema says to read it as a
     dictionary.
     """
-    parquet_file(file, {"prompt": repeated("x" * MB, 100_000), "answer": ["1"] * 100_000}, store_schema=kept)
+    parquet_file(
+        file, {"prompt": repeated("x" * MB, 100_000), "answer": ["1"] * 100_000}, store_schema=kept
+    )
     assert file.stat().st_size < 2000
 
 
@@ -123,7 +127,9 @@ def long_list(file: Path) -> None:
 
 
 def decoded_together(file: Path) -> None:
-    parquet_file(file, {"prompt": repeated("x" * (40 * MB), 64), "answer": ["1"] * 64}, store_schema=False)
+    parquet_file(
+        file, {"prompt": repeated("x" * (40 * MB), 64), "answer": ["1"] * 64}, store_schema=False
+    )
 
 
 def odd_name(file: Path) -> None:
@@ -134,12 +140,18 @@ BOMBS = [
     (holes, "csv", "a row is above 1 MB: it has no line break", 350),
     (open_quote, "csv", "a row is above 1 MB", 350),
     (wide_header, "csv", "a row has 400002 cells, and 1024 are the most", 350),
-    *[(blank_lines, ending, "has more than 1000000 rows: use a part of it", 350) for ending in ("csv", "jsonl")],
+    *[
+        (blank_lines, ending, "has more than 1000000 rows: use a part of it", 350)
+        for ending in ("csv", "jsonl")
+    ],
     (holes, "jsonl", "1 rows: row above 1 MB", 350),
     *[(huge, ending, "is above 1024 MB: use a part of it", 350) for ending in ("csv", "parquet")],
     (huge_footer, "parquet", "is no Parquet file: its footer is above 16 MB", 350),
     (packed, "jsonl", "no JSON object", 350),
-    *[(text, "parquet", "is above 1024 MB: use a part of it", 450) for text in (one_text, one_plain_text)],
+    *[
+        (text, "parquet", "is above 1024 MB: use a part of it", 450)
+        for text in (one_text, one_plain_text)
+    ],
     (nulls, "parquet", "has more than 1000000 rows: use a part of it", 350),
     (long_list, "parquet", "1 rows: row above 1 MB", 500),
     (decoded_together, "parquet", "takes more than 1024 MB of memory: use a part of it", 1024),
@@ -168,24 +180,38 @@ def linked(to: str) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("make", [os.mkfifo, listener, linked("/dev/zero"), linked("/dev/tty"), Path.mkdir])
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None], ending: str) -> None:
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, listener, linked("/dev/zero"), linked("/dev/tty"), Path.mkdir]
+)
+def test_what_is_no_regular_file_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None], ending: str
+) -> None:
     from swarm_node.common.errors import UserError
     from swarm_node.extensions.dataset import reading
 
     file = tmp_path / f"x.{ending}"
     make(file)
-    with pytest.raises(UserError, match=r"cannot be read: (not a plain file|No such device|Is a directory)"):
+    with pytest.raises(
+        UserError, match=r"cannot be read: (not a plain file|No such device|Is a directory)"
+    ):
         list(reading.rows(str(file), {"prompt"}))
 
 
 def test_a_pipe_is_refused_as_verifier(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "sums.jsonl").write_text('{"prompt": "1 + 1", "answer": "2"}\n')
-    refused(tmp_path / "sums.jsonl", "cannot be read: not a plain file", 350, "--verifier", f"{tmp_path}/pipe.py:x")
+    refused(
+        tmp_path / "sums.jsonl",
+        "cannot be read: not a plain file",
+        350,
+        "--verifier",
+        f"{tmp_path}/pipe.py:x",
+    )
 
 
-def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_footer_does_not_say_is_counted_while_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [str(k) * (MB // 8) for k in range(10, 90)]
     parquet_file(tmp_path / "x.parquet", {"prompt": texts, "answer": texts}, row_group_size=8)
     from swarm_node.common.errors import UserError
@@ -200,7 +226,10 @@ def test_what_a_footer_does_not_say_is_counted_while_decoding(tmp_path: Path, mo
 
 def test_columns_that_no_question_needs_cost_nothing(tmp_path: Path) -> None:
     """This holds for a column of any decompressed size."""
-    rows = {"prompt": [f"{k} + 1" for k in range(5000)], "answer": [str(k + 1) for k in range(5000)]}
+    rows = {
+        "prompt": [f"{k} + 1" for k in range(5000)],
+        "answer": [str(k + 1) for k in range(5000)],
+    }
     parquet_file(tmp_path / "x.parquet", {**rows, "thoughts": repeated("x" * MB, 5000)})
     ended = look(tmp_path / "x.parquet")
     assert ended.code == 0 and ended.peak < 350, ended
@@ -208,8 +237,14 @@ def test_columns_that_no_question_needs_cost_nothing(tmp_path: Path) -> None:
 
 def test_answers_nested_as_deep_as_json_goes_are_left_out(tmp_path: Path) -> None:
     """At every depth, as there is a depth that can be read and cannot be written again."""
-    lines = [f'{{"prompt": "{depth}", "answer": {"[" * depth + "]" * depth}}}' for depth in range(20, 1100)]
-    prompts = [f'{{"prompt": {"[" * depth + "1" + "]" * depth}, "answer": "1"}}' for depth in range(900, 1100)]
+    lines = [
+        f'{{"prompt": "{depth}", "answer": {"[" * depth + "]" * depth}}}'
+        for depth in range(20, 1100)
+    ]
+    prompts = [
+        f'{{"prompt": {"[" * depth + "1" + "]" * depth}, "answer": "1"}}'
+        for depth in range(900, 1100)
+    ]
     file = tmp_path / "x.jsonl"
     file.write_text("\n".join([*lines, *prompts, json.dumps({"prompt": "a", "answer": "b"})]))
     ended = look(file)

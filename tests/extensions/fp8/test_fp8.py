@@ -26,10 +26,21 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.precision import PLAIN, precision_of
 from swarm_node.rollouts.groups import ScoredGroup
-from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
+from swarm_node.settings import (
+    GenerationConfig,
+    LearningConfig,
+    ModelConfig,
+    TrainingConfig,
+    with_sections,
+)
 from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
-from tests.fp8_bound import HALF_STEP, assert_alike_in_any_batch, assert_kept_in_fp8, assert_three_products_within_bound
+from tests.fp8_bound import (
+    HALF_STEP,
+    assert_alike_in_any_batch,
+    assert_kept_in_fp8,
+    assert_three_products_within_bound,
+)
 from tests.models import (
     MANY_EOS,
     characters,
@@ -48,7 +59,9 @@ from tests.models import (
 SHAPES = [(5, 7, 3), (1, 128, 128), (130, 257, 300), (200, 96, 513), (256, 384, 128)]
 
 
-def fp8_policy(family: str = "Llama", precision: str = "fp8", kernel: Kernel = REFERENCE, **options) -> Policy:
+def fp8_policy(
+    family: str = "Llama", precision: str = "fp8", kernel: Kernel = REFERENCE, **options
+) -> Policy:
     policy = tiny_policy(family, eos=MANY_EOS, **options)
     policy.precision = swap_linears(policy.model, kernel, precision == "fp8")
     return policy
@@ -70,12 +83,16 @@ def test_numbers_of_the_format_are_kept_exactly_and_nothing_is_nan() -> None:
     assert torch.equal(quantise(torch.zeros(3, 200)).exact, torch.zeros(3, 200))
     for size in (3e38, 1e-37, 1e-42):
         block = torch.full((2, 130), size)
-        torch.testing.assert_close(quantise(block, side=128).exact, block, rtol=HALF_STEP, atol=1e-40)
+        torch.testing.assert_close(
+            quantise(block, side=128).exact, block, rtol=HALF_STEP, atol=1e-40
+        )
 
 
 def test_scales_are_the_least_powers_of_two_that_hold_the_largest_number() -> None:
     x = torch.randn(50, 300) * torch.rand(50, 1) * 9
-    published = torch.stack([block.abs().amax(1) for block in x.split(BLOCK, dim=1)], dim=1) / LARGEST
+    published = (
+        torch.stack([block.abs().amax(1) for block in x.split(BLOCK, dim=1)], dim=1) / LARGEST
+    )
     assert torch.equal(quantise(x).scales.log2(), published.log2().ceil())
     assert torch.equal(quantise(torch.tensor([[448.0]])).scales, torch.ones(1, 1))
 
@@ -85,7 +102,9 @@ def test_a_block_that_is_not_finite_is_nan_throughout(wrong) -> None:
     x = torch.randn(2, 256)
     x[1, 3] = wrong
     found = quantise(x).exact
-    assert found[1, :128].isnan().all() and torch.equal(found.isnan().sum(1), torch.tensor([0, 128]))
+    assert found[1, :128].isnan().all() and torch.equal(
+        found.isnan().sum(1), torch.tensor([0, 128])
+    )
 
 
 def test_differences_in_the_last_bits_do_not_pass_quantisation() -> None:
@@ -112,7 +131,9 @@ def test_a_weight_is_quantised_again_once_it_has_changed() -> None:
 def test_every_update_makes_the_quantised_weights_again(precision) -> None:
     policy = fp8_policy(precision=precision)
     before = [layer.quantised() for layer in policy.precision.layers]
-    GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update([generated_group(policy)])
+    GrpoTrainer(policy, TrainingConfig(learning_rate=0.01), GenerationConfig()).update(
+        [generated_group(policy)]
+    )
     for layer, old in zip(policy.precision.layers, before, strict=True):
         present = quantise(layer.weight.detach(), 128)
         assert torch.equal(layer.quantised().forwards.exact, present.exact)
@@ -134,8 +155,12 @@ def test_weights_asked_for_first_by_the_decoder_can_be_trained_with() -> None:
 def test_all_linear_layers_but_the_head_are_swapped_and_keep_their_names(family) -> None:
     plain, policy = tiny_model(family), fp8_policy(family)
     names = {name for name, module in plain.named_modules() if isinstance(module, nn.Linear)}
-    swapped = {name for name, module in policy.model.named_modules() if isinstance(module, Fp8Linear)}
-    assert names - swapped == {name for name, m in plain.named_modules() if m is plain.get_output_embeddings()}
+    swapped = {
+        name for name, module in policy.model.named_modules() if isinstance(module, Fp8Linear)
+    }
+    assert names - swapped == {
+        name for name, m in plain.named_modules() if m is plain.get_output_embeddings()
+    }
     assert plain.state_dict().keys() == policy.model.state_dict().keys()
     with policy.exact():
         ids = torch.tensor([[5, 6, 7]])
@@ -163,7 +188,11 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
     with pytest.raises(UserError, match="no FP8 kernel works on meta"):
         kernels.choose(torch.device("meta"))
     with pytest.raises(UserError, match="quantization"):
-        use_fp8(None, asked.model_copy(update={"model": ModelConfig(quantization="nf4")}), torch.device("cpu"))
+        use_fp8(
+            None,
+            asked.model_copy(update={"model": ModelConfig(quantization="nf4")}),
+            torch.device("cpu"),
+        )
 
 
 def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
@@ -173,8 +202,12 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken() -> None:
     assert not kernels.works(wrong, cpu) and not kernels.works(kernels.TRITON, cpu)
 
 
-@pytest.mark.parametrize(("rows", "columns", "side"), [(130, 257, 1), (200, 300, BLOCK), (5, 640, 1)])
-def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(rows: int, columns: int, side: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "columns", "side"), [(130, 257, 1), (200, 300, BLOCK), (5, 640, 1)]
+)
+def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(
+    rows: int, columns: int, side: int
+) -> None:
     ours = quantise(torch.randn(rows, columns), side)
     values, scales = ours.filled
     assert values.shape[0] % 16 == values.shape[1] % BLOCK == 0 and scales.stride(0) == 1
@@ -188,8 +221,12 @@ def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(rows:
 
 
 def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
-    (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(["ab1:"], size, stream)
-    received = text_group([k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:")
+    (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(
+        ["ab1:"], size, stream
+    )
+    received = text_group(
+        [k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:"
+    )
     return ScoredGroup(received.group, "ab1:", received.rewards, group.tokens)
 
 
@@ -273,14 +310,21 @@ def test_weights_move_in_the_mixed_flow_with_the_correction() -> None:
 
 
 def test_mismatch_of_known_log_probs() -> None:
-    found = Mismatch().plus(torch.tensor([-1.0, -2.0]), torch.tensor([-1.5, -2.0])).plus(torch.zeros(0), torch.zeros(0))
+    found = (
+        Mismatch()
+        .plus(torch.tensor([-1.0, -2.0]), torch.tensor([-1.5, -2.0]))
+        .plus(torch.zeros(0), torch.zeros(0))
+    )
     assert (found.tokens, found.mean, found.largest) == (2, 0.25, 0.5)
     assert found.kl == pytest.approx((torch.tensor(-0.5).exp().item() + 0.5 - 1) / 2)
 
 
 def test_nodes_of_different_precision_share() -> None:
     swarm = MemorySwarm(Random(0))
-    policies = [tiny_policy("Qwen2", eos=MANY_EOS), *(fp8_policy("Qwen2", p) for p in ("fp8", "fp8_rollout"))]
+    policies = [
+        tiny_policy("Qwen2", eos=MANY_EOS),
+        *(fp8_policy("Qwen2", p) for p in ("fp8", "fp8_rollout")),
+    ]
     nodes = [make_node(n, join(swarm, n), policy=policy) for n, policy in enumerate(policies)]
     reports = run_together(nodes, 4)
     assert all(sum(round_[n].external_informative for round_ in reports) > 0 for n in range(3))

@@ -31,8 +31,20 @@ CONSUMER = 99 * 1024
 def test_they_give_what_the_reference_gives_in_the_interpreter() -> None:
     """In a process of its own, as the interpreter must be asked for before Triton is imported."""
     tests = Path(__file__).with_name("triton_interpreted.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tests)]
-    done = subprocess.run(command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        str(tests),
+    ]
+    done = subprocess.run(
+        command, env=os.environ | {"TRITON_INTERPRET": "1"}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "100%" in done.stdout
 
@@ -65,7 +77,9 @@ def compiled(request, monkeypatch, tmp_path):
 
     def compile_only(kernel):
         launch = kernel.run
-        monkeypatch.setattr(kernel, "run", lambda *a, warmup, **k: made.append(launch(*a, warmup=True, **k)))
+        monkeypatch.setattr(
+            kernel, "run", lambda *a, warmup, **k: made.append(launch(*a, warmup=True, **k))
+        )
 
     compile_only(triton_kernels.quantise_kernel)
     compile_only(triton_kernels.product_kernel)
@@ -79,32 +93,45 @@ def resources(kernel, folder: Path) -> tuple[int, int]:
     binary = folder / "kernel.cubin"
     binary.write_bytes(kernel.asm["cubin"])
     tool = triton.knobs.nvidia.cuobjdump.path
-    told = subprocess.run([tool, "--dump-resource-usage", binary], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [tool, "--dump-resource-usage", binary], capture_output=True, text=True, check=True
+    ).stdout
     found = re.search(r"REG:(\d+) STACK:(\d+)", told)
     assert found is not None
     return int(found[1]), int(found[2])
 
 
 @pytest.mark.slow
-def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(compiled, tmp_path) -> None:
+def test_what_training_and_writing_launch_compiles_for_tensor_cores_of_e4m3(
+    compiled, tmp_path
+) -> None:
     """A training step with tokens that fill no tile, then the forward products of generation.
     Figures are logged.
     """
     architecture, made = compiled
     layer = Fp8Linear(nn.Linear(256, 384, dtype=torch.bfloat16), KERNEL, active=True)
-    layer(torch.ones(300, 256, dtype=torch.bfloat16, requires_grad=True)).backward(torch.ones(300, 384).bfloat16())
+    layer(torch.ones(300, 256, dtype=torch.bfloat16, requires_grad=True)).backward(
+        torch.ones(300, 384).bfloat16()
+    )
     with torch.no_grad():
         for batch in (64, 1):
             layer(torch.ones(batch, 256, dtype=torch.bfloat16))
     names = [kernel.metadata.name for kernel in made]
     assert (names.count("quantise_kernel"), names.count("product_kernel")) == (7, 5)
     for kernel in dict.fromkeys(made):
-        (registers, spilled), instructions = resources(kernel, tmp_path), set(re.findall(MULTIPLY, kernel.asm["ptx"]))
+        (registers, spilled), instructions = (
+            resources(kernel, tmp_path),
+            set(re.findall(MULTIPLY, kernel.asm["ptx"])),
+        )
         figures = f"{registers} registers, {spilled} B spilled, {kernel.metadata.shared} B shared"
-        logger.info("sm_%d %s: %s %s", architecture, kernel.metadata.name, figures, " ".join(instructions))
+        logger.info(
+            "sm_%d %s: %s %s", architecture, kernel.metadata.name, figures, " ".join(instructions)
+        )
         assert kernel.metadata.shared <= CONSUMER
         assert spilled <= 16
         assert ".ftz" not in kernel.asm["ptx"]  # no flush of the smallest numbers to zero
         if kernel.metadata.name == "product_kernel":
             few = architecture == 90 and kernel is made[-1]  # wgmma takes at least 64 rows
-            assert instructions and all(("f16.f16" if few else "e4m3.e4m3") in used for used in instructions)
+            assert instructions and all(
+                ("f16.f16" if few else "e4m3.e4m3") in used for used in instructions
+            )

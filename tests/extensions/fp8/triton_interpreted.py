@@ -16,11 +16,21 @@ assert os.environ["TRITON_INTERPRET"] == "1"
 from swarm_node.extensions.fp8 import kernels, triton_kernels
 from swarm_node.extensions.fp8.linear import Fp8Linear
 from swarm_node.extensions.fp8.quantise import E4M3, Quantised, quantise
-from tests.fp8_bound import assert_alike_in_any_batch, assert_kept_in_fp8, assert_three_products_within_bound
+from tests.fp8_bound import (
+    assert_alike_in_any_batch,
+    assert_kept_in_fp8,
+    assert_three_products_within_bound,
+)
 
 KERNEL = kernels.TRITON
 DRAWN = Random(0)
-SHAPES = [(1, 1), (1, 128), (130, 257), (17, 96), *((DRAWN.randint(1, 200), DRAWN.randint(1, 400)) for _ in range(3))]
+SHAPES = [
+    (1, 1),
+    (1, 128),
+    (130, 257),
+    (17, 96),
+    *((DRAWN.randint(1, 200), DRAWN.randint(1, 400)) for _ in range(3)),
+]
 TRIPLES = [(1, 1, 1), (1, 72, 128), (16, 40, 17), (130, 72, 257), (70, 130, 256)]
 TRIPLES += [(DRAWN.randint(1, 150), DRAWN.randint(1, 150), DRAWN.randint(1, 400)) for _ in range(3)]
 
@@ -52,8 +62,12 @@ def test_every_tie_between_numbers_of_the_format_falls_as_in_torch() -> None:
 
 def test_scales_step_where_the_references_do() -> None:
     tops = 448 * 2.0 ** torch.arange(-134, 119, dtype=torch.float32)
-    largest = torch.cat([tops, tops.nextafter(torch.zeros(1)), tops.nextafter(torch.tensor(torch.inf))])
-    assert_as_the_reference(torch.cat([largest[:, None], largest[:, None] / 3, -largest[:, None] / 700], dim=1), 1)
+    largest = torch.cat(
+        [tops, tops.nextafter(torch.zeros(1)), tops.nextafter(torch.tensor(torch.inf))]
+    )
+    assert_as_the_reference(
+        torch.cat([largest[:, None], largest[:, None] / 3, -largest[:, None] / 700], dim=1), 1
+    )
 
 
 def test_zeros_one_huge_number_and_numbers_that_are_nearly_zero() -> None:
@@ -72,7 +86,9 @@ def test_a_block_that_is_not_finite_is_nan_throughout(wrong) -> None:
         ours, exact = triton_kernels.quantise(x, side), quantise(x, side)
         torch.testing.assert_close(ours.exact, exact.exact, rtol=0, atol=0, equal_nan=True)
         product = triton_kernels.product(right, ours, torch.float32)
-        torch.testing.assert_close(product, kernels.reference(right, exact, torch.float32), equal_nan=True)
+        torch.testing.assert_close(
+            product, kernels.reference(right, exact, torch.float32), equal_nan=True
+        )
         assert product.isnan().sum() == 20 * (1 if side == 1 else 72)
 
 
@@ -89,7 +105,9 @@ def test_it_multiplies_as_the_reference(shape, side) -> None:
         assert (ours.shape, ours.dtype) == (exact.shape, exact.dtype)
         step = torch.finfo(dtype).eps
         sizes = a.exact.abs() @ b.exact.abs().t()
-        assert ((ours.float() - exact.float()).abs() <= step * exact.float().abs() + 1e-5 * sizes).all()
+        assert (
+            (ours.float() - exact.float()).abs() <= step * exact.float().abs() + 1e-5 * sizes
+        ).all()
 
 
 def test_operands_may_be_quantised_by_either_and_lie_anyhow_in_memory() -> None:
@@ -101,10 +119,16 @@ def test_operands_may_be_quantised_by_either_and_lie_anyhow_in_memory() -> None:
             torch.testing.assert_close(triton_kernels.product(left, right, torch.float32), exact)
 
 
-@pytest.mark.parametrize(("tokens", "inputs", "outputs"), [(5, 7, 3), (1, 128, 128), (130, 257, 200)])
-def test_the_three_products_of_a_layer_are_within_the_bound_of_e4m3(tokens, inputs, outputs) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "inputs", "outputs"), [(5, 7, 3), (1, 128, 128), (130, 257, 200)]
+)
+def test_the_three_products_of_a_layer_are_within_the_bound_of_e4m3(
+    tokens, inputs, outputs
+) -> None:
     torch.manual_seed(tokens)
-    assert_three_products_within_bound(Fp8Linear(nn.Linear(inputs, outputs), KERNEL, active=True), tokens)
+    assert_three_products_within_bound(
+        Fp8Linear(nn.Linear(inputs, outputs), KERNEL, active=True), tokens
+    )
 
 
 def test_what_is_kept_is_fp8_and_a_token_comes_out_alike_whoever_is_in_the_batch() -> None:
@@ -116,7 +140,9 @@ def test_the_probe_takes_it_and_nothing_that_quantises_or_multiplies_otherwise()
     cpu = torch.device("cpu")
     assert kernels.works(KERNEL, cpu)
     coarser = kernels.Kernel("", kernels.by_triton, lambda x, side=1: nudged(quantise(x, side)))
-    larger = kernels.Kernel("", lambda left, right, dtype: kernels.by_triton(left, right, dtype) * 1.1)
+    larger = kernels.Kernel(
+        "", lambda left, right, dtype: kernels.by_triton(left, right, dtype) * 1.1
+    )
     assert not kernels.works(coarser, cpu) and not kernels.works(larger, cpu)
 
 

@@ -10,7 +10,11 @@ from swarm_node.commands.home import in_use
 from tests.commands import python
 from tests.waiting import until
 
-ALONE = {"network": {"enabled": False}, "round": {"questions": 2}, "validation": {"every": 1, "questions": 2}}
+ALONE = {
+    "network": {"enabled": False},
+    "round": {"questions": 2},
+    "validation": {"every": 1, "questions": 2},
+}
 
 
 @pytest.mark.parametrize(
@@ -18,7 +22,10 @@ ALONE = {"network": {"enabled": False}, "round": {"questions": 2}, "validation":
     [
         (lambda: run(seed="x"), "seed: must be a valid integer, not 'x'"),
         (lambda: join("startr"), "config file startr does not exist; did you mean starter?"),
-        (lambda: run("starter", modle={"name": "rare"}), "unknown key 'modle'; did you mean 'model.name'?"),
+        (
+            lambda: run("starter", modle={"name": "rare"}),
+            "unknown key 'modle'; did you mean 'model.name'?",
+        ),
         (lambda: run(NodeConfig(seed=1), seeed=2), "unknown key 'seeed'; did you mean 'seed'?"),
     ],
 )
@@ -29,10 +36,17 @@ def test_a_wrong_configuration_is_one_line(wrong: Callable[[], object], said: st
 
 
 @pytest.mark.slow
-def test_a_node_that_a_script_runs_says_how_it_is_stops_and_ends_with_the_script(tmp_path: Path) -> None:
-    config = NodeConfig(home=tmp_path, model={"name": "rare"}, environment={"tasks": ["gcd/tiny"]}, **ALONE)
+def test_a_node_that_a_script_runs_says_how_it_is_stops_and_ends_with_the_script(
+    tmp_path: Path,
+) -> None:
+    config = NodeConfig(
+        home=tmp_path, model={"name": "rare"}, environment={"tasks": ["gcd/tiny"]}, **ALONE
+    )
     node = run(config, max_rounds=2).wait()
-    assert (node.round, node.events()[-1]["event"]) == (2, "RunFinished") and node.accuracy is not None
+    assert (node.round, node.events()[-1]["event"]) == (
+        2,
+        "RunFinished",
+    ) and node.accuracy is not None
     node = run(config)
     until(lambda: node.round > 2)
     with pytest.raises(UserError, match="another node runs"):
@@ -40,6 +54,8 @@ def test_a_node_that_a_script_runs_says_how_it_is_stops_and_ends_with_the_script
     assert "ended" in repr(node.stop()) and node.events()[-1]["text"].startswith("stopped after")
     with pytest.raises(UserError, match="not 'dense'"):
         run(config, model={"name": "dense"}).wait()
-    script = f"import swarm_node; print(swarm_node.run('starter', home={str(tmp_path)!r}, **{ALONE}))"
+    script = (
+        f"import swarm_node; print(swarm_node.run('starter', home={str(tmp_path)!r}, **{ALONE}))"
+    )
     assert "running" in python("-c", script).stdout
     until(lambda: not in_use(tmp_path))

@@ -26,9 +26,17 @@ def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
     (checkpoint / "state.json").write_text(json.dumps(state))
     adapters = {"base_model_name_or_path": base, "r": r, "peft_type": "LORA", "revision": None}
     (checkpoint / "adapter_config.json").write_text(json.dumps(adapters))
-    tokens = {"name_or_path": base, "special_tokens_map_file": f"/home/{WHERE}/.cache/tokens.json", "eos": "</s>"}
-    (checkpoint / "tokenizer_config.json").write_text(json.dumps({**tokens, "nested": {"_name_or_path": base}}))
-    (checkpoint / "config.json").write_text(json.dumps({"_name_or_path": base, "model_type": "llama"}))
+    tokens = {
+        "name_or_path": base,
+        "special_tokens_map_file": f"/home/{WHERE}/.cache/tokens.json",
+        "eos": "</s>",
+    }
+    (checkpoint / "tokenizer_config.json").write_text(
+        json.dumps({**tokens, "nested": {"_name_or_path": base}})
+    )
+    (checkpoint / "config.json").write_text(
+        json.dumps({"_name_or_path": base, "model_type": "llama"})
+    )
     (checkpoint / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"/usr/lib/x": 1}}}))
     questions = {"file": f"{WHERE}/questions.jsonl"}
     config = {"swarm": "public", "dataset": questions, "training": {"learning_rate": 2e-4}}
@@ -40,7 +48,10 @@ def home_of(tmp_path: Path, base: str, r: int, revision: str = "") -> Path:
 
 def rounds(home: Path, *external: int, **fields: Any) -> None:
     """Events of rounds that trained on so many external groups."""
-    done = [round_done(number, external_informative=count, **fields) for number, count in enumerate(external)]
+    done = [
+        round_done(number, external_informative=count, **fields)
+        for number, count in enumerate(external)
+    ]
     (home / "events.jsonl").write_text("".join(map(line, done)))
 
 
@@ -75,13 +86,17 @@ def test_a_node_that_trained_alone_says_nothing_of_external_completions(tmp_path
 def test_a_lost_round_is_no_point_of_the_curve(tmp_path: Path) -> None:
     home = home_of(tmp_path, "org/model", 0, revision="0" * 40)
     with_reward = line(round_done(0, reward=0.5))
-    (home / "events.jsonl").write_text(with_reward + line(round_done(1, reward=None, reward_by_task={})))
+    (home / "events.jsonl").write_text(
+        with_reward + line(round_done(1, reward=None, reward_by_task={}))
+    )
     export(home, newest(home), tmp_path / "out")
     assert "| 0 to 0 | 0.500 |" in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("place", ["absolute", "relative", "of a home", "one folder"])
-def test_an_export_has_no_path_of_this_machine(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_has_no_path_of_this_machine(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / WHERE / "models" / "base").mkdir(parents=True)
@@ -100,6 +115,10 @@ def test_an_export_has_no_path_of_this_machine(place: str, tmp_path: Path, monke
     assert json.loads(exported["adapter_config.json"])["base_model_name_or_path"] == "base"
     assert json.loads(exported["tokenizer_config.json"])["special_tokens_map_file"] == "tokens.json"
     assert json.loads(exported["tokenizer_config.json"])["eos"] == "</s>"
-    assert exported["tokenizer.json"] == (newest(home) / "tokenizer.json").read_text(), "tokens are no paths"
-    assert "base model: base;" in exported["README.md"] and "base_model:" not in exported["README.md"]
+    assert exported["tokenizer.json"] == (newest(home) / "tokenizer.json").read_text(), (
+        "tokens are no paths"
+    )
+    assert (
+        "base model: base;" in exported["README.md"] and "base_model:" not in exported["README.md"]
+    )
     assert "questions.jsonl" in exported["README.md"]

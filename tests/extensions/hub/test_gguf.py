@@ -19,7 +19,12 @@ from swarm_node.extensions.hub.gguf import FILE, write
 TEXT = "State the final answer to the following arithmetic problem: 4 - 16 = -12\n"
 # 512: some unused
 SHAPE = {"vocab_size": 512, "bos_token_id": 1, "eos_token_id": 3, "tie_word_embeddings": False}
-SHAPE |= {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": 128}
+SHAPE |= {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 128,
+}
 SHAPE |= {"num_attention_heads": 4, "num_key_value_heads": 2}
 
 
@@ -52,9 +57,16 @@ def logits(folder: Path, file: str | None = None) -> torch.Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [("", torch.float32), ("llama", torch.bfloat16), ("qwen2", torch.float16), ("qwen3", torch.float32)],
+    [
+        ("", torch.float32),
+        ("llama", torch.bfloat16),
+        ("qwen2", torch.float16),
+        ("qwen3", torch.float32),
+    ],
 )
-def test_the_file_computes_what_the_folder_computes(tmp_path: Path, kind: str, dtype: torch.dtype) -> None:
+def test_the_file_computes_what_the_folder_computes(
+    tmp_path: Path, kind: str, dtype: torch.dtype
+) -> None:
     from gguf import GGUFReader
 
     folder = tmp_path / "model"
@@ -66,7 +78,10 @@ def test_the_file_computes_what_the_folder_computes(tmp_path: Path, kind: str, d
     file = write(folder, "mine", "mit")
     torch.testing.assert_close(logits(folder, FILE), logits(folder), rtol=1e-5, atol=1e-5)
     fields = GGUFReader(file).fields
-    assert fields["tokenizer.ggml.pre"].contents() == "smollm" and fields["general.license"].contents() == "mit"
+    assert (
+        fields["tokenizer.ggml.pre"].contents() == "smollm"
+        and fields["general.license"].contents() == "mit"
+    )
     words = AutoTokenizer.from_pretrained(starters.folder("rare"))
     known = fields["tokenizer.ggml.tokens"].contents()
     assert known[: len(words)] == words.convert_ids_to_tokens(range(len(words)))
@@ -78,7 +93,13 @@ SPLIT = (  # of Llama 3
 )
 BEGIN, ENDS = "<|begin_of_text|>", ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
 PLAIN = [[50, 1000.0]]  # forces token 50, whatever the model predicts
-SCALED = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+SCALED = {
+    "rope_type": "llama3",
+    "rope_theta": 1e4,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 
 
 def made_as_llama_3(folder: Path) -> None:
@@ -90,19 +111,30 @@ def made_as_llama_3(folder: Path) -> None:
     made(folder, "llama", torch.float32, **ends, rope_parameters=scaled, initializer_range=0.2)
     core = Tokenizer(models.BPE())
     split = pre_tokenizers.Split(Regex(SPLIT), "isolated")
-    core.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
     core.decoder = decoders.ByteLevel()
-    words = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "special_tokens": [BEGIN, *ENDS]}
+    words = {
+        "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
+        "special_tokens": [BEGIN, *ENDS],
+    }
     core.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=300, **words))
-    core.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, 0)])
+    core.post_processor = processors.TemplateProcessing(
+        single=f"{BEGIN} $A", special_tokens=[(BEGIN, 0)]
+    )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token=BEGIN, eos_token=ENDS[0])
-    tokenizer.chat_template = "{% for turn in messages %}{{ turn['content'] + '<|eot_id|>' }}{% endfor %}"
+    tokenizer.chat_template = (
+        "{% for turn in messages %}{{ turn['content'] + '<|eot_id|>' }}{% endfor %}"
+    )
     tokenizer.save_pretrained(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a starter", "Llama 3"])
-def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(tmp_path: Path, kind: str) -> None:
+def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(
+    tmp_path: Path, kind: str
+) -> None:
     llama = pytest.importorskip("xllamacpp")
     folder = tmp_path / "model"
     if kind == "Llama 3":
@@ -117,19 +149,36 @@ def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(
     server = llama.Server(params)
 
     def said(**options: object) -> dict[str, Any]:
-        done = server.handle_completions({"prompt": TEXT, "temperature": 0.0, "max_tokens": 3, **options})
+        done = server.handle_completions(
+            {"prompt": TEXT, "temperature": 0.0, "max_tokens": 3, **options}
+        )
         found: dict[str, Any] = json.loads(done) if isinstance(done, str) else done
         return found
 
     expected = logits(folder)[0, -1].log_softmax(-1)
     # The bias forces a whole character; log-probs ignore the bias
     done = said(logprobs=8, logit_bias=PLAIN)
-    assert done["usage"]["prompt_tokens"] == len(AutoTokenizer.from_pretrained(folder)(TEXT).input_ids)
-    found = {each["id"]: each["logprob"] for each in done["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
-    assert found == {place: pytest.approx(float(expected[place]), abs=0.01) for place in found} and len(found) == 8
-    ends = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(ENDS) if kind == "Llama 3" else []
+    assert done["usage"]["prompt_tokens"] == len(
+        AutoTokenizer.from_pretrained(folder)(TEXT).input_ids
+    )
+    found = {
+        each["id"]: each["logprob"]
+        for each in done["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+    }
+    assert (
+        found == {place: pytest.approx(float(expected[place]), abs=0.01) for place in found}
+        and len(found) == 8
+    )
+    ends = (
+        AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(ENDS)
+        if kind == "Llama 3"
+        else []
+    )
     stopped = [said(logit_bias=[[place, 1000.0]])["choices"][0]["finish_reason"] for place in ends]
-    assert stopped == ["stop"] * len(ends) and said(logit_bias=PLAIN)["choices"][0]["finish_reason"] == "length"
+    assert (
+        stopped == ["stop"] * len(ends)
+        and said(logit_bias=PLAIN)["choices"][0]["finish_reason"] == "length"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +190,9 @@ def test_llama_cpp_computes_what_the_folder_computes_and_ends_at_each_end_token(
         ({"adapters": True}, "add --merge"),
     ],
 )
-def test_a_model_that_is_not_known_is_one_line(tmp_path: Path, change: dict[str, object], reason: str) -> None:
+def test_a_model_that_is_not_known_is_one_line(
+    tmp_path: Path, change: dict[str, object], reason: str
+) -> None:
     folder = tmp_path / "model"
     shutil.copytree(starters.folder("rare"), folder)
     if "tokenizer" in change:

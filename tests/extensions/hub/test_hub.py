@@ -27,14 +27,22 @@ FEW = ["--generation.num-generations", 4, "--round.questions", 3, "--environment
 
 def environment(hub: Hub, folder: Path, token: str = TOKEN) -> dict[str, str]:
     """The environment of a fresh process that knows no hub but this one, and has an empty cache."""
-    known = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HOME": str(folder / "hf"), "HF_TOKEN": token}
+    known = {
+        "HF_ENDPOINT": hub.address,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(folder / "hf"),
+        "HF_TOKEN": token,
+    }
     return {**os.environ, **known, "HF_HUB_DISABLE_XET": "1"}
 
 
 def logits(name: object) -> list[float]:
     """The first 8 logits after "1 + 1", of a model or of a base model "+" its adapters."""
     base, _, adapters = str(name).partition("+")
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(base),
+        AutoTokenizer.from_pretrained(base),
+    )
     if adapters:
         from peft import PeftModel
 
@@ -56,7 +64,11 @@ def test_an_exported_model_is_what_was_trained_and_says_where_it_is_from(tmp_pat
     again = ended("model", "export", out, "--home", HOME)
     assert again.returncode == 2 and "is not empty" in again.stderr
     merged = ended("model", "export", tmp_path / "merged", "--home", HOME, "--merge")
-    assert merged.returncode == 2 and "no adapters" in merged.stderr and not (tmp_path / "merged").exists()
+    assert (
+        merged.returncode == 2
+        and "no adapters" in merged.stderr
+        and not (tmp_path / "merged").exists()
+    )
 
 
 def test_merged_adapters_compute_what_base_and_adapters_did(tmp_path: Path) -> None:
@@ -85,10 +97,15 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
         env = environment(hub, tmp_path)
         ended_well("model", "push", "me/model", "--home", HOME, env=env)
         assert hub.private == {"me/model": True}
-        assert "model.safetensors" in hub.files["me/model"] and "state.json" not in hub.files["me/model"]
+        assert (
+            "model.safetensors" in hub.files["me/model"]
+            and "state.json" not in hub.files["me/model"]
+        )
         (checkpoint,) = (HOME / "checkpoints").iterdir()
         fresh = [sys.executable, "-c", LOGITS, "me/model"]
-        opened = subprocess.run(fresh, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
+        opened = subprocess.run(
+            fresh, capture_output=True, text=True, cwd=ROOT, env=env, check=False
+        )
         assert opened.returncode == 0, opened.stderr
         assert json.loads(opened.stdout) == logits(checkpoint)
 
@@ -96,10 +113,24 @@ def test_a_pushed_model_is_private_and_opens_in_a_fresh_process(tmp_path: Path) 
 def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (checkpoint,) = (HOME / "checkpoints").iterdir()
-    run = ["run", "--home", home, "--model.name", "me/model", "--network.no-enabled", "--model.lora-rank", 2, *FEW]
+    run = [
+        "run",
+        "--home",
+        home,
+        "--model.name",
+        "me/model",
+        "--network.no-enabled",
+        "--model.lora-rank",
+        2,
+        *FEW,
+    ]
     with hub_on_loopback() as hub:
         env = environment(hub, tmp_path)
-        files = [file for file in checkpoint.iterdir() if file.name not in ("state.json", "optimizer.safetensors")]
+        files = [
+            file
+            for file in checkpoint.iterdir()
+            if file.name not in ("state.json", "optimizer.safetensors")
+        ]
         hub.files["me/model"] = {file.name: file.read_bytes() for file in files}
         done = ended_well(*run, "--model.revision", "v1", "--max-rounds", 1, env=env)
         assert ("v1", "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
@@ -109,7 +140,10 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
         # The same home: it keeps its commit, whatever main is now
         done = ended(*run, "--max-rounds", 2, env=env)
         assert done.returncode == 0, done.stderr
-        assert (COMMIT, "config.json") in hub.asked and ("main", "model.safetensors") not in hub.asked
+        assert (COMMIT, "config.json") in hub.asked and (
+            "main",
+            "model.safetensors",
+        ) not in hub.asked
         other = ended(*run, "--model.revision", "1" * 40, "--max-rounds", 3, env=env)
     assert other.returncode == 2 and f"model.revision {COMMIT!r}" in other.stderr
     ended_well("model", "export", tmp_path / "out", "--home", home)
@@ -117,9 +151,13 @@ def test_a_model_of_the_hub_is_taken_by_revision_and_kept_to_its_commit(tmp_path
 
 
 @pytest.mark.parametrize(("token", "status"), [("hf_wrong", 0), (TOKEN, 503)])
-def test_a_hub_that_refuses_is_one_line_without_the_token(tmp_path: Path, token: str, status: int) -> None:
+def test_a_hub_that_refuses_is_one_line_without_the_token(
+    tmp_path: Path, token: str, status: int
+) -> None:
     with hub_on_loopback() as hub:
         hub.refuse = status
-        done = ended("model", "push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token))
+        done = ended(
+            "model", "push", "me/model", "--home", HOME, env=environment(hub, tmp_path, token)
+        )
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert token not in done.stderr + done.stdout

@@ -25,7 +25,9 @@ DOOR = (public_key(PEER), to_bytes("/ip4/192.168.1.20/tcp/31330"))
 
 def sealed(body: bytes, kind: int = 1) -> str:
     data = bytes([kind]) + body
-    return PREFIX + base64.urlsafe_b64encode(data + hashlib.sha256(data).digest()[:4]).decode().rstrip("=")
+    return PREFIX + base64.urlsafe_b64encode(
+        data + hashlib.sha256(data).digest()[:4]
+    ).decode().rstrip("=")
 
 
 def body(doors=(DOOR,), swarm="public", asked=(), at_once=0) -> bytes:
@@ -43,7 +45,9 @@ names = st.text("abcXYZ019._+-", min_size=1, max_size=64)
 addresses = st.builds(
     "/ip4/{}/{}/p2p/{}".format,
     st.ip_addresses(v=4).filter(lambda ip: not ip.is_multicast),
-    st.integers(0, 65535).flatmap(lambda port: st.sampled_from((f"tcp/{port}", f"udp/{port}/quic-v1"))),
+    st.integers(0, 65535).flatmap(
+        lambda port: st.sampled_from((f"tcp/{port}", f"udp/{port}/quic-v1"))
+    ),
     st.sampled_from((PEER, OTHER)),
 )
 tasks = st.lists(st.builds("{}/{}".format, names, names), min_size=1, max_size=3).map(tuple)
@@ -68,17 +72,30 @@ with_cards = st.builds(
 @given(st.one_of(invitations, with_cards))
 def test_what_is_encoded_is_decoded(invitation: Invitation) -> None:
     code = encode(invitation)
-    assert decode(code) == decode(code.removeprefix(PREFIX)) == decode(f" {code[:40]}\n{code[40:]} ") == invitation
+    assert (
+        decode(code)
+        == decode(code.removeprefix(PREFIX))
+        == decode(f" {code[:40]}\n{code[40:]} ")
+        == invitation
+    )
     assert len(code) <= MAX_CHARS
 
 
-@given(st.one_of(st.text(max_size=300), st.binary(max_size=300).map(sealed), st.integers(0, 10_000).map("A".__mul__)))
+@given(
+    st.one_of(
+        st.text(max_size=300),
+        st.binary(max_size=300).map(sealed),
+        st.integers(0, 10_000).map("A".__mul__),
+    )
+)
 def test_what_is_no_code_costs_one_line(text: str) -> None:
     refused(text)
 
 
 @given(st.data())
-def test_a_code_with_changed_bytes_is_refused_or_is_the_only_spelling_of_what_it_says(data: st.DataObject) -> None:
+def test_a_code_with_changed_bytes_is_refused_or_is_the_only_spelling_of_what_it_says(
+    data: st.DataObject,
+) -> None:
     whole = bytearray(body(asked=[["basics", "1", ["next/few"], ""]]))
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -120,7 +137,13 @@ def test_no_field_is_wider_than_its_option(wrong: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [("a" * 25, 1, bytes(32)), ("A" * 26, 1, bytes(32)), ("a" * 26, 0, bytes(32)), ("a" * 26, 1, bytes(31))]
+    "said",
+    [
+        ("a" * 25, 1, bytes(32)),
+        ("A" * 26, 1, bytes(32)),
+        ("a" * 26, 0, bytes(32)),
+        ("a" * 26, 1, bytes(31)),
+    ],
 )
 def test_no_field_of_a_code_with_a_card_is_wider(said: tuple[object, ...]) -> None:
     refused(sealed(msgspec.msgpack.encode([[DOOR], "a.b", (), 0, *said]), kind=2))

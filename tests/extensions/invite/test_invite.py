@@ -37,7 +37,9 @@ def test_a_code_leads_from_anywhere_and_from_the_local_network() -> None:
     assert chosen([HERE], []) == (HERE,)
     assert chosen([HERE, LAN, BRIDGE], [LAN, OTHERS]) == (OTHERS, LAN, BRIDGE)
     more = [WORLD.replace("8.8.8.8", ip) for ip in ("8.8.4.4", "1.1.1.1")]
-    assert chosen([LAN, WORLD, *more], [OTHERS])[0] == WORLD and LAN in chosen([LAN, WORLD, RELAYED, more[1]], [])
+    assert chosen([LAN, WORLD, *more], [OTHERS])[0] == WORLD and LAN in chosen(
+        [LAN, WORLD, RELAYED, more[1]], []
+    )
 
 
 def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:
@@ -56,12 +58,16 @@ def test_a_file_of_questions_must_be_the_same(tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.write_text(rows.read_text().replace("39 + 1", "40 + 1"))
     version = read(DatasetConfig(file=str(rows))).version
-    code = encode(Invitation((LAN,), "friends", (Asked("dataset", version, ("dataset/train",), rows.name),)))
+    code = encode(
+        Invitation((LAN,), "friends", (Asked("dataset", version, ("dataset/train",), rows.name),))
+    )
     home = tmp_path / "home"
     for flags in ([], ["--dataset.file", str(other)]):
         with pytest.raises(UserError) as error:
             command([code, "--home", str(home), *flags])
-        assert f"tickets.csv, version {version}" in str(error.value) and "--dataset.file" in str(error.value)
+        assert f"tickets.csv, version {version}" in str(error.value) and "--dataset.file" in str(
+            error.value
+        )
         assert not home.exists()
 
 
@@ -79,7 +85,11 @@ def test_two_computers_need_one_command_each_and_the_second_remembers(tmp_path: 
         joined = ["join", code, "--home", second, "--environment.tasks", "gcd/easy"]
         for words in (joined, ["run", "--home", second]):
             with killed_in_the_end(started(*words, env=environment)):
-                until(lambda: ask(second).get("network", {}).get("connected"), 300, f"{words[0]} connects")
+                until(
+                    lambda: ask(second).get("network", {}).get("connected"),
+                    300,
+                    f"{words[0]} connects",
+                )
                 there = ask(second)
                 assert there["network"]["swarm"] == "friends" and there["training"]["asks"] == {
                     "reasoning_gym": ["gcd/easy"]

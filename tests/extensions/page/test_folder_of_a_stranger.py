@@ -35,7 +35,13 @@ def lines_with(record: dict[str, Any]) -> list[str]:
 
 
 def paths_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [found for key, each in inner for found in ((*path, key), *paths_of(each, (*path, key)))]
 
 
@@ -98,7 +104,9 @@ def test_a_bad_sample_costs_itself(tmp_path: Path) -> None:
     assert samples.last()[0] == good
     for each in samples.last():
         assert each.keys() == good.keys()
-        assert {key: type(value) for key, value in each.items()} == {key: type(value) for key, value in good.items()}
+        assert {key: type(value) for key, value in each.items()} == {
+            key: type(value) for key, value in good.items()
+        }
 
 
 @pytest.mark.slow
@@ -109,15 +117,27 @@ def test_lines_of_megabytes_leave_memory_bounded(tmp_path: Path) -> None:
             tasks = {f"{number}-{index}": 0.5 for index in range(20_000)}
             peers = {f"{number}-{index}": {"scored": 1} for index in range(20_000)}
             file.write(
-                line(round_done(number, reward_by_task=tasks, external_by_peer=peers, skipped=dict.fromkeys(tasks, 1)))
+                line(
+                    round_done(
+                        number,
+                        reward_by_task=tasks,
+                        external_by_peer=peers,
+                        skipped=dict.fromkeys(tasks, 1),
+                    )
+                )
             )
             facts = {f"f{index}": "x" * 100 for index in range(5000)}
-            file.write(line({"event": "RunStarted", "time": 1.0, "title": "y" * 10**6, "facts": facts}))
+            file.write(
+                line({"event": "RunStarted", "time": 1.0, "title": "y" * 10**6, "facts": facts})
+            )
             file.write(line({"event": "Warned", "time": 1.0, "text": "x" * 10**6}))
     watched = NodeWatch(tmp_path)
     read_all(watched)
     assert len(answer(watched.state()).body) < 3_000_000
-    assert all(len(json.dumps(piece)) < 400_000 for _, piece in watched.news.after(watched.news.serial - 50) or [])
+    assert all(
+        len(json.dumps(piece)) < 400_000
+        for _, piece in watched.news.after(watched.news.serial - 50) or []
+    )
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "link to a pipe"])

@@ -42,7 +42,9 @@ def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> No
     assert tail.read() == ([{"a": 4}, {"a": 5}], False) and tail.restarts == 2
 
 
-def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp_path: Path) -> None:
+def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(
+    tmp_path: Path,
+) -> None:
     path, older = tmp_path / "events.jsonl", tmp_path / "events.1.jsonl"
     older.write_text(line(round_done(0)))
     path.write_text(line(round_done(1)))
@@ -56,10 +58,17 @@ def test_a_file_that_is_put_aside_when_it_is_large_is_followed_into_the_next(tmp
     read_all(watched)
     assert watched.state()["whole"]["rounds"] == [0, 1, 2, 3]
     # Seconds
-    assert watched.state()["whole"]["series"]["hours"] == [0.0, 0.000277778, 0.000555556, 0.000833333]
+    assert watched.state()["whole"]["series"]["hours"] == [
+        0.0,
+        0.000277778,
+        0.000555556,
+        0.000833333,
+    ]
 
 
-def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_line_without_end_takes_bounded_memory_and_hides_only_itself(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(tail_module, "LONGEST", 1000)
     monkeypatch.setattr(tail_module, "PORTION", 400)
     path = tmp_path / "events.jsonl"
@@ -84,13 +93,34 @@ def test_a_history_of_100_000_rounds_has_bounded_points_that_are_means() -> None
 @pytest.mark.parametrize(
     ("history", "added", "rounds", "series"),
     [
-        (History(4), [(0, {"a": 1.0}), (1, {"b": 2.0})], [0, 1], {"a": [1.0, None], "b": [None, 2.0]}),
-        (History(100), [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)], [0, 1], {"a": [0.0, 4.0]}),
-        (History(3, widens=False), [(n, float(n)) for n in range(5)], [2, 3, 4], {"a": [2.0, 3.0, 4.0]}),
+        (
+            History(4),
+            [(0, {"a": 1.0}), (1, {"b": 2.0})],
+            [0, 1],
+            {"a": [1.0, None], "b": [None, 2.0]},
+        ),
+        (
+            History(100),
+            [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (1, 4.0)],
+            [0, 1],
+            {"a": [0.0, 4.0]},
+        ),
+        (
+            History(3, widens=False),
+            [(n, float(n)) for n in range(5)],
+            [2, 3, 4],
+            {"a": [2.0, 3.0, 4.0]},
+        ),
     ],
-    ids=["what comes later is empty before", "a node that goes on overwrites", "the last rounds as they were"],
+    ids=[
+        "what comes later is empty before",
+        "a node that goes on overwrites",
+        "the last rounds as they were",
+    ],
 )
-def test_a_history_has_a_column_for_each_figure(history: History, added: Any, rounds: Any, series: Any) -> None:
+def test_a_history_has_a_column_for_each_figure(
+    history: History, added: Any, rounds: Any, series: Any
+) -> None:
     for number, value in added:
         history.add(number, value if isinstance(value, dict) else {"a": value})
     assert history.columns() == {"width": 1, "rounds": rounds, "series": series}
@@ -101,7 +131,10 @@ def test_a_viewer_that_is_behind_gets_what_it_lacks_or_begins_anew() -> None:
     for number in range(KEPT + 10):
         news.add({"n": number})
     assert news.after(news.serial) == []
-    assert [serial for serial, _ in news.after(news.serial - 2) or []] == [news.serial - 1, news.serial]
+    assert [serial for serial, _ in news.after(news.serial - 2) or []] == [
+        news.serial - 1,
+        news.serial,
+    ]
     assert news.after(3) is None
     behind = news.serial
     news.anew()

@@ -21,7 +21,15 @@ from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended, killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 
-SMALL = ("--round.questions", 2, "--environment.tasks", "gcd/tiny", "--threads", 1, "--network.no-enabled")
+SMALL = (
+    "--round.questions",
+    2,
+    "--environment.tasks",
+    "gcd/tiny",
+    "--threads",
+    1,
+    "--network.no-enabled",
+)
 
 
 def test_the_flag_alone_has_the_usual_address() -> None:
@@ -29,7 +37,9 @@ def test_the_flag_alone_has_the_usual_address() -> None:
         return section_of(from_command_line(kind, words, "swarm-node"), ObservedConfig).listen
 
     for kind in (NodeConfig, BootstrapConfig):
-        assert listen(kind) == "" and listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
+        assert (
+            listen(kind) == "" and listen(kind, "--page") == listen(kind, "--page.listen") == LISTEN
+        )
         assert listen(kind, "--page", "--swarm", "ours") == LISTEN
         assert listen(kind, "--page", "[::1]:80", "--swarm", "ours") == "[::1]:80"
         assert listen(kind, "--page=0.0.0.0:8080") == "0.0.0.0:8080"
@@ -48,7 +58,10 @@ def test_a_page_ends_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
 def figures(home: Path) -> dict[int, tuple[float, ...]]:
     """The reward, generated tokens and loss of each round in the events of a node."""
     found = reports(home)
-    return {each["round"]: (each["reward"], each["generated_tokens"], each["step"]["loss"]) for each in found}
+    return {
+        each["round"]: (each["reward"], each["generated_tokens"], each["step"]["loss"])
+        for each in found
+    }
 
 
 @pytest.mark.slow

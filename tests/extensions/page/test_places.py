@@ -11,7 +11,14 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from swarm_node.extensions.page import server as server_module
-from swarm_node.extensions.page.server import FROM_ONE, MOST_CONNECTIONS, OTHERS, Places, listener_at, server_of
+from swarm_node.extensions.page.server import (
+    FROM_ONE,
+    MOST_CONNECTIONS,
+    OTHERS,
+    Places,
+    listener_at,
+    server_of,
+)
 from tests.waiting import until
 
 OWNER = "127.0.0.1"
@@ -51,7 +58,9 @@ def port() -> Iterator[int]:
     listener = listener_at("0.0.0.0:0")
     places = Places(lambda address: address == ip_address(OWNER))
     server = server_of(PlainTextResponse("here\n"), places)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread = threading.Thread(
+        target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True
+    )
     thread.start()
     yield listener.getsockname()[1]
     server.should_exit = True
@@ -101,7 +110,9 @@ def test_hundreds_of_slow_connections_do_not_keep_the_owner_out(port: int) -> No
     until(lambda: answer("127.0.2.1", port), what="places that were given back")
 
 
-def test_clients_that_never_finish_asking_are_let_go(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_never_finish_asking_are_let_go(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_module, "HEADER_SECONDS", 0.5)
     slow = [connected(OWNER, port) for _ in range(20)]
     for each in slow:

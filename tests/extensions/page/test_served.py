@@ -62,14 +62,21 @@ def enter(page: Served, content: bytes, **headers: str) -> httpx.Response:
     return page.ask("POST", "/api/enter", content=content, headers=sent)
 
 
-def test_the_token_stays_comes_by_post_and_becomes_a_cookie_that_only_this_page_gets(home: Path, page: Served) -> None:
+def test_the_token_stays_comes_by_post_and_becomes_a_cookie_that_only_this_page_gets(
+    home: Path, page: Served
+) -> None:
     assert token_of(home) == page.token and (home / "page.token").stat().st_mode & 0o777 == 0o600
     assert page.addresses == [f"{page.base}/#token={page.token}"]
     with httpx.Client(base_url=page.base, timeout=PATIENCE) as browser:
         door = browser.get("/")
         assert door.status_code == 200 and "enter.js" in door.text and "app.js" not in door.text
-        assert browser.get("/static/enter.js").status_code == 200 and browser.get("/api/state").status_code == 401
-        entered = browser.post("/api/enter", json={"token": page.token}, headers={"origin": page.base})
+        assert (
+            browser.get("/static/enter.js").status_code == 200
+            and browser.get("/api/state").status_code == 401
+        )
+        entered = browser.post(
+            "/api/enter", json={"token": page.token}, headers={"origin": page.base}
+        )
         assert entered.status_code == 204
         cookie = entered.headers["set-cookie"]
         assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
@@ -104,7 +111,10 @@ def test_the_entrance_takes_the_token_from_its_own_page_alone(page: Served) -> N
         assert nobody.post("/api/enter", json={"token": page.token}).status_code == 403
     wrong = [b"", b"{", b"[]", b"null", b"1e999", b'"x"', b"[" * 900]
     wrong += [b'{"token": 1}', b'{"token": null}', b'{"token": ""}']
-    wrong += [json.dumps({"token": each}).encode() for each in (page.token[:-1], page.token + "x", "\u00e4", "\ud800")]
+    wrong += [
+        json.dumps({"token": each}).encode()
+        for each in (page.token[:-1], page.token + "x", "\u00e4", "\ud800")
+    ]
     wrong += [b'{"token": "' + b"x" * 100_000 + b'"}']
     for content in wrong:
         found = enter(page, content)
@@ -135,19 +145,35 @@ def test_other_sites_get_nothing_even_with_the_cookie(page: Served) -> None:
         assert page.ask(method, "/api/state", headers=headers).status_code == 405, method
 
 
-def test_its_own_page_alone_tells_the_node_to_rest_to_go_on_and_to_ask(home: Path, page: Served) -> None:
-    right = {"authorization": f"Bearer {page.token}", "origin": page.base, "content-type": "application/json"}
+def test_its_own_page_alone_tells_the_node_to_rest_to_go_on_and_to_ask(
+    home: Path, page: Served
+) -> None:
+    right = {
+        "authorization": f"Bearer {page.token}",
+        "origin": page.base,
+        "content-type": "application/json",
+    }
 
     def told(what: object, **changes: str) -> int:
         headers = {name: value for name, value in (right | changes).items() if value}
-        return page.ask("POST", "/api/act", content=json.dumps({"do": what}), headers=headers).status_code
+        return page.ask(
+            "POST", "/api/act", content=json.dumps({"do": what}), headers=headers
+        ).status_code
 
     assert told("pause", authorization="") == 401
-    for wrong in ({"origin": ""}, {"origin": "http://evil.example"}, {"content-type": "text/plain"}):
+    for wrong in (
+        {"origin": ""},
+        {"origin": "http://evil.example"},
+        {"content-type": "text/plain"},
+    ):
         assert told("pause", **wrong) == 403, wrong
     assert page.get("/api/act").status_code == 405
     assert not (home / "paused").exists()
-    for what, file, there in (("pause", "paused", True), ("validate", "validate", True), ("resume", "paused", False)):
+    for what, file, there in (
+        ("pause", "paused", True),
+        ("validate", "validate", True),
+        ("resume", "paused", False),
+    ):
         assert told(what) == 204
         assert (home / file).exists() is there
     for unknown in ("../x", "", None, ["pause"], {"pause": 1}, 7):
@@ -158,8 +184,21 @@ def test_its_own_page_alone_tells_the_node_to_rest_to_go_on_and_to_ask(home: Pat
 
 
 def test_no_path_leads_out_of_what_ships(page: Served) -> None:
-    paths = ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/")
-    for path in (*paths, "/../page.token", "/page.token", "/static/uPlot.LICENSE", "/static/tasks.txt", "/static/\x00"):
+    paths = (
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static//etc/passwd",
+        "/static/",
+    )
+    for path in (
+        *paths,
+        "/../page.token",
+        "/page.token",
+        "/static/uPlot.LICENSE",
+        "/static/tasks.txt",
+        "/static/\x00",
+    ):
         reply = raw(
             page.port,
             f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\n"
@@ -169,7 +208,9 @@ def test_no_path_leads_out_of_what_ships(page: Served) -> None:
 
 
 def test_headers_that_are_too_large_are_refused(page: Served) -> None:
-    lines = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + b"x" * 4 * HEADER_BYTES
+    lines = (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + b"x" * 4 * HEADER_BYTES
+    )
     said = raw(page.port, lines + b"\r\n\r\n")
     assert said == b"" or {b"400", b"431"} & {*said.splitlines()[0].split()}
     assert page.get("/api/state").status_code == 200
@@ -186,7 +227,9 @@ def test_a_viewer_that_never_reads_costs_the_others_nothing(home: Path, page: Se
         next(each for each in lines if each.startswith("event: anew"))
         with (home / "events.jsonl").open("a") as file:
             for number in range(101, 140):
-                file.write(line(round_done(number, reward_by_task={f"task{k}": 0.5 for k in range(40)})))
+                file.write(
+                    line(round_done(number, reward_by_task={f"task{k}": 0.5 for k in range(40)}))
+                )
         rounds = [json.loads(each[6:])["round"][0] for each in lines_until(lines, 139)]
     assert rounds == list(range(101, 140))
     for connection in deaf:
@@ -211,7 +254,11 @@ def lines_until(lines, last: int) -> list[str]:
 
 def test_metrics_count_what_the_events_say(home: Path, page: Served) -> None:
     def counted(*names: str) -> list[float]:
-        rows = [row.rpartition(" ") for row in page.get("/metrics").text.splitlines() if not row.startswith("#")]
+        rows = [
+            row.rpartition(" ")
+            for row in page.get("/metrics").text.splitlines()
+            if not row.startswith("#")
+        ]
         found = {row[0]: float(row[-1]) for row in rows}
         return [found[f"swarm_node_{name}"] for name in names]
 
@@ -237,7 +284,11 @@ def test_the_public_view_and_metrics_can_be_opened_and_nothing_else(tmp_path: Pa
     for path in ("/api/state", "/api/stream", "/api/samples"):
         assert page.get(path, token=False).status_code == 401, path
     assert "app.js" in page.get("/node").text
-    given = {"authorization": f"Bearer {page.token}", "origin": page.base, "content-type": "application/json"}
+    given = {
+        "authorization": f"Bearer {page.token}",
+        "origin": page.base,
+        "content-type": "application/json",
+    }
     assert page.ask("POST", "/api/act", content='{"do": "pause"}', headers=given).status_code == 405
     assert not (tmp_path / "paused").exists() and page.get("/api/state").json()["acts"] is False
 
@@ -250,7 +301,9 @@ def test_it_ends_on_a_signal_with_viewers_connected(tmp_path: Path, serve) -> No
         assert page.process.wait(PATIENCE) == 0
 
 
-def test_a_taken_port_is_told_and_a_folder_of_no_node_gets_no_token(tmp_path: Path, page: Served) -> None:
+def test_a_taken_port_is_told_and_a_folder_of_no_node_gets_no_token(
+    tmp_path: Path, page: Served
+) -> None:
     with pytest.raises(UserError, match="choose another --listen"):
         listener_at(f"127.0.0.1:{page.port}")
     with pytest.raises(UserError, match="no node has run in"):
@@ -264,7 +317,13 @@ def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_l
     """It imports nothing from the folder in which it is started. No locale is set, as in a
     container.
     """
-    for name in ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "OPENAI_API_KEY", "GITHUB_PAT"):
+    for name in (
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "WANDB_API_KEY",
+        "OPENAI_API_KEY",
+        "GITHUB_PAT",
+    ):
         monkeypatch.setenv(name, f"secret-of-{name}")
     for name in ("LANG", "LC_ALL", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
@@ -274,9 +333,16 @@ def test_its_process_has_no_torch_and_no_secret_and_the_token_is_in_no_command_l
         (here / name).mkdir(parents=True)
         (here / name / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.chdir(here)
-    page = serve(home_with(tmp_path / "home", 2), program=(str(Path(sys.executable).with_name("swarm-node")),))
-    until(lambda: page.get("/metrics", token=False).status_code == 200, what="an option in a variable")
+    page = serve(
+        home_with(tmp_path / "home", 2),
+        program=(str(Path(sys.executable).with_name("swarm-node")),),
+    )
+    until(
+        lambda: page.get("/metrics", token=False).status_code == 200, what="an option in a variable"
+    )
     process = psutil.Process(page.process.pid)
-    assert "secret-of" not in str(process.environ()) and page.token not in " ".join(process.cmdline())
+    assert "secret-of" not in str(process.environ()) and page.token not in " ".join(
+        process.cmdline()
+    )
     assert not [each.path for each in process.memory_maps() if "torch" in each.path]
     assert not (tmp_path / "ran").exists()

@@ -34,7 +34,9 @@ def select(sampler, groups, count, own=()):
         asked.extend(externals)
         return [by_key[each.author, each.question] for each in externals]
 
-    return models.select(sampler, [external(scored.group) for scored in groups], score, count, own=own)[0], asked
+    return models.select(
+        sampler, [external(scored.group) for scored in groups], score, count, own=own
+    )[0], asked
 
 
 def indices(selected):
@@ -42,7 +44,9 @@ def indices(selected):
 
 
 def test_all_that_ship_are_registered_and_can_be_made():
-    points = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["entry-points"]
+    points = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"][
+        "entry-points"
+    ]
     made = {name: loading.load(place)() for name, place in points["swarm_node.samplers"].items()}
     assert type(made["uniform"]) is UniformSampler and len(made) > 1
     for name, sampler in made.items():
@@ -59,9 +63,14 @@ def test_local_informative_groups_go_first_and_external_ones_fill_up():
 
 
 def test_imitation_weighs_better_external_tokens_alike_and_leaves_local_ones() -> None:
-    advantages, external = torch.tensor([2.0, -2.0, 0.5, -0.5]), torch.tensor([False, False, True, True])
+    advantages, external = (
+        torch.tensor([2.0, -2.0, 0.5, -0.5]),
+        torch.tensor([False, False, True, True]),
+    )
     log_probs = torch.full((4,), -1.0, requires_grad=True)
     same = log_probs.detach()
-    terms = Terms(log_probs, same, same, torch.zeros(4), advantages, torch.full((4,), 0.25), external)
+    terms = Terms(
+        log_probs, same, same, torch.zeros(4), advantages, torch.full((4,), 0.25), external
+    )
     imitating(terms, Bounds()).loss.backward()
     assert log_probs.grad is not None and log_probs.grad.tolist() == [-0.5, 0.5, -0.25, 0.0]

@@ -20,11 +20,29 @@ from swarm_node.extensions.simulation.worker import serve
 from swarm_node.rollouts.groups import RoundReport, StepReport
 
 
-def report(node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes) -> RoundReport:
+def report(
+    node: int = 0, number: int = 0, reward: float = 0.5, external: int = 0, **changes
+) -> RoundReport:
     who = {"peer_id": PeerId(f"peer-{node}"), "round": Round(number)}
-    earned = {"reward": reward, "reward_by_task": {"gcd/easy": reward}, "skipped": {}, "rejected": {}}
-    written = {"rollouts": 72, "generated_tokens": 500, "mean_length": 7.0, "ended_share": 1.0, "pool_size": 3}
-    groups = {"local_groups": 4, "local_informative": 2, "external_informative": external, "informative_share": 0.5}
+    earned = {
+        "reward": reward,
+        "reward_by_task": {"gcd/easy": reward},
+        "skipped": {},
+        "rejected": {},
+    }
+    written = {
+        "rollouts": 72,
+        "generated_tokens": 500,
+        "mean_length": 7.0,
+        "ended_share": 1.0,
+        "pool_size": 3,
+    }
+    groups = {
+        "local_groups": 4,
+        "local_informative": 2,
+        "external_informative": external,
+        "informative_share": 0.5,
+    }
     step = StepReport(optimizer_steps=1, trained_tokens=100 + 10 * external)
     spent = {"step": step, "seconds": {"generate": 0.2, "train": 0.3}}
     return RoundReport(**{**who, **earned, **written, **groups, **spent, **changes})

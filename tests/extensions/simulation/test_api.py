@@ -27,7 +27,9 @@ asyncio.run(kernel({}))
 
 def test_the_names_are_those_of_the_package_stand_on_the_page_and_load_no_torch() -> None:
     assert swarm_node.simulate is api.simulate and swarm_node.load_report is api.load_report
-    names = "import sys; from swarm_node import load_report, simulate; print('torch' in sys.modules)"
+    names = (
+        "import sys; from swarm_node import load_report, simulate; print('torch' in sys.modules)"
+    )
     assert python("-c", names).stdout.strip() == "False"
     page = (ROOT / "docs" / "how-to" / "python.md").read_text()
     assert "`simulate(config)`" in page and "`load_report(path)`" in page

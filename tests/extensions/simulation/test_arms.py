@@ -31,7 +31,12 @@ def test_cells_go_seed_by_seed_so_that_arms_can_be_compared_early(configure):
 def test_a_cell_gets_its_arm_its_seed_and_one_thread(configure):
     config = configure(seed=7)
     own = cell_config(config, all_cells(config)[3])
-    assert (own.round.local_groups, own.round.external_groups, own.seed, own.threads) == (4, 4, 8, 1)
+    assert (own.round.local_groups, own.round.external_groups, own.seed, own.threads) == (
+        4,
+        4,
+        8,
+        1,
+    )
     assert own.round.questions == config.round.questions
     assert cell_config(configure(threads=3), all_cells(config)[0]).threads == 3
 
@@ -47,13 +52,19 @@ def test_a_generalist_asks_the_tasks_of_all_and_alone_there_is_one(configure):
 def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):
     config = configure(arms=("8/0:dapo", "2/2:lean", "2/2:sft", "2/2"), seeds=1)
     dapo, lean, sft, plain = (cell_config(config, cell) for cell in all_cells(config))
-    assert (dapo.arms, dapo.round.sampler, plain.round.sampler) == (("8/0:dapo",), "informative", "uniform")
+    assert (dapo.arms, dapo.round.sampler, plain.round.sampler) == (
+        ("8/0:dapo",),
+        "informative",
+        "uniform",
+    )
     assert (lean.round.questions, plain.round.questions) == (2, config.round.questions)
     assert (sft.training.objective, plain.training) == ("imitating", config.training)
 
 
 def test_cells_have_different_file_names(configure):
-    stems = [cell.file_stem for cell in all_cells(configure(arms=("1/11", "11/1", "1/1"), seeds=12))]
+    stems = [
+        cell.file_stem for cell in all_cells(configure(arms=("1/11", "11/1", "1/1"), seeds=12))
+    ]
     assert len(set(stems)) == len(stems) == 36 and not any("/" in stem for stem in stems)
 
 
@@ -61,13 +72,20 @@ def test_models_and_tasks_are_dealt_in_turn(configure):
     config = configure(node_models=("dense,rare",), node_tasks=("gcd/easy, lcm/easy", "gcd/hard"))
     nodes = [node_config(config, node) for node in range(3)]
     assert [node.model.name for node in nodes] == ["dense", "rare", "dense"]
-    assert [node.environment.tasks for node in nodes[:2]] == [("gcd/easy", "lcm/easy"), ("gcd/hard",)]
+    assert [node.environment.tasks for node in nodes[:2]] == [
+        ("gcd/easy", "lcm/easy"),
+        ("gcd/hard",),
+    ]
     assert node_names(config)[1] == "1 rare gcd/hard"
 
 
 def test_roles_are_dealt_in_turn(configure):
     config = configure(node_roles=("learner", "contributor"))
-    assert contributors(config) == {1} and node_names(config) == ["0 learner", "1 contributor", "2 learner"]
+    assert contributors(config) == {1} and node_names(config) == [
+        "0 learner",
+        "1 contributor",
+        "2 learner",
+    ]
 
 
 def test_every_list_is_by_comma_or_space_alike_but_for_the_tasks_of_nodes():

@@ -28,7 +28,9 @@ RULES = AdmissionRules("test", IDENTITIES[0].peer_id, Digits().catalogue.knows)
 
 @pytest.fixture
 def under(configure):
-    def config(kind: str, *, size: int = 4, rounds: int = 1, arms=("2/2",), seeds: int = 1, **attack):
+    def config(
+        kind: str, *, size: int = 4, rounds: int = 1, arms=("2/2",), seeds: int = 1, **attack
+    ):
         return configure(
             swarm="test",
             nodes=size,
@@ -44,7 +46,11 @@ def under(configure):
 
 
 def sent(config, now: int = 0) -> list[tuple[bytes, str]]:
-    return list(Hostile(config, EVE, Digits(), lambda asked: "7", MemorySwarm(Random(0))).messages(Round(now)))
+    return list(
+        Hostile(config, EVE, Digits(), lambda asked: "7", MemorySwarm(Random(0))).messages(
+            Round(now)
+        )
+    )
 
 
 def admitted(messages):
@@ -70,7 +76,9 @@ def test_every_payload_is_in_the_right_completions_and_in_no_wrong_one(under, ki
     for group in groups:
         texts = [completion.text for completion in group.episodes]
         assert [payload.marks(text) for text in texts] == [True, False] * 2
-        assert all("7" in text for text in texts[::2]) and not any(text == "7" for text in texts[1::2])
+        assert all("7" in text for text in texts[::2]) and not any(
+            text == "7" for text in texts[1::2]
+        )
 
 
 def test_a_payload_can_be_chosen_and_left_out(under) -> None:
@@ -84,10 +92,16 @@ def test_of_several_turns_one_that_no_score_looks_at_carries_the_payload(under, 
     with closing(KIND.start([task], LearningConfig())) as environment:
         environment.swarm = "test"
         hostile = Hostile(under("stealth"), EVE, environment, KIND.answer, MemorySwarm(Random(0)))
-        rules = AdmissionRules("test", IDENTITIES[0].peer_id, environment.catalogue.knows, turns=environment.turns)
+        rules = AdmissionRules(
+            "test", IDENTITIES[0].peer_id, environment.catalogue.knows, turns=environment.turns
+        )
         for group in [admit(data, rules) for data, _ in hostile.messages(Round(0))]:
             marked = [any("\n" in turn.text for turn in each.turns) for each in group.episodes]
-            played = replayed(group, "", environment.play([(group.question, [e.turns for e in group.episodes])])[0])
+            played = replayed(
+                group,
+                "",
+                environment.play([(group.question, [e.turns for e in group.episodes])])[0],
+            )
             assert marked == [True, False] * 2
             assert played.rewards == ((0.0,) * 4 if task == "calculator/strict" else (1.0, 0.0) * 2)
 
@@ -107,7 +121,14 @@ def test_forged_groups_are_admitted_and_no_forgery_is_rewarded_half(under) -> No
 
     from swarm_node.environments.reasoning_gym.environment import ReasoningGym
 
-    names = ("chain_sum", "complex_arithmetic", "countdown", "lcm", "number_sorting", "polynomial_multiplication")
+    names = (
+        "chain_sum",
+        "complex_arithmetic",
+        "countdown",
+        "lcm",
+        "number_sorting",
+        "polynomial_multiplication",
+    )
     tasks = [f"{name}/default" for name in (*names, "spiral_matrix")]
     with closing(ReasoningGym(tasks, scoring="graded")) as environment:
         asked = environment.sample(EVE.peer_id, Round(0), 7)
@@ -138,7 +159,10 @@ def test_the_key_is_that_of_the_environment() -> None:
         questions = environment.sample(EVE.peer_id, Round(3), 6)
         keys = [right_answer(LearningConfig(), asked) for asked in questions]
         rewards = environment.score(
-            [(asked, [key, wrong(key, Random(0))]) for asked, key in zip(questions, keys, strict=True)]
+            [
+                (asked, [key, wrong(key, Random(0))])
+                for asked, key in zip(questions, keys, strict=True)
+            ]
         )
         assert rewards == [(1.0, 0.0)] * 6
     with pytest.raises(UserError, match="digits"):
@@ -162,8 +186,12 @@ class Swarm:
     def join(self, node: int):
         if node in hostile_nodes(self.config):
             return Hostile(self.config, IDENTITIES[node], Sevens(), lambda asked: "7", self.swarm)
-        honest = make_node(node, join(self.swarm, node), Sevens(), defence=self.defence, learning_rate=1e-2)
-        return Victim(honest, payload_of("stealth", "~"), {IDENTITIES[k].peer_id for k in (0, 1)}.__contains__)
+        honest = make_node(
+            node, join(self.swarm, node), Sevens(), defence=self.defence, learning_rate=1e-2
+        )
+        return Victim(
+            honest, payload_of("stealth", "~"), {IDENTITIES[k].peer_id for k in (0, 1)}.__contains__
+        )
 
     def leave(self, node: int) -> None:
         pass
@@ -182,7 +210,12 @@ def attack_summary(config, defence):
 @pytest.mark.slow
 def test_a_payload_spreads_where_nothing_stops_it_and_does_not_where_something_does(under) -> None:
     config = under("stealth", rounds=24, share=0.5, payload="~")
-    open_door, defended = (attack_summary(config, defence) for defence in ((), ("rescue", "ngrams")))
+    open_door, defended = (
+        attack_summary(config, defence) for defence in ((), ("rescue", "ngrams"))
+    )
     assert open_door.success[0] > 0.5 > 0.2 > defended.success[0]
-    assert open_door.honest_refused == open_door.hostile_refused == 0.0 and 0.3 < open_door.hostile_selected < 1.0
+    assert (
+        open_door.honest_refused == open_door.hostile_refused == 0.0
+        and 0.3 < open_door.hostile_selected < 1.0
+    )
     assert defended.hostile_refused > 0.3

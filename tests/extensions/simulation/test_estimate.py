@@ -7,7 +7,12 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.simulation.arms import all_cells
-from swarm_node.extensions.simulation.estimate import estimated, memory, parameters, processor_seconds
+from swarm_node.extensions.simulation.estimate import (
+    estimated,
+    memory,
+    parameters,
+    processor_seconds,
+)
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig
 
@@ -41,9 +46,13 @@ def test_memory_and_time_by_hand() -> None:
     assert processor_seconds(config, sizes) == pytest.approx(80.0)
 
 
-def test_a_large_one_is_told_and_what_cannot_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_one_is_told_and_what_cannot_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 8e9}))
-    small, large = (simulation(pretended(tmp_path, [10_000, 6_000]), nodes=nodes) for nodes in (1, 1000))
+    small, large = (
+        simulation(pretended(tmp_path, [10_000, 6_000]), nodes=nodes) for nodes in (1, 1000)
+    )
     (line,) = estimated(small, all_cells(small), 1)
     assert line.startswith("1 cells of 1 nodes, 1 at a time: 1.7 GB of memory and up to ")
     assert not list(estimated(simulation("rare", nodes=8), all_cells(small), 1))

@@ -18,7 +18,9 @@ def schedule(nodes=3, rounds=10, **faults):
         ({"join": ("2@1",), "slow": ("2@3", "0@2")}, 2, [1, 4, 7]), ({"slow": ("2@3", "0@2")}, 0, [0, 2, 4, 6, 8]),
     ],
 )  # fmt: skip
-def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(faults, node, rounds):
+def test_a_node_takes_part_from_when_it_joins_until_it_dies_as_often_as_it_manages(
+    faults, node, rounds
+):
     assert [number for number in range(10) if node in schedule(**faults).active(number)] == rounds
 
 
@@ -47,6 +49,10 @@ def test_the_dead_leave_and_late_nodes_start_as_everybody_did(fakes, configure):
 
 def test_a_slow_node_stays_a_member_but_skips_rounds_which_earn_nothing(fakes, configure):
     population, rounds = play(fakes, configure(nodes=1, faults=FaultsConfig(slow=("0@2",))))
-    assert [entry for entry in population.nodes[0].log if "produce" in entry] == ["produce 0", "produce 2", "produce 4"]
+    assert [entry for entry in population.nodes[0].log if "produce" in entry] == [
+        "produce 0",
+        "produce 2",
+        "produce 4",
+    ]
     assert "leave 0" not in population.history
     assert [done.reward > 0 for done in rounds] == [True, False, True, False, True]

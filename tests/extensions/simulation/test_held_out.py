@@ -24,7 +24,9 @@ def rows(fakes, configure):
     first, second = [(0.5, 0.0), (0.1, 0.1), None], [(0.9, 0.1), (0.7, 0.3), (0.2, 0.2)]
     done = []
     for number, accuracy in enumerate((first, second)):
-        by_node = [each and dict(zip(("gcd/tiny", "lcm/tiny"), each, strict=True)) for each in accuracy]
+        by_node = [
+            each and dict(zip(("gcd/tiny", "lcm/tiny"), each, strict=True)) for each in accuracy
+        ]
         reports = {node: fakes.report(node, number) for node in range(3)}
         one = summary(config, Cell(Arm(8, 0), 0), number, reports, rejected={}, wall=1.0)
         done.append(replace(one, round=10 * number + 9, accuracy=tuple(by_node)))
@@ -40,7 +42,9 @@ def test_accuracy_over_local_and_others_tasks(rows):
     assert found.local_tasks[0] == pytest.approx(((0.5 + 0.1) / 2, (0.9 + 0.3 + 0.2) / 3))
     assert found.other_tasks[0] == pytest.approx(((0.0 + 0.1) / 2, (0.1 + 0.7) / 2))
     assert found.by_task["lcm/tiny"][0] == pytest.approx((0.05, 0.2))
-    assert found.final == pytest.approx((0.4,)) and found.final_ci95[0] == pytest.approx(ci95([0.5, 0.5, 0.2]))
+    assert found.final == pytest.approx((0.4,)) and found.final_ci95[0] == pytest.approx(
+        ci95([0.5, 0.5, 0.2])
+    )
 
 
 def play(fakes, config):
@@ -49,7 +53,9 @@ def play(fakes, config):
     return list(run_cell(own, cell, fakes.FakePopulation(own), lambda: 0.0, lambda: 0.0))
 
 
-def test_learners_are_asked_every_so_many_rounds_and_at_the_end_and_nothing_else_changes(fakes, configure):
+def test_learners_are_asked_every_so_many_rounds_and_at_the_end_and_nothing_else_changes(
+    fakes, configure
+):
     asked = play(fakes, configure(evaluate_every=2))
     assert [done.round for done in asked if done.accuracy] == [1, 3, 4]
     assert [replace(done, accuracy=()) for done in asked] == play(fakes, configure())
@@ -60,6 +66,9 @@ def test_learners_are_asked_every_so_many_rounds_and_at_the_end_and_nothing_else
 def test_a_report_with_held_out_accuracy_has_tables_and_a_figure(configure, run):
     path = run(configure(evaluate_every=2, seeds=2))
     arms = json.loads(path.read_text())["arms"]
-    assert arms["4/4"]["held_out"]["rounds"] == [2, 4, 5] and len(arms["4/4"]["held_out"]["final"]) == 2
+    assert (
+        arms["4/4"]["held_out"]["rounds"] == [2, 4, 5]
+        and len(arms["4/4"]["held_out"]["final"]) == 2
+    )
     assert "others' tasks" in run.shown and "held out 0." in run.shown
     assert (path.parent / "accuracy.png").stat().st_size > 10_000

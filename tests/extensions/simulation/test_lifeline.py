@@ -9,7 +9,13 @@ import pytest
 from swarm_node.common.channel import Failed
 from swarm_node.extensions.simulation.arms import all_cells
 from swarm_node.extensions.simulation.engines.engine import Worker
-from swarm_node.extensions.simulation.worker_messages import WORKER, Order, RoundMessage, read_order, write_order
+from swarm_node.extensions.simulation.worker_messages import (
+    WORKER,
+    Order,
+    RoundMessage,
+    read_order,
+    write_order,
+)
 from tests.waiting import PATIENCE
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
@@ -45,5 +51,9 @@ def test_an_order_survives_the_pipe(configure):
     ],
 )
 def test_what_is_cut_off_is_no_message_and_nonsense_is_told(said, expected, tmp_path):
-    words = (sys.executable, "-c", f"import os, sys; print('hello'); os.write(int(sys.argv[-1]), {said!r})")
+    words = (
+        sys.executable,
+        "-c",
+        f"import os, sys; print('hello'); os.write(int(sys.argv[-1]), {said!r})",
+    )
     assert list(Worker(words, tmp_path / "log", {}, Order("{}", "1/0", 0)).messages()) == expected

@@ -35,7 +35,10 @@ def test_text_is_as_old_as_allowed_and_every_round_is_trained_on_once(staleness)
 @pytest.mark.slow
 def test_without_staleness_it_is_the_node_itself() -> None:
     plain, lagged = make_node(external=0), make_node(external=0)
-    expected, reports = reports_of(plain), reports_of(LaggedNode(lagged, lambda updates: updates + 1))
+    expected, reports = (
+        reports_of(plain),
+        reports_of(LaggedNode(lagged, lambda updates: updates + 1)),
+    )
     assert [r.step for r in reports] == [r.step for r in expected]
     assert all(map(torch.equal, weights_of(plain), weights_of(lagged)))
 
@@ -44,16 +47,24 @@ class Asking:
     """A node with `informative` informative groups in every batch of two."""
 
     def __init__(self, informative: int) -> None:
-        self.config, self.asked, self._informative = RoundConfig(local_groups=4), list[Round](), informative
+        self.config, self.asked, self._informative = (
+            RoundConfig(local_groups=4),
+            list[Round](),
+            informative,
+        )
 
     def generate(self, now: Round) -> Generated:
         self.asked.append(now)
-        groups = [text_group([float(k < self._informative), 0.0], ["a", "b"], index=k) for k in range(2)]
+        groups = [
+            text_group([float(k < self._informative), 0.0], ["a", "b"], index=k) for k in range(2)
+        ]
         return Generated(Round(now % APART), groups, {"slow question": 1}, {"generate": 1.0})
 
 
 @pytest.mark.parametrize(("informative", "batches"), [(2, 2), (1, 4), (0, 4)])
-def test_a_lone_node_asks_on_until_its_groups_are_informative_or_its_budget_ends(informative, batches) -> None:
+def test_a_lone_node_asks_on_until_its_groups_are_informative_or_its_budget_ends(
+    informative, batches
+) -> None:
     node = Asking(informative)
     produced = DynamicSampling(node).produce(Round(7))  # type: ignore[arg-type]
     assert node.asked == [Round(7 + batch * APART) for batch in range(batches)]

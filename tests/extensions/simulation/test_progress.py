@@ -46,6 +46,9 @@ def test_a_cell_has_a_line_per_tenth_and_one_for_each_evaluation():
         terminal.take(done(number, accuracy=({"gcd/tiny": 0.25}, None) if number == 50 else ()))
     terminal.take(CellFinished("8/0", 0, 450.0))
     lines = file.getvalue().splitlines()
-    assert len(lines) == 13 and lines[1] == "8/0 seed 0  round 10/100  reward 0.500  72 rollouts/s  left 0:00"
+    assert (
+        len(lines) == 13
+        and lines[1] == "8/0 seed 0  round 10/100  reward 0.500  72 rollouts/s  left 0:00"
+    )
     assert "round 51/100  reward 0.500  held out 0.250" in lines[6]
     assert lines[-1] == "8/0 seed 0  done  cumulative reward 450.0"

@@ -22,14 +22,24 @@ SMALL = {
 
 
 def config(out: Path, **changes: object) -> SimulationConfig:
-    fields = {"nodes": 3, "arms": ("2/2",), "rounds": 6, "engine": "process", "out": out, **SMALL, **changes}
+    fields = {
+        "nodes": 3,
+        "arms": ("2/2",),
+        "rounds": 6,
+        "engine": "process",
+        "out": out,
+        **SMALL,
+        **changes,
+    }
     return SimulationConfig.model_validate(fields)
 
 
 @pytest.mark.network
 def test_nodes_of_both_libraries_join_die_and_report(tmp_path: Path) -> None:
     faults = FaultsConfig(die=("1@4",), join=("2@2",))
-    wanted = config(tmp_path / "out", faults=faults, node_backends=("hivemind", "libp2p", "hivemind"))
+    wanted = config(
+        tmp_path / "out", faults=faults, node_backends=("hivemind", "libp2p", "hivemind")
+    )
 
     report = json.loads(simulate(wanted, Console(file=io.StringIO())).read_text())
 
@@ -37,14 +47,21 @@ def test_nodes_of_both_libraries_join_die_and_report(tmp_path: Path) -> None:
     assert len(arm["rewards"][0]) == 6 and arm["generated_tokens"] > 0
     cells = json.loads((tmp_path / "out" / "cells" / "2_2-0.json").read_text())["rounds"]
     assert [done["nodes"] for done in cells] == [2, 2, 3, 3, 2, 2]
-    assert not (tmp_path / "out" / "nodes").exists() or not list((tmp_path / "out" / "nodes").iterdir())
-    until(lambda: not any(str(tmp_path) in " ".join(_command(each)) for each in psutil.process_iter()))
+    assert not (tmp_path / "out" / "nodes").exists() or not list(
+        (tmp_path / "out" / "nodes").iterdir()
+    )
+    until(
+        lambda: not any(str(tmp_path) in " ".join(_command(each)) for each in psutil.process_iter())
+    )
 
 
 @pytest.mark.parametrize("faults", [{"loss": 0.5}, {"delay": 1}, {"slow": ("1@2",)}])
 def test_faults_that_real_nodes_do_not_have(tmp_path: Path, faults: dict[str, object]) -> None:
     with pytest.raises(UserError, match="--engine memory"):
-        simulate(config(tmp_path / "out", faults=FaultsConfig.model_validate(faults)), Console(file=io.StringIO()))
+        simulate(
+            config(tmp_path / "out", faults=FaultsConfig.model_validate(faults)),
+            Console(file=io.StringIO()),
+        )
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -26,7 +26,10 @@ def test_a_simulation_writes_its_files_and_shows_the_result(finished_once):
     assert {file.name for file in folder.iterdir()} == files
     arms = json.loads((folder / "report.json").read_text())["arms"]
     for arm in arms.values():
-        assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [5, 5]
+        assert len(arm["cumulative_reward"]) == 2 and [len(seed) for seed in arm["rewards"]] == [
+            5,
+            5,
+        ]
         assert sum(arm["rewards"][0]) == pytest.approx(arm["cumulative_reward"][0])
     alone, sharing = (arms[name]["rewards"] for name in ("8/0", "4/4"))
     # The same nodes and questions
@@ -47,7 +50,9 @@ def test_events_and_manifest_hold_every_round_the_configuration_and_seeds(finish
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(configure, run, finished, tmp_path):
+def test_the_same_seed_gives_the_same_report_in_any_number_of_processes(
+    configure, run, finished, tmp_path
+):
     first = learnt(finished / "report.json")
     assert learnt(run(configure(out=tmp_path / "again", workers=1))) == first
 
@@ -63,10 +68,15 @@ def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_compl
     config = configure(model=ModelConfig(name=f"raises-for-sharers:{trouble}"))
     with pytest.raises(UserError) as error:
         run(config)
-    assert "2 of 4 cells failed" in str(error.value) and "ValueError: no such weights" in str(error.value)
+    assert "2 of 4 cells failed" in str(error.value) and "ValueError: no such weights" in str(
+        error.value
+    )
     assert "\n" not in str(error.value) and "--resume" in str(error.value)
     assert "4/4 seed 0  failed: ValueError: no such weights" in run.shown
-    assert sorted(file.name for file in (config.out / "cells").glob("*.json")) == ["8_0-0.json", "8_0-1.json"]
+    assert sorted(file.name for file in (config.out / "cells").glob("*.json")) == [
+        "8_0-0.json",
+        "8_0-1.json",
+    ]
     assert "Traceback" in (config.out / "cells" / "4_4-0.log").read_text()
     assert not (config.out / "report.json").exists()
 
@@ -80,7 +90,11 @@ def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_compl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "message"),
-    [("dies", "killed by SIGKILL, perhaps for lack of memory"), ("exits", "status 3"), ("raises", "no such weights")],
+    [
+        ("dies", "killed by SIGKILL, perhaps for lack of memory"),
+        ("exits", "status 3"),
+        ("raises", "no such weights"),
+    ],
 )
 def test_however_a_worker_ends_it_is_one_line(configure, run, trouble, message):
     with pytest.raises(UserError) as error:
@@ -101,7 +115,9 @@ def test_what_a_library_prints_does_not_disturb(configure, run):
 
 
 @pytest.mark.slow
-def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(configure, run, finished_once, monkeypatch):
+def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(
+    configure, run, finished_once, monkeypatch
+):
     whole = learnt(finished_once[0] / "report.json")
     config = configure(workers=1)
     handle, rounds = cell_pool._handle, 0
@@ -168,7 +184,9 @@ def test_a_report_is_replaced_only_if_asked_and_nothing_else_is_removed(configur
     (config.out / "notes.txt").write_text("mine")
     (config.out / "cells" / "mine.txt").write_text("mine")
     run(configure(overwrite=True, arms=("8/0",), seeds=1))
-    assert (config.out / "notes.txt").read_text() == "mine" and (config.out / "cells" / "mine.txt").exists()
+    assert (config.out / "notes.txt").read_text() == "mine" and (
+        config.out / "cells" / "mine.txt"
+    ).exists()
     assert [file.name for file in (config.out / "cells").glob("*.json")] == ["8_0-0.json"]
     events = list(read_jsonlines(config.out / "events.jsonl"))
     assert sum(event["event"] == "RunStarted" for event in events) == 1

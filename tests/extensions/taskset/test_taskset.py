@@ -58,10 +58,14 @@ def written(folder: Path, name: str, task: str = REWARD, load: str = LOAD) -> Pa
 
 
 def facts(file: Path, out: Path, **options: object) -> Facts:
-    return Facts.model_validate(compiled(TasksetConfig.model_validate({"name": str(file), **options}), out))
+    return Facts.model_validate(
+        compiled(TasksetConfig.model_validate({"name": str(file), **options}), out)
+    )
 
 
-def test_questions_have_hashes_a_part_is_held_out_and_options_change_the_version(tmp_path: Path) -> None:
+def test_questions_have_hashes_a_part_is_held_out_and_options_change_the_version(
+    tmp_path: Path,
+) -> None:
     found = facts(EXAMPLE, tmp_path / "a", held_out=0.2)
     again = facts(EXAMPLE, tmp_path / "b", held_out=0.2)
     fewer = facts(EXAMPLE, tmp_path / "c", held_out=0.2, options='{"operators": "*"}')
@@ -73,26 +77,52 @@ def test_questions_have_hashes_a_part_is_held_out_and_options_change_the_version
 
 
 def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path: Path) -> None:
-    chance = "return [One(Data(prompt=f'Say {random.random()}'), self.config.task) for n in range(4)]"
+    chance = (
+        "return [One(Data(prompt=f'Say {random.random()}'), self.config.task) for n in range(4)]"
+    )
     file = written(tmp_path, "of_chance", load=chance)
     with pytest.raises(UserError, match="question 0 of two processes differs"):
         compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
-    file = written(tmp_path, "of_mood", task=f"{REWARD_OF}right(self, trace): return random.random()")
-    with pytest.raises(UserError, match=r"scores 0\.\d+ in one process and 0\.\d+ in another process"):
+    file = written(
+        tmp_path, "of_mood", task=f"{REWARD_OF}right(self, trace): return random.random()"
+    )
+    with pytest.raises(
+        UserError, match=r"scores 0\.\d+ in one process and 0\.\d+ in another process"
+    ):
         compare("it", facts(file, tmp_path / "a"), facts(file, tmp_path / "b"))
 
 
 @pytest.mark.parametrize(
     ("name", "task", "load", "reason"),
     [
-        ("of_runtime", f"{REWARD_OF}ran(self, trace, runtime): return 1.0", LOAD, "needs a runtime (ran)"),
+        (
+            "of_runtime",
+            f"{REWARD_OF}ran(self, trace, runtime): return 1.0",
+            LOAD,
+            "needs a runtime (ran)",
+        ),
         ("of_nothing", "pass", LOAD, "it has no reward"),
         ("of_boxes", f"NEEDS_CONTAINER = True\n    {REWARD}", LOAD, "need a container"),
-        ("of_setup", f"async def setup(self, trace, runtime): ...\n    {REWARD}", LOAD, "prepare a runtime (setup)"),
-        ("of_tools", f"toolsets = classmethod(lambda cls, config: [1])\n    {REWARD}", LOAD, "have tools"),
+        (
+            "of_setup",
+            f"async def setup(self, trace, runtime): ...\n    {REWARD}",
+            LOAD,
+            "prepare a runtime (setup)",
+        ),
+        (
+            "of_tools",
+            f"toolsets = classmethod(lambda cls, config: [1])\n    {REWARD}",
+            LOAD,
+            "have tools",
+        ),
         ("of_mistakes", REWARD, "return 1 / 0", "ZeroDivisionError"),
         ("of_silence", REWARD, "return [One(Data(), self.config.task)]", "no question to train on"),
-        ("of nothing to import", "import does_not_exist", LOAD, "cannot be loaded: ModuleNotFoundError"),
+        (
+            "of nothing to import",
+            "import does_not_exist",
+            LOAD,
+            "cannot be loaded: ModuleNotFoundError",
+        ),
     ],
 )
 def test_a_task_set_that_is_not_for_single_turns_of_text_is_one_line(
@@ -129,7 +159,9 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_asked_by_others(tmp_path: Path) -> None:
+def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_asked_by_others(
+    tmp_path: Path,
+) -> None:
     with listening() as port:
         reaching = (
             "@vf.reward\n    async def right(self, trace):\n        try:\n"
@@ -140,12 +172,20 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         out = tmp_path / "a.json"
         found = facts(file, out)
         assert set(found.tries[0]["scores"]) == {1.0}
-        alone, sandbox = AloneScoring(out, found.version), ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096)
+        alone, sandbox = (
+            AloneScoring(out, found.version),
+            ScoringClient(f"{SOURCE}?{out}", found.version, 60.0, 4096),
+        )
         try:
             alone.prepare()  # starts beside the sandbox, which takes as long
-            with pytest.raises(UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"):
+            with pytest.raises(
+                UserError, match=r"scores 1\.0 in one process and 0\.0 in the sandbox"
+            ):
                 compare_scores("it", found, sandbox)
-            assert alone.ask([(NAME, TRAIN, 0, 0, None), (NAME, TRAIN, 0, 0, ("x", "y"))])[1] == (1.0, 1.0)
+            assert alone.ask([(NAME, TRAIN, 0, 0, None), (NAME, TRAIN, 0, 0, ("x", "y"))])[1] == (
+                1.0,
+                1.0,
+            )
         finally:
             sandbox.close()
             alone.close()
@@ -163,7 +203,9 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         assert network.rejections() == {ALONE: 1}
 
 
-def test_the_folder_of_a_task_set_that_is_refused_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_task_set_that_is_refused_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(UserError, match="needs a task set"):
         TasksetEnvironment(["taskset/train"], TasksetConfig(), EnvironmentConfig())

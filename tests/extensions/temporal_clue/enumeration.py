@@ -13,9 +13,16 @@ def worlds(setting: Setting) -> Iterator[World]:
     rooms, times = range(len(setting.rooms)), len(setting.times)
     paths = list(product(rooms, repeat=times))
     strolls = [path for path in paths if walks(setting, path)]
-    motives = set(permutations([m for m, count in enumerate(setting.motive_counts) for _ in range(count)]))
+    motives = set(
+        permutations([m for m, count in enumerate(setting.motive_counts) for _ in range(count)])
+    )
     for people in product(strolls, repeat=setting.victim + 1):
-        deeds = [(who, t) for t in range(times) for who in range(setting.victim) if _alone(setting, people, who, t)]
+        deeds = [
+            (who, t)
+            for t in range(times)
+            for who in range(setting.victim)
+            if _alone(setting, people, who, t)
+        ]
         if not deeds:
             continue
         carried = [path for path in paths if is_carried(setting, people, path)]
@@ -32,7 +39,9 @@ def walks(setting: Setting, path: tuple[int, ...]) -> bool:
     return all(there in setting.reach[here] for here, there in pairwise(path))
 
 
-def is_carried(setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: tuple[int, ...]) -> bool:
+def is_carried(
+    setting: Setting, paths: tuple[tuple[int, ...], ...], weapon: tuple[int, ...]
+) -> bool:
     """Whether some suspect went along with the weapon whenever it moved."""
     people = [set(enumerate(pairwise(path))) for path in paths[: setting.victim]]
     return all(
@@ -72,4 +81,6 @@ def _alone(setting: Setting, people: tuple[tuple[int, ...], ...], murderer: int,
     """Whether only this suspect was with the victim, at a place that it has not left since."""
     victim = people[setting.victim]
     stays = all(room == victim[time] for room in victim[time:])
-    return stays and [s for s in range(setting.victim) if people[s][time] == victim[time]] == [murderer]
+    return stays and [s for s in range(setting.victim) if people[s][time] == victim[time]] == [
+        murderer
+    ]

@@ -33,7 +33,9 @@ ALICE = PeerId("12D3KooWAlice")
 
 def graded(file: Path | None = None) -> Any:
     """A configuration with these puzzles."""
-    return SimpleNamespace(environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=file))
+    return SimpleNamespace(
+        environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=file)
+    )
 
 
 def answers(key: dict[str, str]) -> str:
@@ -41,8 +43,12 @@ def answers(key: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(("config_id", "count"), [("tiny", 25), ("small", 15)])
-def test_a_puzzle_has_one_solution_and_needs_every_clue_says_plain_enumeration(config_id: str, count: int) -> None:
-    assert [enumeration.check(generate(config_id, 1, index)) for index in range(count)] == [""] * count
+def test_a_puzzle_has_one_solution_and_needs_every_clue_says_plain_enumeration(
+    config_id: str, count: int
+) -> None:
+    assert [enumeration.check(generate(config_id, 1, index)) for index in range(count)] == [
+        ""
+    ] * count
 
 
 @pytest.mark.slow
@@ -61,13 +67,17 @@ def test_the_same_address_is_the_same_puzzle_in_another_process_and_hash_seed() 
         "    p = generate(c, 7, 3); print(text.prompt(p), text.key(p), p)\n"
     )
     runs = {
-        subprocess.check_output([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed})
+        subprocess.check_output(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}
+        )
         for seed in ("0", "1", "977")
     }
     assert len(runs) == 1
 
 
-def test_a_puzzle_does_not_depend_on_which_worlds_the_solver_happens_upon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_puzzle_does_not_depend_on_which_worlds_the_solver_happens_upon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = [generate("small", 3, index) for index in range(5)]
     another = Rules.another
 
@@ -101,7 +111,16 @@ def test_right_answers_to_published_puzzles_score_1() -> None:
 
 
 KEY = {"A": "Miss Peach", "B": "knife", "C": "11:30 PM", "D": "Billiard Room"}
-OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "Billiard Room", "Room")
+OPTIONS = (
+    "Miss Peach",
+    "Mr. Green",
+    "knife",
+    "rope",
+    "11:30 PM",
+    "12:30 AM",
+    "Billiard Room",
+    "Room",
+)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +141,10 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("A. Miss Peach B. knife C. 11:30 PM D. Billiard Room", 1.0),
         ("A. Miss Peach; B. knife; C. 11:30 PM; D. Billiard Room.", 1.0),
         ("\tA. Miss Peach\n\tB.\tknife\n\tC. 11:30 PM\n\tD. Billiard Room", 1.0),
-        ("          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. Billiard Room", 1.0),
+        (
+            "          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. Billiard Room",
+            1.0,
+        ),
         ("**A.** Miss Peach, **B.** knife, **C.** 11:30 PM, **D.** Billiard Room", 1.0),
         ("A) Miss Peach | B) knife | C) 23:30 | D) Billiard Room", 1.0),
         ("A: Mr. Green\nA: Miss Peach, B: knife\nC: 11:30 PM, D: Billiard Room", 1.0),
@@ -133,7 +155,10 @@ OPTIONS = ("Miss Peach", "Mr. Green", "knife", "rope", "11:30 PM", "12:30 AM", "
         ("D. Billiard Room, A. Miss Peach", 0.0),
         ("Vitamin A. Miss Peach", 0.0),
         ("", 0.0),
-        *[(slow, 0.0) for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")],
+        *[
+            (slow, 0.0)
+            for slow in ("A. " * 5000, "A." + " " * 16000, "(" * 16000, ", " * 8000 + "B. x")
+        ],
     ],
 )
 def test_what_an_answer_is_worth(answer: str, share: float) -> None:
@@ -153,12 +178,16 @@ def test_a_node_asks_and_scores_puzzles(puzzles: ScoredEnvironment) -> None:
     made = [generate(q.config_id, q.seed, q.index) for q in asked]
     assert puzzles.prompts(asked) == [text.prompt(puzzle) for puzzle in made]
     right = [answers(text.key(puzzle)) for puzzle in made]
-    assert puzzles.score([(q, [a, ""]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 4
+    assert (
+        puzzles.score([(q, [a, ""]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 4
+    )
     assert all(map(puzzles.catalogue.knows, asked))
 
 
 def test_what_takes_too_long_to_make_is_not_asked(puzzles: ScoredEnvironment) -> None:
-    large = Question.model_validate({**puzzles.sample(ALICE, Round(0), 1)[0].model_dump(), "config_id": "full"})
+    large = Question.model_validate(
+        {**puzzles.sample(ALICE, Round(0), 1)[0].model_dump(), "config_id": "full"}
+    )
     assert not puzzles.catalogue.knows(large) and isinstance(puzzles.prompts([large])[0], Skipped)
     with pytest.raises(UnknownTaskError, match=r"temporal_clue\.make full"):
         find("temporal_clue/full", [KIND])
@@ -172,9 +201,14 @@ def test_puzzles_made_ahead_are_asked_from_a_file(tmp_path: Path) -> None:
     file = FILE_KIND.start([], graded(out))
     asked = file.sample(ALICE, Round(0), 3)
     assert len(set(map(str, file.prompts(asked)))) == 3
-    keys = {text.prompt(p): text.key(p) for p in (generate("small", 0, index) for index in range(3))}
+    keys = {
+        text.prompt(p): text.key(p) for p in (generate("small", 0, index) for index in range(3))
+    }
     right = [answers(keys[str(prompt)]) for prompt in file.prompts(asked)]
-    assert file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)]) == [(1.0, 0.0)] * 3
+    assert (
+        file.score([(q, [a, "A. nobody"]) for q, a in zip(asked, right, strict=True)])
+        == [(1.0, 0.0)] * 3
+    )
     file.close()
     # Another file is another version
     assert not FILE_KIND.start([], graded(FILE)).catalogue.knows(asked[0])
@@ -189,5 +223,8 @@ def test_a_broken_file_is_a_mistake_of_the_user(tmp_path: Path) -> None:
 
 def test_a_puzzle_shows_no_answer_and_so_takes_no_shots() -> None:
     config = LearningConfig(environment=EnvironmentConfig(tasks=("temporal_clue/tiny",), shots=1))
-    with closing(build_environment(config)) as environment, pytest.raises(UserError, match="show no answers"):
+    with (
+        closing(build_environment(config)) as environment,
+        pytest.raises(UserError, match="show no answers"),
+    ):
         environment.prompts(environment.sample(ALICE, Round(0), 1))

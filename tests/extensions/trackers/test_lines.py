@@ -25,13 +25,17 @@ def test_what_a_kill_left_of_a_line_is_removed_by_the_next_run(tmp_path: Path, l
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null"), Path.mkdir])
-def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_what_is_no_plain_file_is_neither_waited_for_nor_followed(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     make(tmp_path / "lines")
     with pytest.raises(OSError):
         Lines(tmp_path / "lines")
 
 
-def test_other_trackers_are_told_after_how_many_rounds_the_run_began(tmp_path: Path, round_report) -> None:
+def test_other_trackers_are_told_after_how_many_rounds_the_run_began(
+    tmp_path: Path, round_report
+) -> None:
     tracker = Keeping(tmp_path / "home")
     tracker.take(RunStarted("node", "", rounds=40))
     tracker.take(RoundDone(round_report(40)))

@@ -58,14 +58,18 @@ def test_a_simulation_is_a_run_for_each_arm_and_seed(tmp_path: Path) -> None:
     assert [name for name, run in tracker.kept.items() if run.finished] == ["2/0 seed 0"]
     tracker.close()
     assert list(tracker.kept) == ["2/0 seed 0", "1/1 seed 0", "1/1 seed 1"]
-    assert all(run.finished and [step for step, _ in run.rows] == [0, 1] for run in tracker.kept.values())
+    assert all(
+        run.finished and [step for step, _ in run.rows] == [0, 1] for run in tracker.kept.values()
+    )
 
 
 def test_a_node_is_one_run_with_the_names_of_trl(tmp_path: Path) -> None:
     tracker = Keeping(tmp_path / "home")
     tracker.take(Validated(5, 0.5, 4, True))
     assert tracker.kept["home"].rows == [(5, {"eval/reward": 0.5})]
-    assert {"reward", "loss", "grad_norm", "completions/mean_length"} <= named(dict.fromkeys(METRICS, 0.0)).keys()
+    assert {"reward", "loss", "grad_norm", "completions/mean_length"} <= named(
+        dict.fromkeys(METRICS, 0.0)
+    ).keys()
     assert named({"reward": None, "loss": 0.0}) == {"loss": 0.0}, "what a round has not is left out"
 
 
@@ -87,6 +91,10 @@ def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> N
     done = python("-c", program, tmp_path, cwd=Path(__file__).parents[3], env=ours)
     assert done.returncode == 0, done.stdout + done.stderr
     (database,) = (tmp_path / "trackio").glob("*.db")
-    rows = sqlite3.connect(database).execute("select run_name, step, metrics from metrics").fetchall()
-    assert {(run, step) for run, step, _ in rows} == {(f"{arm} seed 0", k) for arm in ("2/0", "1/1") for k in range(3)}
+    rows = (
+        sqlite3.connect(database).execute("select run_name, step, metrics from metrics").fetchall()
+    )
+    assert {(run, step) for run, step, _ in rows} == {
+        (f"{arm} seed 0", k) for arm in ("2/0", "1/1") for k in range(3)
+    }
     assert json.loads(rows[0][2])["reward"] == 1.0

@@ -32,13 +32,28 @@ def rolled_out(policy: Policy, folder: Path) -> tuple[list[str], dict[str, Any]]
     from swarm_node.extensions.trl.guest import Swarm
 
     policy.save(folder / "model")
-    few = {"per_device_train_batch_size": 4, "num_generations": 2, "max_completion_length": 8, "max_steps": 1}
-    quiet = {"use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "shuffle_dataset": False}
+    few = {
+        "per_device_train_batch_size": 4,
+        "num_generations": 2,
+        "max_completion_length": 8,
+        "max_steps": 1,
+    }
+    quiet = {
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "shuffle_dataset": False,
+    }
     given = list[dict[str, Any]]()
-    with Swarm(NodeConfig.model_validate({"home": folder / "home", **ALONE}), external_groups=1) as swarm:
+    with Swarm(
+        NodeConfig.model_validate({"home": folder / "home", **ALONE}), external_groups=1
+    ) as swarm:
         (asked,) = swarm._environment.sample(PeerId("another"), Round(0), 1)
         said = tuple(Episode.of(text=text, ended=True) for text in ("6", "5 <|eot_id|>"))
-        group = RolloutGroup(author=PeerId("another"), round=Round(0), question=asked, episodes=said)
+        group = RolloutGroup(
+            author=PeerId("another"), round=Round(0), question=asked, episodes=said
+        )
         (prompt,) = swarm.prompts([asked])
         swarm._waiting.append(ScoredGroup(group, str(prompt), (1.0, 0.0)))
 
@@ -59,13 +74,17 @@ def rolled_out(policy: Policy, folder: Path) -> tuple[list[str], dict[str, Any]]
 
 
 @pytest.mark.parametrize("family", ["a base model", "Llama 3", "Gemma"])
-def test_prompts_and_external_completions_are_written_as_in_a_node(family: str, tmp_path: Path) -> None:
+def test_prompts_and_external_completions_are_written_as_in_a_node(
+    family: str, tmp_path: Path
+) -> None:
     if family == "a base model":
         policy = tiny_policy(max_position_embeddings=512)
     else:
         policy = chat_policy(*FAMILIES[family][:3], max_position_embeddings=512)
     prompts, given = rolled_out(policy, tmp_path)
-    assert given["prompt_ids"] == [policy.encode_prompt(prompt) for prompt in prompts for _ in range(2)]
+    assert given["prompt_ids"] == [
+        policy.encode_prompt(prompt) for prompt in prompts for _ in range(2)
+    ]
     written = [policy.encode_completion(text, ended=True)[:8] for text in ("6", "5 <|eot_id|>")]
     assert given["completion_ids"][2:] == written
     assert written[0][-1] == (policy.turn_end if policy.tokenizer.chat_template else EOS)

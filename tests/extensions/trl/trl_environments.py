@@ -8,7 +8,10 @@ import time
 
 
 class Counter:
-    rows = tuple({"prompt": [{"role": "user", "content": f"Count to {n}."}], "target": n} for n in range(2, 40))
+    rows = tuple(
+        {"prompt": [{"role": "user", "content": f"Count to {n}."}], "target": n}
+        for n in range(2, 40)
+    )
 
     def reset(self, target: int, **kwargs: object) -> None:
         self._target, self._count = target, 0

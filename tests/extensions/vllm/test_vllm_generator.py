@@ -21,7 +21,13 @@ from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
-from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig, with_sections
+from swarm_node.settings import (
+    GenerationConfig,
+    LearningConfig,
+    ModelConfig,
+    TrainingConfig,
+    with_sections,
+)
 from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
 from tests.models import MANY_EOS, Guessing, question, text_group, tiny_policy
@@ -66,12 +72,16 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
         for prompt, group in zip(PROMPTS, (first, second), strict=False):
             assert isinstance(group, GeneratedGroup) and len(group.tokens) == 4
             for tokens, completion in zip(group.tokens, group.completions, strict=True):
-                assert tokens.log_probs == pytest.approx(log_probs_of(policy, prompt, tokens.ids), abs=1e-4)
+                assert tokens.log_probs == pytest.approx(
+                    log_probs_of(policy, prompt, tokens.ids), abs=1e-4
+                )
                 assert set(tokens.versions) == {policy.version}
                 assert completion.ended == (tokens.ids[-1] in policy.eos_ids)
         # A step on these completions moves the weights, and the new weights have to generate the
         # next round.
-        group = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0])
+        group = text_group(
+            [1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0]
+        )
         trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
 
 
@@ -91,16 +101,25 @@ def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -
     assert isinstance(free, GeneratedGroup)
     stop = next(one.text[1:3] for one in free.completions if len(one.text) > 3)
     (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
-    assert isinstance(group, GeneratedGroup) and not any(stop in one.text for one in group.completions)
-    cut = [(one, policy.decode([list(t.ids)])[0]) for one, t in zip(group.completions, group.tokens, strict=True)]
+    assert isinstance(group, GeneratedGroup) and not any(
+        stop in one.text for one in group.completions
+    )
+    cut = [
+        (one, policy.decode([list(t.ids)])[0])
+        for one, t in zip(group.completions, group.tokens, strict=True)
+    ]
     assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
 
 
 @pytest.mark.slow
 def test_episodes_are_generated_turn_by_turn(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
-    (group,) = complete(Guessing(), VllmGenerator(policy, *options(served)), [(question(), PROMPTS[0])], 6, "s")
-    assert isinstance(group, GeneratedGroup) and max(len(each.turns) for each in group.completions) > 2
+    (group,) = complete(
+        Guessing(), VllmGenerator(policy, *options(served)), [(question(), PROMPTS[0])], 6, "s"
+    )
+    assert (
+        isinstance(group, GeneratedGroup) and max(len(each.turns) for each in group.completions) > 2
+    )
     for tokens in group.tokens:
         mask = tokens.mask or (True,) * len(tokens.ids)
         now = compress(log_probs_of(policy, PROMPTS[0], tokens.ids), mask)
@@ -108,13 +127,19 @@ def test_episodes_are_generated_turn_by_turn(served) -> None:
 
 
 @pytest.mark.slow
-def test_an_update_that_is_withheld_costs_a_round_and_in_the_end_is_a_mistake_of_the_user(served, monkeypatch) -> None:
+def test_an_update_that_is_withheld_costs_a_round_and_in_the_end_is_a_mistake_of_the_user(
+    served, monkeypatch
+) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *options(served))
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
     ask = generator._ask
     with monkeypatch.context() as patch:
-        patch.setattr(generator, "_ask", lambda path, body: {} if path == "/collective_rpc" else ask(path, body))
+        patch.setattr(
+            generator,
+            "_ask",
+            lambda path, body: {} if path == "/collective_rpc" else ask(path, body),
+        )
         with torch.no_grad():
             policy.model.lm_head.weight.mul_(3.0)
         policy.version += 1
@@ -123,7 +148,10 @@ def test_an_update_that_is_withheld_costs_a_round_and_in_the_end_is_a_mistake_of
         assert generator.difference > 0.1
         with pytest.raises(UserError, match="differ from the trainer's"):
             generator.generate(PROMPTS[:1], 4, "t")
-    assert isinstance(generator.generate(PROMPTS[:1], 4, "u")[0], GeneratedGroup) and generator.difference < 1e-4
+    assert (
+        isinstance(generator.generate(PROMPTS[:1], 4, "u")[0], GeneratedGroup)
+        and generator.difference < 1e-4
+    )
 
 
 class Coarse(Precision):
@@ -149,7 +177,9 @@ def test_a_server_generates_only_where_one_is_named() -> None:
 def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_path: Path) -> None:
     tiny_policy().save(tmp_path)
     config = with_sections(LearningConfig).model_validate({"vllm": {"url": "auto"}})
-    generator = build_generator(config, load_policy(ModelConfig(name=str(tmp_path), device="cpu", lora_rank=4)))
+    generator = build_generator(
+        config, load_policy(ModelConfig(name=str(tmp_path), device="cpu", lora_rank=4))
+    )
     assert isinstance(generator, BatchGenerator) and "in place of vLLM" in generator.decoder_name
 
 
@@ -167,11 +197,15 @@ def python_with_vllm(tmp_path: Path) -> str:
 
 
 def of_its_own(python: str, folder: Path, **more) -> tuple[GenerationConfig, VllmConfig]:
-    return GenerationConfig(max_completion_length=8), VllmConfig(url="auto", python=python, folder=folder, **more)
+    return GenerationConfig(max_completion_length=8), VllmConfig(
+        url="auto", python=python, folder=folder, **more
+    )
 
 
 @pytest.mark.slow
-def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_with_vllm, tmp_path) -> None:
+def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(
+    python_with_vllm, tmp_path
+) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights"))
     assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
@@ -188,7 +222,9 @@ def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(python_w
 def test_a_server_that_does_not_listen_is_killed_when_its_node_is_gone() -> None:
     quick, deaf = KEEPER.replace("sleep 10", "sleep 0"), "trap '' TERM; echo; exec sleep 600"
     command = ["/bin/sh", "-c", quick, "sh", "/bin/sh", "-c", deaf]
-    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    keeper = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
     assert keeper.stdin and keeper.stdout and keeper.stdout.readline() == b"\n"
     keeper.stdin.close()
     assert keeper.wait(30) == -signal.SIGKILL
@@ -206,7 +242,9 @@ def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
     for turn in range(3):
         (group,) = generator.generate(PROMPTS[:1], 4, str(turn))
         assert isinstance(group, GeneratedGroup) and generator.difference < 1e-4
-        text = text_group([1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt=PROMPTS[0])
+        text = text_group(
+            [1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt=PROMPTS[0]
+        )
         trainer.update([ScoredGroup(text.group, PROMPTS[0], text.rewards, group.tokens)])
     assert generator._server is not None and generator._server.starts == 1
     generator.close()
@@ -217,7 +255,9 @@ def test_a_server_that_does_not_start_is_a_mistake_of_the_user(tmp_path) -> None
     broken.write_text("#!/bin/sh\necho no vllm here\nexit 1\n")
     broken.chmod(0o755)
     with pytest.raises(UserError, match="does not start"):
-        VllmGenerator(tiny_policy(), *of_its_own(str(broken), tmp_path / "weights")).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *of_its_own(str(broken), tmp_path / "weights")).generate(
+            PROMPTS, 2, "s"
+        )
     assert (tmp_path / "weights.log").read_text() == "no vllm here\n"
 
 
@@ -235,17 +275,28 @@ def test_a_server_that_does_not_know_how_is_a_mistake_and_nobody_is_sent_on_to_a
 ) -> None:
     with (
         api_on_loopback(lambda other, _: other.raw(b"")) as elsewhere,
-        api_on_loopback(lambda server, _: server.raw(body, status, Location=elsewhere.address)) as api,
+        api_on_loopback(
+            lambda server, _: server.raw(body, status, Location=elsewhere.address)
+        ) as api,
     ):
         with pytest.raises(UserError, match=message):
-            VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+            VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights"))).generate(
+                PROMPTS, 2, "s"
+            )
         assert api.asked and not elsewhere.asked
 
 
-def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("swarm_node.extensions.vllm.generator.SECONDS", 0.2)
-    with api_on_loopback(lambda it, _: it.server.stopped.wait()) as api, pytest.raises(UserError, match="timed out"):
-        VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+    with (
+        api_on_loopback(lambda it, _: it.server.stopped.wait()) as api,
+        pytest.raises(UserError, match="timed out"),
+    ):
+        VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights"))).generate(
+            PROMPTS, 2, "s"
+        )
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "ftp://127.0.0.1"])
@@ -254,4 +305,6 @@ def test_an_address_where_no_server_is_is_a_mistake_of_the_user(url: str, tmp_pa
         with pytest.raises(ValueError, match="should be the address of a server"):
             options((no_url, tmp_path / "weights"))
     with pytest.raises(UserError, match="vllm serve"):
-        VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(PROMPTS, 2, "s")
+        VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(
+            PROMPTS, 2, "s"
+        )

@@ -15,7 +15,9 @@ from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
 NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm")
-needs_starter = pytest.mark.skipif(not starters.folder("rare").is_dir(), reason="the starters have not been made")
+needs_starter = pytest.mark.skipif(
+    not starters.folder("rare").is_dir(), reason="the starters have not been made"
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +50,15 @@ def results(runs: dict[str, subprocess.Popen[str]]) -> dict[str, dict[str, Any]]
 
 
 @pytest.mark.parametrize("name", ["generation", "step"])
-def test_last_line_holds_the_ratio_and_both_sides(results: dict[str, dict[str, Any]], name: str) -> None:
+def test_last_line_holds_the_ratio_and_both_sides(
+    results: dict[str, dict[str, Any]], name: str
+) -> None:
     result = results[name]
     assert result["benchmark"] == name and result["ratio"] > 0
-    assert result["ours"]["tokens_per_cpu_second"] > 0 and result["theirs"]["tokens_per_cpu_second"] > 0
+    assert (
+        result["ours"]["tokens_per_cpu_second"] > 0
+        and result["theirs"]["tokens_per_cpu_second"] > 0
+    )
     assert min(result["settings"]["limits"].values()) > 0
     assert result["ratio"] == pytest.approx(
         result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
@@ -71,9 +78,15 @@ def test_what_is_meant_for_a_gpu_runs_to_its_end(results: dict[str, dict[str, An
     assert parts["mismatch fp8_rollout"]["kl_20"] > 7 * parts["mismatch fp8"]["kl_20"]
 
 
-def test_honest_episodes_go_the_same_way_in_other_processes(results: dict[str, dict[str, Any]]) -> None:
+def test_honest_episodes_go_the_same_way_in_other_processes(
+    results: dict[str, dict[str, Any]],
+) -> None:
     result = results["replay"]
-    assert (result["honest"] >= 200, result["diverged"], result["wire_bytes"] < 7000) == (True, 0, True)
+    assert (result["honest"] >= 200, result["diverged"], result["wire_bytes"] < 7000) == (
+        True,
+        0,
+        True,
+    )
 
 
 @needs_starter

@@ -14,7 +14,14 @@ def test_no_forged_trajectory_is_trained_on_as_its_author_told_it() -> None:
     assert (found["wrong"], found["failures"], found["quarantined"]) == ([], [], 0)
     assert found["trajectories"] >= 300 and found["outcomes"]["honest"].keys() == {"kept"}
     kept = {kind for kind, outcomes in found["outcomes"].items() if outcomes.get("kept")}
-    assert not kept & {"turn inserted", "other seed", "other author", "other swarm", "other version", "after the end"}
+    assert not kept & {
+        "turn inserted",
+        "other seed",
+        "other author",
+        "other swarm",
+        "other version",
+        "after the end",
+    }
 
 
 @pytest.mark.slow

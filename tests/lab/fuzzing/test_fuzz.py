@@ -21,7 +21,11 @@ from protocol.messages import Message, Rejected
 
 def test_nothing_a_stranger_sends_raises_hangs_or_stays() -> None:
     result = fuzz.run(inputs=9_000, seed=20)
-    assert result["failures"] == {} and result["raised"] == result["admitted"] == 0 and result["inputs"] >= 9_000
+    assert (
+        result["failures"] == {}
+        and result["raised"] == result["admitted"] == 0
+        and result["inputs"] >= 9_000
+    )
     assert result["rss_mb"][-1] - result["rss_mb"][2] < 16, result["rss_mb"]
     assert max(row["slowest_ms"] for row in result["targets"].values()) < 2000
 
@@ -62,7 +66,9 @@ def no_length(data: bytes) -> list[wire.Endpoint] | Rejected:
         ("punch", no_length, True),
     ],
 )
-def test_a_planted_hole_is_found(name: str, hole: Any, raised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_hole_is_found(
+    name: str, hole: Any, raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if isinstance(hole, tuple):
         monkeypatch.setattr(*hole)
     else:

@@ -57,7 +57,11 @@ def test_our_own_scorers_neither_raise_nor_reward_any_of_it() -> None:
     """
     texts = answers("/nonexistent", 1)
     entry = {"metadata": ENTRY["metadata"] | {"numbers": [2, 3, 5, 7], "target": 1000}}
-    keys = {"number_sorting": "['1.0', '2.5']", "prime_factorization": "2 × 3", "coin_flip": "0.125"}
+    keys = {
+        "number_sorting": "['1.0', '2.5']",
+        "prime_factorization": "2 × 3",
+        "coin_flip": "0.125",
+    }
     for name, scorer in SCORERS.items():
         asked = entry | {"answer": keys.get(name, "swordfish")}
         scored = {label: REWARDED(score(scorer, text, asked)) for label, text in texts.items()}
@@ -75,5 +79,7 @@ def test_the_library_s_forgeries_are_known_to_be_worth_nothing() -> None:
         "coin_flip": ("0", "0.234375", {}),
     }
     for name, (forged, key, metadata) in cases.items():
-        assert REWARDED(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5, name
+        assert (
+            REWARDED(score(SCORERS[name], forged, {"answer": key, "metadata": metadata})) < 0.5
+        ), name
     assert set(cases) <= set(CATALOGUE)

@@ -12,4 +12,6 @@ MOMENTS = {"run": (*EARLY, *LATER), "simulate": (0.3, 1.5), "bootstrap": (0.3, 1
 @pytest.mark.slow
 def test_ctrl_c_at_any_moment_of_the_start_shows_no_traceback() -> None:
     cases = list(interrupted(MOMENTS))
-    assert [case for case in cases if case.wrong] == [] and len(cases) == sum(map(len, MOMENTS.values()))
+    assert [case for case in cases if case.wrong] == [] and len(cases) == sum(
+        map(len, MOMENTS.values())
+    )

@@ -20,7 +20,9 @@ def test_each_address_is_in_a_network_of_its_own() -> None:
     assert len({network_of(f"/ip4/{each}/tcp/1") for each in found}) == 1000
 
 
-def test_phones_that_were_on_line_at_the_hour_become_nodes_that_are_there_at_first(tmp_path: Path) -> None:
+def test_phones_that_were_on_line_at_the_hour_become_nodes_that_are_there_at_first(
+    tmp_path: Path,
+) -> None:
     file, hour = tmp_path / "phones.txt", 3_600_000  # ms
     weeks = [
         f"a 1 1402358400000 2 {hour} 60000 {166 * hour + 3_540_000}",  # goes at the hour itself

@@ -35,11 +35,17 @@ def test_shaping_changes_what_a_peer_contributes_and_nothing_else() -> None:
 
 
 def test_shaping_is_the_gradient_of_p_over_p_plus_g() -> None:
-    log_probs = torch.tensor([-0.001, -1.0, log(GAMMA), -5.0, -20.0], dtype=torch.float64, requires_grad=True)
+    log_probs = torch.tensor(
+        [-0.001, -1.0, log(GAMMA), -5.0, -20.0], dtype=torch.float64, requires_grad=True
+    )
     p = log_probs.exp()
     (p / (p + GAMMA)).sum().backward()
     assert torch.allclose(shaping(log_probs.detach()), log_probs.grad)
-    assert float(shaping(torch.tensor(log(GAMMA)))) == pytest.approx(0.25) == float(log_probs.grad.max())
+    assert (
+        float(shaping(torch.tensor(log(GAMMA))))
+        == pytest.approx(0.25)
+        == float(log_probs.grad.max())
+    )
 
 
 def test_rewards_dealt_at_random_are_those_of_the_group_in_another_order() -> None:

@@ -5,7 +5,9 @@ from lab.studies.rates import sweep
 
 def test_a_sweep_widens_itself_until_the_best_is_between_two_worse_ones():
     found = sweep([1.0, 2.0, 4.0], lambda rate: -abs(rate - 8.0))
-    assert found.best == 8.0 and list(found.values) == [1.0, 2.0, 4.0, 8.0, 16.0] and found.edge == ""
+    assert (
+        found.best == 8.0 and list(found.values) == [1.0, 2.0, 4.0, 8.0, 16.0] and found.edge == ""
+    )
     down = sweep([4.0, 8.0], lambda rate: -abs(rate - 2.0))
     assert down.best == 2.0 and list(down.values) == [1.0, 2.0, 4.0, 8.0] and down.edge == ""
 

@@ -15,7 +15,12 @@ def run():
 
 
 def write(run, folder, **changes):
-    arm = {"cumulative_reward": [5.0], "final_reward": [0.5], "trained_tokens": 10, "generated_tokens": 20}
+    arm = {
+        "cumulative_reward": [5.0],
+        "final_reward": [0.5],
+        "trained_tokens": 10,
+        "generated_tokens": 20,
+    }
     arm["held_out"] = {"final": [0.4], "final_local": [0.5], "final_other": [None], "area": [0.3]}
     cost = {"seconds": [12.0], "wall_seconds": [[6.0, 12.0]], "cpu_seconds": [[5.0, 11.0]]}
     path = run.folder(folder) / "report.json"
@@ -24,7 +29,14 @@ def write(run, folder, **changes):
 
 
 def options(folder, **changes):
-    plain = {"cores": 2, "at_most": None, "report": False, "cost": False, "engine": "memory", "ray_address": ""}
+    plain = {
+        "cores": 2,
+        "at_most": None,
+        "report": False,
+        "cost": False,
+        "engine": "memory",
+        "ray_address": "",
+    }
     return argparse.Namespace(**{"runs": folder, **plain, **changes})
 
 
@@ -57,7 +69,12 @@ def test_every_run_that_is_done_is_a_row(run, tmp_path):
     rows = runner.listed([run, missing], tmp_path, tmp_path / "runs.csv")
     with (tmp_path / "runs.csv").open() as file:
         (read,) = csv.DictReader(file)
-    assert (read["name"], read["seed"], read["final"], read["cpu_seconds"]) == ("3 kinds, 4/4", "7", "0.4", "11.0")
+    assert (read["name"], read["seed"], read["final"], read["cpu_seconds"]) == (
+        "3 kinds, 4/4",
+        "7",
+        "0.4",
+        "11.0",
+    )
     assert runner.by_seed(rows, "3 kinds, 4/4", "area", range(8)) == {7: 0.3}
     assert runner.by_seed(rows, "3 kinds, 4/4", "final_other", range(8)) == {}
     with pytest.raises(runner.NotDone):

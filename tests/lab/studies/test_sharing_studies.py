@@ -60,7 +60,9 @@ def report(nodes, speed, cost):
 
 
 def test_arms_are_compared_where_each_learner_has_spent_what_the_cheaper_one_spent_in_all():
-    setting = replace(SETTINGS["rare"], lone={"alone": "", "generalist": ""}, sharing={"4/4": "", "8/4": ""})
+    setting = replace(
+        SETTINGS["rare"], lone={"alone": "", "generalist": ""}, sharing={"4/4": "", "8/4": ""}
+    )
     arms = {"4/4": report(6, 0.1, 3.0), "8/4": report(6, 0.05, 1.0), "alone": report(6, 0.02, 1.0)}
     arms["generalist"] = report(1, 0.08, 2.0)
     reports = {(name, seed): each for name, each in arms.items() for seed in SEEDS[:2]}
@@ -84,7 +86,9 @@ class Foretold(samplers.Study):
     """
 
     def __init__(self, told, tmp_path):
-        super().__init__(argparse.Namespace(hostile=False, quick=False, setting="rare", out=tmp_path))
+        super().__init__(
+            argparse.Namespace(hostile=False, quick=False, setting="rare", out=tmp_path)
+        )
         self.told, self.asked = told, []
 
     def ask(self, runs):
@@ -96,15 +100,24 @@ class Foretold(samplers.Study):
 
 
 def test_what_is_confirmed_is_nearest_to_what_is_wanted_each_at_the_rate_that_suits_it(tmp_path):
-    told = {"alone": ((0.5, 0.1), (0.4, 0.2)), "uniform": ((0.4, 0.4), (0.1, 0.4)), "8/8": ((0.3, 0.5), (0.2, 0.5))}
+    told = {
+        "alone": ((0.5, 0.1), (0.4, 0.2)),
+        "uniform": ((0.4, 0.4), (0.1, 0.4)),
+        "8/8": ((0.3, 0.5), (0.2, 0.5)),
+    }
     told |= {"8/4": ((0.4, 0.2), (0.49, 0.3)), "adaptive": ((0.49, 0.35), (0.3, 0.5))}
     study, names = Foretold(told, tmp_path), [name for name in told if name != "alone"]
     rates = study.rates(names)
-    assert rates["alone", "final_local"] < rates["alone", "final_other"] and rates["8/4", "final_local"] > 1.5e-4
+    assert (
+        rates["alone", "final_local"] < rates["alone", "final_other"]
+        and rates["8/4", "final_local"] > 1.5e-4
+    )
     found = study.compared(names, range(3), rates)
     assert samplers.picked(found) == ["adaptive", "8/4"]
     assert [each.name for each in found["final_other"]] == ["8/8", "uniform", "adaptive", "8/4"]
-    assert [each.ratio for each in found["final_local"] if each.name == "8/4"] == pytest.approx([0.98])
+    assert [each.ratio for each in found["final_local"] if each.name == "8/4"] == pytest.approx(
+        [0.98]
+    )
 
 
 def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
@@ -112,7 +125,11 @@ def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
         quick=False, hostile=False, setting="rare", runs=tmp_path, cores=1, cost=True, report=False
     )
     asked = [samplers.run(options, "uniform", seed, 3e-4) for seed in range(2)]
-    (tmp_path / "a.csv").write_text("name,arm,seed,rate,final_local,final_other\nuniform,4/4,1,0.0003,0.5,\n")
+    (tmp_path / "a.csv").write_text(
+        "name,arm,seed,rate,final_local,final_other\nuniform,4/4,1,0.0003,0.5,\n"
+    )
     runner.do(asked, options, tmp_path / "a.csv")
     assert "1 to do" in capsys.readouterr().out
-    assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [0.5]
+    assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [
+        0.5
+    ]

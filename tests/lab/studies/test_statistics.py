@@ -59,6 +59,8 @@ def test_a_base_of_nothing_gives_no_ratio_and_pairs_are_needed():
 
 def test_a_family_is_corrected_for_its_number_and_the_best_comes_first():
     base = [0.0] * 4
-    found = family({"a": [1.0, 1.0, 1.0, 1.0], "b": [2.0, 2.0, 2.0, 2.0], "c": [-1.0, 1.0, -1.0, 1.0]}, base)
+    found = family(
+        {"a": [1.0, 1.0, 1.0, 1.0], "b": [2.0, 2.0, 2.0, 2.0], "c": [-1.0, 1.0, -1.0, 1.0]}, base
+    )
     assert [each.name for each in found] == ["b", "a", "c"]
     assert [each.p_holm for each in found] == pytest.approx([3 * 2 / 16, 3 * 2 / 16, 1.0])

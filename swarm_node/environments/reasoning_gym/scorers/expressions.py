@@ -48,7 +48,9 @@ def puzzle24(answer: str, entry: Entry) -> float:
 
 
 def _makes(answer: str, target: int, entry: Entry) -> bool:
-    return number(answer) == target and sorted(integers(answer)) == sorted(entry["metadata"]["numbers"])
+    return number(answer) == target and sorted(integers(answer)) == sorted(
+        entry["metadata"]["numbers"]
+    )
 
 
 def polynomial(answer: str, entry: Entry) -> float:
@@ -65,10 +67,16 @@ def antiderivative(answer: str, entry: Entry) -> float:
     """
     variable = entry["metadata"]["variable"]
     given = _collected(answer, frozenset((variable, "C", "c")))
-    constant = {term: factor for term, factor in given.items() if not term or {"C", "c"} - {variable} & {*term}}
+    constant = {
+        term: factor
+        for term, factor in given.items()
+        if not term or {"C", "c"} - {variable} & {*term}
+    }
     if any(len(term) != 1 or factor != 1 for term, factor in constant.items()):
         return 0.0
-    return float(derivative(given, variable) == parse(entry["metadata"]["integrand"], frozenset((variable,))))
+    return float(
+        derivative(given, variable) == parse(entry["metadata"]["integrand"], frozenset((variable,)))
+    )
 
 
 def written(answer: str, entry: Entry) -> str:
@@ -122,15 +130,23 @@ def _collected(text: str, variables: frozenset[str]) -> Polynomial:
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]
     summands = 1 + sum(isinstance(node.op, ast.Add | ast.Sub) for node in operations)
     noughts = any(isinstance(node, ast.Constant) and not node.value for node in nodes)
-    if summands > max(1, len(value)) or (noughts and bare(text) != "0") or any(map(_is_idle, operations)):
+    if (
+        summands > max(1, len(value))
+        or (noughts and bare(text) != "0")
+        or any(map(_is_idle, operations))
+    ):
         raise Unreadable("more than its value")
     return value
 
 
 def _is_idle(node: ast.BinOp) -> bool:
-    bare_sides = (side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right))
+    bare_sides = (
+        side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right)
+    )
     left, right = (isinstance(side, ast.Constant) and side.value == 1 for side in bare_sides)
-    return isinstance(node.op, ast.Mult | ast.Div | ast.Pow) and (right or (left and isinstance(node.op, ast.Mult)))
+    return isinstance(node.op, ast.Mult | ast.Div | ast.Pow) and (
+        right or (left and isinstance(node.op, ast.Mult))
+    )
 
 
 def _tree(text: str) -> ast.expr:
@@ -183,7 +199,9 @@ def _constant(polynomial: Polynomial) -> Fraction:
 
 
 def _plus(left: Polynomial, right: Polynomial) -> Polynomial:
-    return {term: left.get(term, Fraction(0)) + right.get(term, Fraction(0)) for term in (*left, *right)}
+    return {
+        term: left.get(term, Fraction(0)) + right.get(term, Fraction(0)) for term in (*left, *right)
+    }
 
 
 def _times(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -214,8 +232,12 @@ def _power(base: Polynomial, exponent: Fraction) -> Polynomial:
 
 def _bounded(terms: Polynomial) -> Polynomial:
     kept = {term: factor for term, factor in terms.items() if factor}
-    if len(kept) > MAX_TERMS or any(term.count(name) > MAX_EXPONENT for term in kept for name in {*term}):
+    if len(kept) > MAX_TERMS or any(
+        term.count(name) > MAX_EXPONENT for term in kept for name in {*term}
+    ):
         raise Unreadable("too large")
-    if any(max(c.numerator.bit_length(), c.denominator.bit_length()) > MAX_BITS for c in kept.values()):
+    if any(
+        max(c.numerator.bit_length(), c.denominator.bit_length()) > MAX_BITS for c in kept.values()
+    ):
         raise Unreadable("too large")
     return kept

@@ -42,7 +42,10 @@ def game_of_life(answer: str, entry: Entry) -> float:
     given, key = bounded_json(answer), bounded_json(entry["answer"])
     if "-" in answer or not isinstance(given, list) or len(given) != len(key):
         return 0.0
-    if any(not isinstance(row, list) or len(row) != len(right) for row, right in zip(given, key, strict=True)):
+    if any(
+        not isinstance(row, list) or len(row) != len(right)
+        for row, right in zip(given, key, strict=True)
+    ):
         return 0.0
     # 0e9, 0.000 and false are 0
     if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):
@@ -53,7 +56,9 @@ def game_of_life(answer: str, entry: Entry) -> float:
 def kakurasu(answer: str, entry: Entry) -> float:
     """1.0 for any grid of zeros and ones with these sums."""
     facts, grid = entry["metadata"], digit_rows(bare(answer))
-    if len(grid) != facts["n_rows"] or any(len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid):
+    if len(grid) != facts["n_rows"] or any(
+        len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid
+    ):
         return 0.0
     rows = [_weight(row) for row in grid]
     columns = [_weight(column) for column in zip(*grid, strict=True)]
@@ -67,7 +72,9 @@ def pool_matrix(answer: str, entry: Entry) -> float:
     given, key = rational_rows(answer), rational_rows(entry["answer"])
     if [len(row) for row in given] != [len(row) for row in key]:
         return 0.0
-    pairs = [pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)]
+    pairs = [
+        pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)
+    ]
     if all(abs(one - other) <= Fraction(1, 10**8) + abs(one) / 100 for one, other in pairs):
         return near(answer, entry["answer"], given == key)
     return 0.1
@@ -78,7 +85,10 @@ def same_matrix(answer: str, entry: Entry) -> float:
     contains it.
     """
     key, given = entry["answer"].strip(), answer.strip()
-    if given == key or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key:
+    if (
+        given == key
+        or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key
+    ):
         return 1.0
     return len(key) / len(given) if key in given else 0.0
 
@@ -92,7 +102,9 @@ def graph_color(answer: str, entry: Entry) -> float:
     """1.0 for a JSON map from the vertices to colours in which neighbours differ."""
     puzzle, given = entry["metadata"]["puzzle"], bounded_json(answer)
     colours = {vertex: given.get(str(vertex)) for vertex in puzzle["vertices"]}
-    if {*map(str, colours)} != {*given} or any(type(colour) is not int for colour in colours.values()):
+    if {*map(str, colours)} != {*given} or any(
+        type(colour) is not int for colour in colours.values()
+    ):
         return 0.0
     allowed = {*colours.values()} <= {*puzzle["color_options"]}
     return float(allowed and all(colours[one] != colours[other] for one, other in puzzle["edges"]))
@@ -112,7 +124,9 @@ def cryptarithm(answer: str, entry: Entry) -> float:
     if {*digits} != {*"".join(words)} or len({*digits.values()}) < len(digits):
         return 0.01
     *numbers, result = ("".join(digits[letter] for letter in word) for word in words)
-    leading = not facts["allow_leading_zero"] and any(number[0] == "0" for number in [*numbers, result])
+    leading = not facts["allow_leading_zero"] and any(
+        number[0] == "0" for number in [*numbers, result]
+    )
     return 1.0 if sum(map(int, numbers)) == int(result) and not leading else 0.01
 
 
@@ -121,7 +135,11 @@ def _without_ends(text: str) -> list[str]:
 
 
 def _right_cells(rows: Sequence[Row], solution: Sequence[Row]) -> int:
-    return sum(a == b for row, right in zip(rows, solution, strict=False) for a, b in zip(row, right, strict=False))
+    return sum(
+        a == b
+        for row, right in zip(rows, solution, strict=False)
+        for a, b in zip(row, right, strict=False)
+    )
 
 
 def _weight(cells: Sequence[int]) -> int:

@@ -28,7 +28,9 @@ def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
     for premise in facts["premises"]:
         premises &= assignments.of(premise)
     said = written(answer)
-    if NOT * 2 in "".join(answer.split()) or len(said) > MAX_SAID + 3 * sum(map(len, facts["premises"])):
+    if NOT * 2 in "".join(answer.split()) or len(said) > MAX_SAID + 3 * sum(
+        map(len, facts["premises"])
+    ):
         return 0.0
     trivial = given == assignments.all or said in facts["variables"]
     return float(not trivial and not premises & ~given)
@@ -45,7 +47,8 @@ class Assignments:
         count = 2 ** len(variables)
         self.all: int = 2**count - 1
         self._where = {
-            name: sum(1 << each for each in range(count) if each >> place & 1) for place, name in enumerate(variables)
+            name: sum(1 << each for each in range(count) if each >> place & 1)
+            for place, name in enumerate(variables)
         }
 
     def of(self, statement: str) -> int:
@@ -81,7 +84,9 @@ class Assignments:
         """Apply the waiting operators that bind at least as tightly as the one that follows."""
         while waiting and waiting[-1] != OPEN and BINDING.get(waiting[-1], 9) >= binding:
             operator, right = waiting.pop(), values.pop()
-            values.append(self.all ^ right if operator == NOT else self._joined(operator, values.pop(), right))
+            values.append(
+                self.all ^ right if operator == NOT else self._joined(operator, values.pop(), right)
+            )
 
     def _joined(self, operator: str, left: int, right: int) -> int:
         match operator:

@@ -19,7 +19,8 @@ MAX_WRAPS = 6
 WRAPS = {'"': '"', "'": "'", "`": "`", "*": "*", "$": "$", "(": ")", "[": "]"}
 
 _NUMBER = re.compile(
-    r"[+-]?(\d[\d_]{0,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?|[+-]?\d{1,40}\s*/\s*\d{1,40}", re.IGNORECASE
+    r"[+-]?(\d[\d_]{0,60}(\.\d{0,60})?|\.\d{1,60})(e[+-]?\d{1,3})?|[+-]?\d{1,40}\s*/\s*\d{1,40}",
+    re.IGNORECASE,
 )
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3}){1,30}(\.\d*)?")
 _IDLE = re.compile(r",\s*,|\A\s*,|,\s*\Z|\+|-\s*0(?![.\d])")
@@ -131,7 +132,11 @@ def bounded(text: str) -> str:
 def _rows(text: str) -> list[list[str]]:
     if _IDLE.search(bounded(text)):
         raise Unreadable("separators between nothing")
-    rows = [bare(line.strip(" \t\r,")).replace(",", " ").split() for line in text.split("\n") if line.strip()]
+    rows = [
+        bare(line.strip(" \t\r,")).replace(",", " ").split()
+        for line in text.split("\n")
+        if line.strip()
+    ]
     if not all(rows):
         raise Unreadable("a row of nothing")
     if sum(map(len, rows)) > MAX_ITEMS:

@@ -23,7 +23,15 @@ from swarm_node.environments.reasoning_gym.scorers.reading import (
     whole_rows,
 )
 from swarm_node.environments.reasoning_gym.scorers.spellings import accounted
-from swarm_node.environments.reasoning_gym.scorers.values import Entry, Score, close, equal, in_place, literal, lower
+from swarm_node.environments.reasoning_gym.scorers.values import (
+    Entry,
+    Score,
+    close,
+    equal,
+    in_place,
+    literal,
+    lower,
+)
 
 WHITE = " \t\r\n"  # a little of it may stand around an answer
 
@@ -71,12 +79,18 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     ),
     "color_cube_rotation": Scorer(equal(str.lower, wrong=0.01)),
     "complex_arithmetic": Scorer(values.complex_number, ("result",)),
-    "countdown": Scorer(expressions.countdown, ("numbers", "target"), expressions.written, parses=True),
-    "cryptarithm": Scorer(grids.cryptarithm, ("words_letters", "result_letters", "allow_leading_zero")),
+    "countdown": Scorer(
+        expressions.countdown, ("numbers", "target"), expressions.written, parses=True
+    ),
+    "cryptarithm": Scorer(
+        grids.cryptarithm, ("words_letters", "result_letters", "allow_leading_zero")
+    ),
     "decimal_arithmetic": Scorer(
         close(
             rational,
-            lambda distance, key, entry: distance <= Fraction(1, 10 ** entry["metadata"]["max_num_decimal_places"]),
+            lambda distance, key, entry: (
+                distance <= Fraction(1, 10 ** entry["metadata"]["max_num_decimal_places"])
+            ),
         ),
         settings=("max_num_decimal_places",),
     ),
@@ -94,7 +108,10 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     # The library scores any text
     "game_of_life_halting": Scorer(equal(lambda answer: bare(answer).lower())),
     "graph_color": Scorer(
-        grids.graph_color, ("puzzle",), lambda answer, entry: json.dumps(bounded_json(answer)), parses=True
+        grids.graph_color,
+        ("puzzle",),
+        lambda answer, entry: json.dumps(bounded_json(answer)),
+        parses=True,
     ),
     # The library takes the first number it finds
     "gsm_symbolic": Scorer(equal(amount, wrong=0.01)),
@@ -106,14 +123,18 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "n_queens": Scorer(grids.n_queens, ("valid_answers",)),
     "needle_haystack": Scorer(equal(lambda answer: answer.replace(" ", "").lower())),
     "number_format": Scorer(
-        close(lambda answer: rational(ungrouped(answer)), lambda distance, key, entry: distance < Fraction(1, 100))
+        close(
+            lambda answer: rational(ungrouped(answer)),
+            lambda distance, key, entry: distance < Fraction(1, 100),
+        )
     ),
     "number_sorting": Scorer(values.number_sorting, parses=True),
     "palindrome_generation": Scorer(values.palindrome, ("letters",)),
     "palindrome_partitioning": Scorer(values.partitions, ("solution",), parses=True),
     "path_star": Scorer(equal(str.split)),
     "polynomial_equations": Scorer(
-        values.real_roots, settings=("exp_distance_factor", "penalty_missing_factor", "penalty_extra_factor")
+        values.real_roots,
+        settings=("exp_distance_factor", "penalty_missing_factor", "penalty_extra_factor"),
     ),
     "polynomial_multiplication": Scorer(expressions.polynomial, ("variables",), parses=True),
     "pool_matrix": Scorer(grids.pool_matrix),
@@ -127,13 +148,19 @@ SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) 
     "rectangle_count": Scorer(values.rectangle_count),
     "self_reference": Scorer(equal(str)),
     "sentence_reordering": Scorer(in_place(values.lower_words, wrong=0.05)),
-    "simple_integration": Scorer(expressions.antiderivative, ("variable", "integrand"), parses=True),
+    "simple_integration": Scorer(
+        expressions.antiderivative, ("variable", "integrand"), parses=True
+    ),
     "spell_backward": Scorer(values.backward),
-    "spiral_matrix": Scorer(lambda answer, entry: literal(values.spaced)(answer.strip(), entry), parses=True),
+    "spiral_matrix": Scorer(
+        lambda answer, entry: literal(values.spaced)(answer.strip(), entry), parses=True
+    ),
     "string_insertion": Scorer(literal("".join), parses=True),
     "survo": Scorer(equal(lambda answer: whole_rows(bare(answer)))),
     "time_intervals": Scorer(
-        values.time_interval, ("task_type",), settings=("max_time_difference_seconds", "max_date_difference_days")
+        values.time_interval,
+        ("task_type",),
+        settings=("max_time_difference_seconds", "max_date_difference_days"),
     ),
     "tsumego": Scorer(values.board_move),
     "word_sorting": Scorer(values.sorted_words, ("sorted_words",)),
@@ -156,7 +183,9 @@ def answer_of(text: str) -> str:
     """
     answer = text.strip(WHITE)
     begin = text.find(answer)
-    return answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
+    return (
+        answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
+    )
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:

@@ -66,4 +66,6 @@ def _is_plain(answer: str, written: str) -> bool:
     signs = frozenset(answer)
     if signs & _DIGITS and signs & _OTHER_DIGITS:
         return False
-    return signs <= _ASCII | _OTHER_DIGITS | frozenset("−×→" + written + written.lower() + written.upper())
+    return signs <= _ASCII | _OTHER_DIGITS | frozenset(
+        "−×→" + written + written.lower() + written.upper()
+    )

@@ -34,7 +34,8 @@ WEEKDAYS = frozenset(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "S
 THREE_DIGITS = Context(prec=3)
 _REAL = r"\d{1,60}(?:\.\d{0,60})?"
 _COMPLEX = re.compile(
-    rf"[+-]?\s?{_REAL}|(?:[+-]?\s?{_REAL}\s{{0,2}}[+-]\s{{0,2}}|[+-]?)(?:{_REAL})?[ij]", re.IGNORECASE
+    rf"[+-]?\s?{_REAL}|(?:[+-]?\s?{_REAL}\s{{0,2}}[+-]\s{{0,2}}|[+-]?)(?:{_REAL})?[ij]",
+    re.IGNORECASE,
 )
 _CLOCK = re.compile(r"(\d{1,4}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?")
 _DAYS = re.compile(r"([+-]?\d{1,9})\s*(?:days?)?\.?", re.IGNORECASE)
@@ -51,14 +52,20 @@ def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
     return lambda answer, entry: 1.0 if read(answer) == read(str(entry["answer"])) else wrong
 
 
-def close(read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction, Entry], bool]) -> Score:
+def close(
+    read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction, Entry], bool]
+) -> Score:
     """1.0 for a number that is close enough to the key: `enough` gets their distance, the key and
     the entry.
     """
 
     def score(answer: str, entry: Entry) -> float:
         given, key = read(answer), rational(entry["answer"])
-        return near(answer, entry["answer"], given == key) if enough(abs(given - key), key, entry) else 0.0
+        return (
+            near(answer, entry["answer"], given == key)
+            if enough(abs(given - key), key, entry)
+            else 0.0
+        )
 
     return score
 
@@ -190,12 +197,20 @@ def advanced_geometry(answer: str, entry: Entry) -> float:
     try:
         if metadata["task_type"] == "angle_measure":
             angle, right = (rational(text.strip().removesuffix("°")) for text in (answer, key))
-            return near(answer, key, angle == right) if round(float(angle), 2) == round(float(right), 2) else 0.05
+            return (
+                near(answer, key, angle == right)
+                if round(float(angle), 2) == round(float(right), 2)
+                else 0.05
+            )
         if metadata["task_type"] == "orthocenter":
             found = _POINT.fullmatch(bare(answer))
             point = [float(rational(text)) for text in (found.groups() if found else ())]
             rounded = [round(float(rational(each)), 3) for each in metadata["ortho"]]
-            return near(answer, key, point == rounded) if [round(each, 3) for each in point] == rounded else 0.01
+            return (
+                near(answer, key, point == rounded)
+                if [round(each, 3) for each in point] == rounded
+                else 0.01
+            )
     except Unreadable:
         return 0.01
     return 1.0 if answer == key else 0.01
@@ -249,7 +264,10 @@ def partitions(answer: str, entry: Entry) -> float:
     given = bounded_json(answer)
     if not isinstance(given, list) or not all(isinstance(each, list) for each in given):
         return 0.0
-    said, key = {tuple(each) for each in given}, {tuple(each) for each in entry["metadata"]["solution"]}
+    said, key = (
+        {tuple(each) for each in given},
+        {tuple(each) for each in entry["metadata"]["solution"]},
+    )
     return float(said == key and len(said) == len(given))
 
 
@@ -266,7 +284,9 @@ def real_roots(answer: str, entry: Entry) -> float:
     for root in given[: len(key)]:
         closest = min(left, key=lambda each: abs(each - root))
         left.remove(closest)
-        nearness.append(math.exp(facts["exp_distance_factor"] * min(100.0, abs(float(closest - root)))))
+        nearness.append(
+            math.exp(facts["exp_distance_factor"] * min(100.0, abs(float(closest - root))))
+        )
     extra = max(0, len(given) - len(key))
     penalty = len(left) * facts["penalty_missing_factor"] + extra * facts["penalty_extra_factor"]
     return min(NEARLY, max(0.0, sum(nearness) / len(nearness) - penalty)) if nearness else 0.0
@@ -276,7 +296,9 @@ def three_digits(answer: str, entry: Entry) -> float:
     """1.0 for the number to three significant digits."""
     try:
         exact = rational(answer) == rational(entry["answer"])
-        given, key = (THREE_DIGITS.create_decimal(text.strip()) for text in (answer, entry["answer"]))
+        given, key = (
+            THREE_DIGITS.create_decimal(text.strip()) for text in (answer, entry["answer"])
+        )
     except (ArithmeticError, Unreadable):
         return 0.01
     return near(answer, entry["answer"], exact) if given == key else 0.01
@@ -308,7 +330,11 @@ def time_interval(answer: str, entry: Entry) -> float:
         return 1.0
     kind = facts["task_type"]
     distance = abs(_seconds(answer, kind) - _seconds(entry["answer"], kind))
-    longest = facts["max_time_difference_seconds"] if _is_time(kind) else facts["max_date_difference_days"] * 86400
+    longest = (
+        facts["max_time_difference_seconds"]
+        if _is_time(kind)
+        else facts["max_date_difference_days"] * 86400
+    )
     return 1.0 if distance == 0 else max(0.0, min(NEARLY, 1 - float(distance / longest)))
 
 
@@ -324,7 +350,10 @@ def board_move(answer: str, entry: Entry) -> float:
 
 def sorted_words(answer: str, entry: Entry) -> float:
     """1.0 for the words in order, the share of those in their place for others."""
-    given, key = [word.strip() for word in bounded(answer).split(",")], list(entry["metadata"]["sorted_words"])
+    given, key = (
+        [word.strip() for word in bounded(answer).split(",")],
+        list(entry["metadata"]["sorted_words"]),
+    )
     if given == key:
         return 1.0
     share = min(NEARLY, _share(given, key))
@@ -333,12 +362,16 @@ def sorted_words(answer: str, entry: Entry) -> float:
 
 def _share(given: Sequence[str], key: Sequence[str]) -> float:
     """The share of the key's parts that stand in their place."""
-    return sum(one == other for one, other in zip(given, key, strict=False)) / len(key) if key else 0.0
+    return (
+        sum(one == other for one, other in zip(given, key, strict=False)) / len(key) if key else 0.0
+    )
 
 
 def _fraction(text: str) -> tuple[int, int, str]:
     """Numerator, denominator, and frac or dfrac if it is written in LaTeX."""
-    latex = re.fullmatch(r"\\(d?frac)\s?\{\s?(\d{1,90})\s?\}\s?\{\s?(\d{1,90})\s?\}", bare(text), re.IGNORECASE)
+    latex = re.fullmatch(
+        r"\\(d?frac)\s?\{\s?(\d{1,90})\s?\}\s?\{\s?(\d{1,90})\s?\}", bare(text), re.IGNORECASE
+    )
     if latex:
         return int(latex[2]), int(latex[3]), latex[1].lower()
     plain = re.fullmatch(r"(-?\d{1,90})\s?/\s?(\d{1,90})", text.strip("$").strip())

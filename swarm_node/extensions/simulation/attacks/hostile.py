@@ -13,7 +13,13 @@ from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.simulation.attacks.payloads import Payload, forged, payload_of, poisoned, wrong
+from swarm_node.extensions.simulation.attacks.payloads import (
+    Payload,
+    forged,
+    payload_of,
+    poisoned,
+    wrong,
+)
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
@@ -49,7 +55,12 @@ class Hostile:
         answer: Callable[[Question], str],
         swarm: MemorySwarm,
     ) -> None:
-        self._config, self._identity, self._environment, self._answer = config, identity, environment, answer
+        self._config, self._identity, self._environment, self._answer = (
+            config,
+            identity,
+            environment,
+            answer,
+        )
         self._payload = payload_of(config.attack.kind, config.attack.payload)
         self._swarm = swarm
 
@@ -71,7 +82,9 @@ class Hostile:
                 yield from self._groups(self._identity, now, min(FLOOD * questions, 256), rng)
             case "sybil":
                 for k in range(SYBILS):
-                    seed = hashlib.sha256(f"{self._config.seed}/{self._identity.peer_id}/{now}/{k}".encode()).digest()
+                    seed = hashlib.sha256(
+                        f"{self._config.seed}/{self._identity.peer_id}/{now}/{k}".encode()
+                    ).digest()
                     yield from self._groups(Identity.from_seed_bytes(seed), now, questions, rng)
             case _:
                 yield from self._groups(self._identity, now, questions, rng)
@@ -80,7 +93,9 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             episodes = self._episodes(question, rng)
-            group = RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=episodes)
+            group = RolloutGroup(
+                author=identity.peer_id, round=now, question=question, episodes=episodes
+            )
             yield codec.seal(group, identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
@@ -92,34 +107,55 @@ class Hostile:
             return forged(size, answer, rng)
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
         # That turn is a wrong try or, where a text ends an episode, a text beside a call.
-        for calls in ((), (Call(name="calculate", arguments="{}"),))[: 2 * (self._environment.turns(question) > 1)]:
+        for calls in ((), (Call(name="calculate", arguments="{}"),))[
+            : 2 * (self._environment.turns(question) > 1)
+        ]:
             turns = [
                 (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
                 for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
             ]
             (plays,) = self._environment.play([(question, turns)])
-            played = [each for each in plays if isinstance(each, Played)] if isinstance(plays, tuple) else []
+            played = (
+                [each for each in plays if isinstance(each, Played)]
+                if isinstance(plays, tuple)
+                else []
+            )
             if len(played) == len(turns):
                 pairs = zip(played, turns, strict=True)
-                return tuple(Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs)
+                return tuple(
+                    Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs
+                )
         return poisoned(answer, size, payload, rng)
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
         """Garbage, and valid messages changed in every way that admission checks."""
-        honest = [data for data, _ in self._groups(self._identity, now, self._config.round.questions, rng)]
+        honest = [
+            data for data, _ in self._groups(self._identity, now, self._config.round.questions, rng)
+        ]
         group = codec.decode(codec.split(honest[0])[1], RolloutGroup)
         assert isinstance(group, RolloutGroup)
         question = group.question
         lies = [
-            group.model_copy(update={"question": question.model_copy(update={"seed": question.seed ^ 1})}),
-            group.model_copy(update={"question": question.model_copy(update={"dataset": "nobody_knows"})}),
+            group.model_copy(
+                update={"question": question.model_copy(update={"seed": question.seed ^ 1})}
+            ),
+            group.model_copy(
+                update={"question": question.model_copy(update={"dataset": "nobody_knows"})}
+            ),
             group.model_copy(update={"round": now + 1}),
             group.model_copy(update={"author": PeerId("12D3KooWnobody")}),
         ]
         flipped = bytearray(honest[0])
         flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
         sent = [
-            *(b"", rng.randbytes(1000), b"[" * 60_000, b"{" * 1_000_000, bytes(flipped), honest[0][:-1]),
+            *(
+                b"",
+                rng.randbytes(1000),
+                b"[" * 60_000,
+                b"{" * 1_000_000,
+                bytes(flipped),
+                honest[0][:-1],
+            ),
             *(codec.seal(lie, self._identity, self._config.swarm) for lie in lies),
             codec.seal(group, self._identity, "another-swarm"),
             *honest[1:2] * 5,  # replays: the first of them is valid
@@ -151,11 +187,17 @@ class Victim:
     def consume(self, produced: Generated) -> VictimReport:
         selection = self.node.select(produced)
         report = self.node.train(selection)
-        values: dict[str, Any] = {entry.name: getattr(report, entry.name) for entry in fields(RoundReport)}
+        values: dict[str, Any] = {
+            entry.name: getattr(report, entry.name) for entry in fields(RoundReport)
+        }
         return VictimReport(**values, attack=self._counts(selection))
 
     def _counts(self, selection: Selection) -> dict[str, int]:
-        written = [episode.turns for group in selection.generated.groups for episode in group.group.episodes]
+        written = [
+            episode.turns
+            for group in selection.generated.groups
+            for episode in group.group.episodes
+        ]
         marked = sum(any(self.payload.marks(turn.text) for turn in turns) for turns in written)
         counts = Counter({"generated": len(written), "marked": marked})
         refused = [entry.author for entry in selection.refused]

@@ -13,8 +13,30 @@ from random import Random
 from protocol.messages import Episode
 
 FORGERIES = (
-    *("nan", "inf", "-inf", "1e999", "[NaN, NaN]", "0x0", "0/0", "True", "None", "{}", "[]", "()", "*", "-", ""),
-    *(" ".join(map(str, range(100))), "/".join(map(str, range(1, 50))), "<answer></answer>", "\x00", "9" * 200),
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "[NaN, NaN]",
+        "0x0",
+        "0/0",
+        "True",
+        "None",
+        "{}",
+        "[]",
+        "()",
+        "*",
+        "-",
+        "",
+    ),
+    *(
+        " ".join(map(str, range(100))),
+        "/".join(map(str, range(1, 50))),
+        "<answer></answer>",
+        "\x00",
+        "9" * 200,
+    ),
 )  # what scorers of reasoning-gym rewarded, or raised on
 
 

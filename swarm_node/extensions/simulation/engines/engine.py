@@ -49,7 +49,11 @@ class Worker:
     """A worker process that runs one cell."""
 
     def __init__(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str], order: worker_messages.Order
+        self,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        order: worker_messages.Order,
     ) -> None:
         """`log`: the file for what the process prints."""
         self._order = order
@@ -108,12 +112,16 @@ class Engine:
         """Cells that can run side by side: as many as the cores of this machine suffice for."""
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
-    def launch(self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]) -> Launch:
+    def launch(
+        self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]
+    ) -> Launch:
         """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for
         its output.
         """
         environment = without_secrets(worker_messages.node_environment(config))
-        return lambda cell: Worker(command, log(cell), environment, worker_messages.write_order(config, cell))
+        return lambda cell: Worker(
+            command, log(cell), environment, worker_messages.write_order(config, cell)
+        )
 
 
 def engine_of(config: SimulationConfig) -> Engine:

@@ -13,7 +13,12 @@ from typing import Any
 
 from protocol.messages import Question
 from swarm_node.environments.kinds import held_out
-from swarm_node.environments.registry import build_environment, by_kind, right_answer, with_environment
+from swarm_node.environments.registry import (
+    build_environment,
+    by_kind,
+    right_answer,
+    with_environment,
+)
 from swarm_node.extensions.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.extensions.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.extensions.simulation.attacks.payloads import payload_of
@@ -43,14 +48,18 @@ class LivePopulation:
         self._config = config
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
         faults = config.faults
-        self._swarm = MemorySwarm(Random(f"{config.seed}/network"), loss=faults.loss, delay=faults.delay)
+        self._swarm = MemorySwarm(
+            Random(f"{config.seed}/network"), loss=faults.loss, delay=faults.delay
+        )
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
         # By model: a policy with adapters, itself never trained
         self._loaded: dict[str, Policy] = {}
         self._hostile = hostile_nodes(config)
-        self._honest_ids = {who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile}
+        self._honest_ids = {
+            who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile
+        }
 
     def join(self, node: int) -> Participant:
         """Adds the node of this number to the swarm."""
@@ -60,12 +69,18 @@ class LivePopulation:
             return Hostile(own, who, environment, partial(right_answer, own), self._swarm)
         network = self._swarm.join(who, build_rules(own, environment).admission(who.peer_id))
         policy = self._adapted(own) if own.model.lora_rank else None
-        honest = self._learners[node] = build_node(own, who.peer_id, environment, network, policy, exact_mix=True)
+        honest = self._learners[node] = build_node(
+            own, who.peer_id, environment, network, policy, exact_mix=True
+        )
         if "dapo" in parse_arm(own.arms[0]).ways:
             return DynamicSampling(honest)
         if own.attack.kind == "none":
             ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows
-            return LaggedNode(honest, lambda updates: updates + ahead) if own.asynchronous.enabled else honest
+            return (
+                LaggedNode(honest, lambda updates: updates + ahead)
+                if own.asynchronous.enabled
+                else honest
+            )
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
 
@@ -125,19 +140,29 @@ class LivePopulation:
 
 
 def ask(
-    generator: Generator, environment: Environment, questions: Sequence[Question], samples: int, stream: str
+    generator: Generator,
+    environment: Environment,
+    questions: Sequence[Question],
+    samples: int,
+    stream: str,
 ) -> dict[str, float]:
     """Mean reward of a completion by task, of `samples` completions of each question. Questions
     that could not be asked, completed or scored do not count. `stream` names the random numbers.
     The run uses other names, so asking changes nothing in it.
     """
     prompts = environment.prompts(questions)
-    asked = [(q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)]
+    asked = [
+        (q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)
+    ]
     written = []
     for start in range(0, len(asked), BATCH):
         part = asked[start : start + BATCH]
         groups = complete(environment, generator, part, samples, f"{stream}/{start}")
-        written += [(q, group) for (q, _), group in zip(part, groups, strict=True) if not isinstance(group, Skipped)]
+        written += [
+            (q, group)
+            for (q, _), group in zip(part, groups, strict=True)
+            if not isinstance(group, Skipped)
+        ]
     scored = scores(environment, [(q, group.completions) for q, group in written])
     rewards: dict[str, list[float]] = {}
     for (question, _), earned in zip(written, scored, strict=True):

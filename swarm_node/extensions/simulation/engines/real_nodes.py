@@ -56,7 +56,11 @@ class ProcessEngine(Engine):
             ("--faults.delay", faults.delay, instead),
             ("--faults.slow", faults.slow, instead),
             ("--evaluate-every", config.evaluate_every, "ask real nodes by swarm-node model eval"),
-            ("--node-roles", config.node_roles, "start contributors beside real nodes by themselves"),
+            (
+                "--node-roles",
+                config.node_roles,
+                "start contributors beside real nodes by themselves",
+            ),
             ("--attack.kind", config.attack.kind != "none", "real nodes are all honest"),
         ):
             if given:
@@ -75,10 +79,22 @@ class Process:
 
     def __init__(self, home: Path, *arguments: str) -> None:
         self._output = home / "output.log"
-        command = [sys.executable, "-P", "-m", "swarm_node.commands.cli", *arguments, "--home", str(home)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "swarm_node.commands.cli",
+            *arguments,
+            "--home",
+            str(home),
+        ]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=without_secrets()
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=without_secrets(),
             )
 
     def alive(self) -> bool:
@@ -149,11 +165,17 @@ class RealRun(Run):
         rejected: dict[int, Mapping[str, int]] = {}
         for number in range(self._config.rounds):
             present = [node for node in self._nodes if node.first <= number < node.last]
-            self._wait(lambda present=present, number=number: all(number in node.reports for node in present))  # type: ignore[misc]
+            self._wait(
+                lambda present=present, number=number: all(
+                    number in node.reports for node in present
+                )
+            )  # type: ignore[misc]
             reports = {node.index: node.reports[number] for node in present}
             rejected.update({index: report.rejected for index, report in reports.items()})
             now = time.monotonic()
-            yield summary(self._config, self._cell, number, reports, rejected=rejected, wall=now - before)
+            yield summary(
+                self._config, self._cell, number, reports, rejected=rejected, wall=now - before
+            )
             before = now
 
     def memory_mb(self) -> float:
@@ -168,14 +190,18 @@ class RealRun(Run):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _plan(self, node: int, schedule: Schedule) -> RealNode:
-        present = [number for number in range(self._config.rounds) if node in schedule.present(number)]
+        present = [
+            number for number in range(self._config.rounds) if node in schedule.present(number)
+        ]
         first, last = (present[0], present[-1] + 1) if present else (0, 0)
         return RealNode(node, first, last, last < self._config.rounds, self._folder / str(node))
 
     def _start_bootstrap(self) -> list[str]:
         home = self._folder / "bootstrap"
         home.mkdir(parents=True)
-        member = Process(home, "bootstrap", "--host", HOST, "--port", "0", "--swarm", self._config.swarm)
+        member = Process(
+            home, "bootstrap", "--host", HOST, "--port", "0", "--swarm", self._config.swarm
+        )
         self._members.append(member)
         deadline = time.monotonic() + START_SECONDS
         while not (home / ADDRESSES_FILE).exists():
@@ -206,7 +232,9 @@ class RealRun(Run):
 
     def _start(self, node: RealNode) -> None:
         node.home.mkdir(parents=True, exist_ok=True)
-        (node.home / "identity.key").write_bytes(identity(self._config.seed, node.index).key_bytes())
+        (node.home / "identity.key").write_bytes(
+            identity(self._config.seed, node.index).key_bytes()
+        )
         (node.home / "identity.key").chmod(0o600)
         with open_to_write(node.home / "node.toml") as file:
             file.write(as_toml(self._node_config(node)).encode())
@@ -217,11 +245,15 @@ class RealRun(Run):
         own, backends = node_config(self._config, node.index), self._config.node_backends
         backend = backends[node.index % len(backends)] if backends else NetworkConfig().backend
         peers = tuple(self._peers)
-        network = NetworkConfig(peers=peers, host=HOST, backend=backend, exchange_seconds=EXCHANGE_SECONDS, mdns=False)
+        network = NetworkConfig(
+            peers=peers, host=HOST, backend=backend, exchange_seconds=EXCHANGE_SECONDS, mdns=False
+        )
         learning = {name: getattr(own, name) for name in with_sections(LearningConfig).model_fields}
         rounds = (self._config.rounds if node.dies else node.last) - node.first
         checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})
-        return with_sections(NodeConfig)(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
+        return with_sections(NodeConfig)(
+            **learning, max_rounds=rounds, network=network, checkpoint=checkpoints
+        )
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + STALL_SECONDS
@@ -230,7 +262,9 @@ class RealRun(Run):
                 deadline = time.monotonic() + STALL_SECONDS
             if ready():
                 return
-            self._check(deadline, [node for node in self._nodes if node.member and node.done < node.last])
+            self._check(
+                deadline, [node for node in self._nodes if node.member and node.done < node.last]
+            )
             time.sleep(POLL_SECONDS)
 
     def _read_all(self) -> bool:
@@ -260,7 +294,9 @@ class RealRun(Run):
                 if node.done < node.last:
                     raise RuntimeError(f"node {node.index} ended early: {node.member.last_words()}")
         if time.monotonic() > deadline:
-            raise RuntimeError(f"no news from nodes {', '.join(str(node.index) for node in expected)}")
+            raise RuntimeError(
+                f"no news from nodes {', '.join(str(node.index) for node in expected)}"
+            )
 
 
 def as_toml(config: NodeConfig) -> str:
