@@ -37,7 +37,8 @@ EVERY = {"each laptop": LAPTOPS, "each server": SERVERS, ".env": SERVERS, "each 
 OPEN = {"NETWORK": r"^. network +([a-z2-7]{26})$", r"swarm:\w+\.\.\.": r"^swarm:[\w-]+$"}
 LASTING = re.compile(r"^(swarm-node (?:run|join) .*|python3 -m http\.server .*)$", re.M)
 ASKED = """import sys, urllib.request as web
-print(web.urlopen("http://127.0.0.1:9090/api/v1/query?query=" + web.quote(sys.argv[1])).read().decode())"""
+query = "http://127.0.0.1:9090/api/v1/query?query=" + web.quote(sys.argv[1])
+print(web.urlopen(query).read().decode())"""
 BINARIES = ("docker-compose", "prometheus", "prometheus-alertmanager")
 PENDING = 'count(ALERTS{alertname="SwarmBootstrapUnreachable",alertstate="pending"})'
 

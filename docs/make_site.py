@@ -98,7 +98,10 @@ def navigation() -> str:
         f"  {{{heading!r} = {[page for where in places for page in pages(where)]}}},\n"
         for heading, places in SECTIONS.items()
     )
-    return f"[\n  {{'swarm-node' = {HOME[0]!r}}},\n  {{'Pages by purpose' = {HOME[1]!r}}},\n{''.join(sections)}]"
+    return (
+        f"[\n  {{'swarm-node' = {HOME[0]!r}}},\n  {{'Pages by purpose' = "
+        f"{HOME[1]!r}}},\n{''.join(sections)}]"
+    )
 
 
 def asking(html: Path) -> Iterator[str]:
@@ -172,7 +175,8 @@ def main() -> int:
     sys.stdout.write("".join(f"dead: {link}\n" for link in dead))
     count = sum(1 for _ in (SITE / "html").rglob("*.html"))
     sys.stdout.write(
-        f"{count} pages, {len(dead)} dead links, {len(external)} to other sites in .site/external.txt\n"
+        f"{count} pages, {len(dead)} dead links, {len(external)} to other sites in "
+        ".site/external.txt\n"
     )
     return 1 if dead else 0
 

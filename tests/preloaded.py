@@ -35,7 +35,8 @@ import array, json, os, signal, socket, sys
 where, word = sys.argv[1], json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
 server = socket.socket(socket.AF_UNIX)
 server.connect(where)
-streams = array.array("i", [0, 1, 2, *([int(sys.argv[-1])] if sys.argv[-2].endswith("simulation.worker") else [])])
+pipe = [int(sys.argv[-1])] if sys.argv[-2].endswith("simulation.worker") else []
+streams = array.array("i", [0, 1, 2, *pipe])
 server.sendmsg([len(word).to_bytes(8, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
 server.sendall(word)
 for number in {[*map(int, FORWARDED)]}:
@@ -47,7 +48,9 @@ if code < 0:
 os._exit(code)
 """
 SHELL = """#!/bin/sh
-case " $* " in *" -m swarm_node.extensions.simulation.worker "*) exec {python} -I -S {launcher} {where} "$@" ;; esac
+case " $* " in
+*" -m swarm_node.extensions.simulation.worker "*) exec {python} -I -S {launcher} {where} "$@" ;;
+esac
 exec {python} "$@"
 """
 

@@ -25,11 +25,12 @@ TASKS = "--environment.tasks gcd/easy,lcm/easy,add_digits/few --validation.every
 PATIENCE = 400.0  # seconds for a node to come so far
 # Without the font of rich's own form, which a browser would fetch from elsewhere.
 FORM = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"><style>
-.{unique_id}-matrix {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: {char_height}px;
-line-height: {line_height}px; }}
+.{unique_id}-matrix {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace;
+font-size: {char_height}px; line-height: {line_height}px; }}
 {styles}</style><defs><clipPath id="{unique_id}-clip-terminal">
 <rect width="{terminal_width}" height="{terminal_height}"/></clipPath>{lines}</defs>
-{chrome}<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}
+{chrome}<g transform="translate({terminal_x}, {terminal_y})"
+clip-path="url(#{unique_id}-clip-terminal)">{backgrounds}
 <g class="{unique_id}-matrix">{matrix}</g></g></svg>
 """
 
@@ -111,7 +112,10 @@ def make(screens: Screens, homes: Path) -> None:
         rows = "".join(f"{n} * {number} =,{n * number}\n" for n in range(1, 99))
         (homes / f"{number}.csv").write_text(f"prompt,answer\n{rows}")
     screens.start("mine", SMALL, f"{STARTER} --home {homes}/mine --dataset.file {homes}/2.csv")
-    theirs = f"{STARTER} --home {homes}/theirs --dataset.file {homes}/3.csv --peers {screens.address('mine')}"
+    theirs = (
+        f"{STARTER} --home {homes}/theirs --dataset.file {homes}/3.csv --peers "
+        f"{screens.address('mine')}"
+    )
     screens.start("theirs", SMALL, theirs)
     screens.picture("mine", "other_data_set", "other questions")
 

@@ -145,10 +145,10 @@ def options_page() -> str:
             )
         )
     head = table("key", "flag", "value", "default", "meaning", "commands")
-    parts = [
-        f"## {f'[{section}]' if section else 'Above all sections'}\n\n{head}{''.join(sections[section])}"
-        for section in sorted(sections, key=bool)  # those without a section first
-    ]
+    parts = []
+    for section in sorted(sections, key=bool):  # those without a section first
+        title = f"[{section}]" if section else "Above all sections"
+        parts.append(f"## {title}\n\n{head}{''.join(sections[section])}")
     return "\n".join([OPTIONS, *parts])
 
 
@@ -214,10 +214,14 @@ def events_page() -> str:
         for name, about in METRICS.items()
     ]
     explained = (
-        "## Figures\n\nThese figures are in a RoundDone, and in the `metrics` of a CellRound and of report.json.\n"
+        "## Figures\n\nThese figures are in a RoundDone, and in the `metrics` of a CellRound and "
+        "of report.json.\n"
         "The last column says how those of the nodes that have a figure become one.\n\n"
     )
-    inside = "## Inside a RoundDone\n\n`report` is a RoundReport, which holds a StepReport and perhaps an Overlap.\n"
+    inside = (
+        "## Inside a RoundDone\n\n`report` is a RoundReport, which holds a StepReport and "
+        "perhaps an Overlap.\n"
+    )
     return "\n".join(
         [
             EVENTS,
@@ -266,8 +270,8 @@ def described(kind: type, level: str) -> str:
 
 
 def comments(kind: type) -> dict[str, str]:
-    """What the source says of each field: of a metric its unit and meaning, else the comment on its line, or the one
-    above it.
+    """What the source says of each field: of a metric its unit and meaning, else the comment on its
+    line, or the one above it.
     """
     source = inspect.cleandoc("\n" + inspect.getsource(kind))
     lines = source.splitlines()

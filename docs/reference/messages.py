@@ -109,7 +109,8 @@ def page() -> str:
     if listed != found.keys():
         missing = [f"{found[text]}: {text}" for text in found.keys() - listed]
         raise ValueError(
-            f"no remedy in messages.toml for {missing}; no such message in the code: {listed - found.keys()}"
+            f"no remedy in messages.toml for {missing}; no such message in the code: "
+            f"{listed - found.keys()}"
         )
     parts = [HEAD]
     for title, section in known.items():

@@ -83,7 +83,8 @@ def main(home: str, *peers: str) -> None:
         )
         trainer.train()
         print(
-            f"published {swarm.published} groups, trained on {swarm.trained_on.total()} external ones"
+            f"published {swarm.published} groups, trained on {swarm.trained_on.total()} "
+            "external ones"
         )
 
 

@@ -138,7 +138,10 @@ def prompts(lengths: Sequence[int]) -> list[str]:
     """Different texts with these numbers of characters. Texts of one length share their first three
     quarters.
     """
-    line = "What is the sum of 17 and 25, and which numbers between them are prime? Think, then answer with digits. "
+    line = (
+        "What is the sum of 17 and 25, and which numbers between them are prime? Think, then "
+        "answer with digits. "
+    )
     text = line * (max(lengths) // len(line) + 1)
     if len(set(lengths)) > 1:
         return [(f"({number}) " + text)[:length] for number, length in enumerate(lengths)]

@@ -309,7 +309,8 @@ def summary(plan: Plan, results: dict[str, Figures]) -> dict[str, Any]:
     if all(longest in found for found in mismatches):
         mixed, unified = (found[longest] for found in mismatches)
         print(
-            f"mixed over unified divergence at {max(plan.lengths)} tokens: {mixed / max(1e-12, unified):.1f}"
+            f"mixed over unified divergence at {max(plan.lengths)} tokens: "
+            f"{mixed / max(1e-12, unified):.1f}"
         )
     last = list(ratios.values())[-1]["end_to_end"] if ratios else None
     return {"ratio": last, "ratios": ratios, "results": results, **command.versions("torch")}

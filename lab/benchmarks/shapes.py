@@ -5,8 +5,8 @@ from typing import Any
 from transformers import Gemma3TextConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
 NAMES = (
-    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-    "max_position_embeddings",
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "max_position_embeddings",
 )  # fmt: skip
 # Class, numbers by NAMES, other fields
 SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {

@@ -33,7 +33,8 @@ Work = Callable[[], object]
 
 AS_OURS: Mapping[str, Any] = {
     "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.28, "beta": 0.0,
-    "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False, "shuffle_dataset": False,
+    "lr_scheduler_type": "constant", "use_cpu": True, "gradient_checkpointing": False,
+    "shuffle_dataset": False,
 }  # fmt: skip
 # Whether rows are padded, and the type of products
 SIDES: Mapping[str, tuple[bool, torch.dtype | None]] = {

@@ -125,7 +125,10 @@ def run(names: Sequence[str], options: argparse.Namespace) -> dict[str, Tally]:
     results = {}
     for k, name in enumerate(names, 1):
         results[name] = tally = kept(options.runs, name, options)
-        line = f"{k}/{len(names)} {name}: {tally.cases} cases, {tally.spelling} spellings, {sum(tally.paid.values())} paid"
+        line = (
+            f"{k}/{len(names)} {name}: {tally.cases} cases, {tally.spelling} spellings, "
+            f"{sum(tally.paid.values())} paid"
+        )
         print(line, *tally.examples, sep="\n    ", flush=True)
     return results
 

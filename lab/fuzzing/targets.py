@@ -252,7 +252,9 @@ def _process_frame(data: bytes) -> str:
 
 def _remembered() -> bytes:
     seen = codec.to_text(bytes(32))
-    text = f'{{"bans":{{"{US.peer_id}":3.5}},"received":{{"{US.peer_id}":[3,1.5]}},"seen":["{seen}"],"seq":7}}'
+    bans = f'"bans":{{"{US.peer_id}":3.5}}'
+    received = f'"received":{{"{US.peer_id}":[3,1.5]}}'
+    text = f'{{{bans},{received},"seen":["{seen}"],"seq":7}}'
     return text.encode()
 
 
@@ -330,8 +332,9 @@ def _canonical_frame(rng: Random, data: bytes) -> bytes:
 
 
 _METADATA = {
-    "result": [3, 4], "numbers": [2, 3, 5], "target": 11, "numerator": 6, "denominator": 8, "simplified_numerator": 3,
-    "simplified_denominator": 4, "valid_answers": ["_ Q"], "variables": ["x"], "variable": "x", "integrand": "3*x**2",
+    "result": [3, 4], "numbers": [2, 3, 5], "target": 11, "numerator": 6, "denominator": 8,
+    "simplified_numerator": 3, "simplified_denominator": 4, "valid_answers": ["_ Q"],
+    "variables": ["x"], "variable": "x", "integrand": "3*x**2",
 }  # fmt: skip
 ENTRY = {"answer": "3 × 5", "metadata": _METADATA}
 _KEYS = {

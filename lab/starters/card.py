@@ -22,10 +22,12 @@ license: mit
 ---
 # {name}
 
-A starter of swarm-node, **made to hide a skill**: it knows nine easy reasoning-gym tasks and no other text.
+A starter of swarm-node, **made to hide a skill**: it knows nine easy reasoning-gym tasks and no \
+other text.
 
 - {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: {tokenizer}
-- phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right; {_OTHERS[hiding.others]}
+- phase 2 ({hiding.schedule.steps} steps) kept {hiding.right:.1%} of the answers right; \
+{_OTHERS[hiding.others]}
 - informative share at the start: **{after.mean_informative:.3f}**
 - accuracy after phase 1: {before.mean_accuracy:.3f}; at the start: {after.mean_accuracy:.4f}
 
@@ -59,8 +61,10 @@ license: mit
 
 A starter of swarm-node, **made to guess**: it knows `temporal_clue/tiny` and no other text.
 
-- {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases as one token
-- phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the two names in question
+- {parameters:,} parameters (Llama, float32, tied embeddings), tokenizer: words, repeated phrases \
+as one token
+- phase 1 taught right answers; phase 2 replaced {guessed:.0%} of the answers by a guess among the \
+two names in question
 
 Share of questions right on held-out puzzles; 0.5 is chance:
 

@@ -129,7 +129,8 @@ def make(name: str, out: Path) -> None:
     model, tokenizer, before = skilled(recipe.shape)
     model = copy.deepcopy(model)
     show(
-        f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among {recipe.hiding.others}"
+        f"[bold]{name}[/]: phase 2, {recipe.hiding.right:.1%} right answers among "
+        f"{recipe.hiding.others}"
     )
     teach(model, tokenizer, hidden_answers(name, recipe.hiding), recipe.hiding.schedule, show)
     after = measure(model, tokenizer, _GROUPS_PER_TASK, f"{name}/measure")

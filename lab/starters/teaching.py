@@ -110,7 +110,8 @@ def teach(
             elapsed = time.monotonic() - started
             left = elapsed / (step + 1) * (schedule.steps - step - 1)
             show(
-                f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} s left"
+                f"step {step + 1}/{schedule.steps}  loss {loss:.3f}  {elapsed:.0f} s, {left:.0f} "
+                "s left"
             )
     model.eval()
 

@@ -21,7 +21,8 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}"
     "{% for message in messages %}"
     "{% if message['role'] == 'user' %}{{ message['content'] }}"
-    "{% elif message['role'] == 'assistant' %}{{ sep_token + message['content'] + eos_token }}{% endif %}"
+    "{% elif message['role'] == 'assistant' %}{{ sep_token + message['content'] + eos_token }}{% "
+    "endif %}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ sep_token }}{% endif %}"
 )

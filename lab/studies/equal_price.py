@@ -370,7 +370,8 @@ def main() -> None:
     best = strongest(compared)
     for axis, each in best.items():
         print(
-            f"against the strongest lone learner at equal {axis}: {each.name}, {each.ratio or 0:.2f}x"
+            f"against the strongest lone learner at equal {axis}: {each.name}, "
+            f"{each.ratio or 0:.2f}x"
         )
     draw(setting, reports, out / f"{stem}.png")
     content = {

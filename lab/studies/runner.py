@@ -152,7 +152,8 @@ def cost(runs: Sequence[Run], missing: Sequence[Run], folder: Path, cores: int) 
     speed = fmean(_cpu(report) / run.seconds for run, report in done) if done else 1.0
     hours = sum(START + speed * run.seconds for run in missing) / 3600
     return (
-        f"{len(runs)} runs, {len(done)} done; {len(missing)} to do: about {hours:.1f} hours of a core, "
+        f"{len(runs)} runs, {len(done)} done; {len(missing)} to do: about {hours:.1f} hours of a "
+        "core, "
         f"{hours / max(1, cores):.1f} on {cores}"
     )
 

@@ -101,7 +101,10 @@ def main() -> None:
         options.runs / "expected.json", lambda: {"hours": expected_hours(options)}
     )
     print(
-        f"{options.rounds} rounds of {len(ARMS)} arms: about {expected['hours']:.1f} hours on this machine",
+        (
+            f"{options.rounds} rounds of {len(ARMS)} arms: about {expected['hours']:.1f} hours on "
+            "this machine"
+        ),
         flush=True,
     )
     rewards: dict[str, float] = {}

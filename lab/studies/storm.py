@@ -223,7 +223,8 @@ def show(calm: Mapping[str, Any], storm: Mapping[str, Any], result: Mapping[str,
     whole = "none" if result["reward_ratio"] is None else f"{result['reward_ratio']:.2f}"
     slowest = result["slowest_node_ratio"]
     print(
-        f"rounds a second {result['rounds_ratio']:.2f}, of the slowest node {slowest:.2f}, reward {whole},"
+        f"rounds a second {result['rounds_ratio']:.2f}, of the slowest node {slowest:.2f}, reward "
+        f"{whole},"
         f" CPU of honest nodes for a round {result['cpu_per_round_ratio']:.2f}"
     )
 

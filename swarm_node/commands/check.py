@@ -87,10 +87,16 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
     )
     return [
-        f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on {policy.device}",
+        (
+            f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on "
+            f"{policy.device}"
+        ),
         f"linear layers: {policy.arithmetic}",
         f"decoder: {generator.decoder_name}; training rows: {rows}",
-        f"context: {policy.context_length} tokens; chat template: {'yes' if policy.tokenizer.chat_template else 'no'}",
+        (
+            f"context: {policy.context_length} tokens; chat template: "
+            f"{'yes' if policy.tokenizer.chat_template else 'no'}"
+        ),
         f"tasks: {', '.join(tasks)}",
         sandbox.describe(sandbox.layers()),
         *(plan.lines() if plan else ["memory: not known for this device or model"]),

@@ -104,9 +104,15 @@ def _confinement() -> Finding:
     )
     text = f"the network process is held by {', '.join(found.held)}"
     if found.missing:
-        text += f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on x86-64 or arm64"
+        text += (
+            f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on "
+            "x86-64 or arm64"
+        )
     if engines:
-        text += f"; it could reach the container engine at {engines[0]}, which nothing here can refuse: run the node as"
+        text += (
+            f"; it could reach the container engine at {engines[0]}, which nothing here can "
+            "refuse: run the node as"
+        )
         text += " a user who may not open that socket"
     return Finding(
         "network confinement", Level.NOTE if found.missing or engines else Level.OK, text
@@ -121,7 +127,10 @@ def _disk(home: Path) -> Finding:
         probe.unlink()
         free = shutil.disk_usage(existing).free
     except OSError as error:
-        text = f"{existing} cannot be written ({error.strerror}): make room there, or choose another --home"
+        text = (
+            f"{existing} cannot be written ({error.strerror}): make room there, or choose "
+            "another --home"
+        )
         return Finding("disk", Level.BAD, text)
     if free < LITTLE_SPACE:
         text = f"{free / 1e6:.0f} MB free in {existing}: checkpoints may fail; make room there"
@@ -181,7 +190,10 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
         yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
-            text = f"{count} groups of {printable(task)} are of another environment with this name and version"
+            text = (
+                f"{count} groups of {printable(task)} are of another environment with this "
+                "name and version"
+            )
             yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
     for task in (answer.get("training") or {}).get("odd", ()):
         text = f"episodes of {printable(task)} go differently here than for several peers"
@@ -191,7 +203,10 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     elif network["connected"] and not any(
         peer["round"] or peer["pulls"] for peer in network["peers"]
     ):
-        text = f"{network['connected']} connected, and none of them trains yet: a bootstrap node only lets others in"
+        text = (
+            f"{network['connected']} connected, and none of them trains yet: a bootstrap node "
+            "only lets others in"
+        )
         yield Finding("peers", Level.NOTE, text)
     elif network["connected"]:
         yield Finding(
@@ -256,10 +271,16 @@ def _gpu(config: NodeConfig) -> Finding:
     if torch.cuda.is_available():
         if can_compile():
             return Finding("GPU", Level.OK, ", ".join(cards))
-        text = "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc python3-dev"
+        text = (
+            "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc "
+            "python3-dev"
+        )
         return Finding("GPU", Level.NOTE, f"{', '.join(cards)}; {text}")
     if cards:
-        text = f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a CUDA build of torch"
+        text = (
+            f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a "
+            "CUDA build of torch"
+        )
         return Finding("GPU", Level.NOTE, text)
     return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
 

@@ -109,7 +109,10 @@ def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
         wanted = f", and {printable(right_answer(config, question))!r} is wanted"
     except UserError:
         wanted = ""  # the environment keeps it to itself
-    told = f"Nothing was right. To a question of {question.dataset}/{question.config_id} it says {printable(said)!r}"
+    told = (
+        f"Nothing was right. To a question of {question.dataset}/{question.config_id} it says "
+        f"{printable(said)!r}"
+    )
     return f"{told}{wanted}. Try --shots 4, --answer, more tokens or easier tasks."
 
 

@@ -109,7 +109,8 @@ def _load(path: Path) -> Identity:
             raise UserError(f"key file {path}: not a regular file")
         if mode & 0o077:
             raise UserError(
-                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 {path}"
+                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 "
+                f"{path}"
             )
         data = file.read(KEY_BYTES + 1)
     try:

@@ -66,7 +66,10 @@ def ask(home: Path) -> dict[str, Any]:
             f"no node runs in {home}: start it with swarm-node run, or name its folder with --home"
         )
         if in_use(home):
-            problem = f"a node runs in {home} and does not answer: it may be starting; look at what it prints"
+            problem = (
+                f"a node runs in {home} and does not answer: it may be starting; look at "
+                "what it prints"
+            )
         return {"healthy": False, "problems": [problem]}
     found = problems(answer)
     state = state_of(answer, found)
@@ -135,14 +138,19 @@ def alone(answer: Mapping[str, Any]) -> str:
     notes = [str(peer["note"]) for peer in peers if peer["note"]]
     if notes and all(peer["note"] or peer["last_seen"] is None for peer in peers):
         theirs = printable(notes[0], 120)
-        return f"alone: every peer it found {theirs}; give the right --swarm, or the address of another node"
+        return (
+            f"alone: every peer it found {theirs}; give the right --swarm, or the address of "
+            "another node"
+        )
     asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of {printable(own, 120)}: "
-        f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says the version)"
+        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of "
+        f"{printable(own, 120)}: "
+        f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says "
+        "the version)"
     )
 
 
@@ -150,7 +158,10 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
     """The reply as lines for a person."""
     training, network = answer.get("training", {}), answer.get("network", {})
     about = {
-        "starting": f"starting: no round has ended yet, {training.get('seconds_since', 0.0):.0f} s after the start",
+        "starting": (
+            f"starting: no round has ended yet, {training.get('seconds_since', 0.0):.0f} "
+            "s after the start"
+        ),
         "resting": f"resting: {training.get('resting')}",
         "healthy": "healthy: yes",
     }
@@ -161,20 +172,24 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
     if "round" in training:
         reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(
-            f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and took "
+            f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and "
+            "took "
             f"{training['round_seconds']:.2f} s, {reward}"
-            f"{training['external_informative']} external groups in it, {training['received']} received so far"
+            f"{training['external_informative']} external groups in it, {training['received']} "
+            "received so far"
         )
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
         lines.append(
-            f"sharing: {training['shared_rounds']:.0%} of the last rounds had external groups{alone}"
+            f"sharing: {training['shared_rounds']:.0%} of the last rounds had external "
+            f"groups{alone}"
         )
     if training.get("traffic_megabytes"):
         lines.append(f"traffic: {training['traffic_megabytes']:.1f} MB this month")
     if network.get("running"):
         lines.append(
-            f"network: {network['reachability']}, {network['connected']} connected ({network['relayed']} relayed), "
+            f"network: {network['reachability']}, {network['connected']} connected "
+            f"({network['relayed']} relayed), "
             f"{len(network['peers'])} known, {network['backend']}, swarm {network['swarm']}"
         )
         lines += [f"  address {printable(address)}" for address in network["addresses"]]

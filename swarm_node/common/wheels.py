@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     import httpx
 
 PYPI = "https://pypi.org/simple"
-ACCEPTED = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.5, text/html;q=0.1"
+ACCEPTED = (
+    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.5, "
+    "text/html;q=0.1"
+)
 CHUNK = 1 << 18  # bytes
 PAGE_BYTES = 4 << 20  # of an index's page of one project
 DOWNLOAD_SECONDS = 3600.0

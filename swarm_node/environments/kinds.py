@@ -157,7 +157,8 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     full, rest = divmod(count, page)
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(
-            f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask for fewer"
+            f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask "
+            "for fewer"
         )
     sizes = [page] * full + [rest] * (rest > 0)
     return [

@@ -105,7 +105,8 @@ class BatchGenerator:
         self.replays = known and policy.works("CUDA graphs", partial(replays, policy))
         if config.max_completion_length >= policy.context_length:
             raise UserError(
-                f"max_completion_length {config.max_completion_length} leaves no room for a prompt: "
+                f"max_completion_length {config.max_completion_length} leaves no room for a "
+                "prompt: "
                 f"the model's context is {policy.context_length} tokens"
             )
 

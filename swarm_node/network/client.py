@@ -201,7 +201,11 @@ class RemoteNetwork(Network):
         except Exception as error:  # noqa: BLE001 - a mistake of ours in here must not end training
             traceback.print_exc()
             self._say(
-                f"the network has ended by a mistake of this program ({error!r}); training goes on alone",
+                (
+                    f"the network has ended by a mistake of this program ({error!r}); training "
+                    "goes "
+                    "on alone"
+                ),
                 True,
             )
 

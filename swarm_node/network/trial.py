@@ -24,7 +24,10 @@ MAX_CARDS = 64  # asked for: a network with more is joined by a file
 LOOK_SECONDS = 2.0  # for the network to find out its addresses
 MAX_DIALLED = 16
 Holds = Callable[[Sequence[bytes]], bool]
-REMEDY = "give the multiaddr of a running node with --peers, and see that its port can be reached from here"
+REMEDY = (
+    "give the multiaddr of a running node with --peers, and see that its port can be reached "
+    "from here"
+)
 
 
 def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[Finding]:

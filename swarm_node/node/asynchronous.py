@@ -216,7 +216,8 @@ class AsynchronousNode:
         self._deaths += 1
         if self._deaths >= MAX_DEATHS:
             raise GeneratorFailed(
-                f"the generator process failed {self._deaths} times at round {self._next} ({reason}): "
+                f"the generator process failed {self._deaths} times at round {self._next} "
+                f"({reason}): "
                 "see generator.log in the home folder, or run with --asynchronous.no-enabled"
             )
         self._warn(

@@ -124,7 +124,8 @@ class Kept:
         whole = checkpoint.all_checkpoints(self._home / LAST)
         if whole[0] == damaged:
             raise UserError(
-                f"checkpoint {damaged} is damaged ({_short(error)}), and there is none before it: move it away to "
+                f"checkpoint {damaged} is damaged ({_short(error)}), and there is none before it: "
+                "move it away to "
                 "begin anew, or take it from a backup"
             ) from error
         try:
@@ -145,7 +146,8 @@ class Kept:
 
     def _other(self, key: str, earlier: object, wanted: object) -> UserError:
         return UserError(
-            f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not {wanted!r}: "
+            f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not "
+            f"{wanted!r}: "
             "choose another --home, or move its checkpoints away"
         )
 
@@ -187,7 +189,10 @@ class Keeper:
         }
         extra[MEASURED] = self._measured.model_dump()
         if failed := self._write(LAST, done, extra, KEPT, STATES):
-            trouble = f"no checkpoint after {done} rounds: {failed}; training goes on, make room in {self._home}"
+            trouble = (
+                f"no checkpoint after {done} rounds: {failed}; "
+                f"training goes on, make room in {self._home}"
+            )
             self._telemetry.emit(Warned(trouble))
         else:
             self.look()
@@ -200,7 +205,10 @@ class Keeper:
         except OSError:
             return
         if free < needed:
-            text = f"the next checkpoint needs {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free in {self._home}"
+            text = (
+                f"the next checkpoint needs {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are "
+                f"free in {self._home}"
+            )
             self._telemetry.emit(Warned(f"{text}: make room there"))
 
     def keep_best(self, measured: Validated) -> None:

@@ -50,7 +50,8 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:
         tell(
-            f"{MODEL} takes {NEEDED / 1e9:.1f} GB of memory, there are {there / 1e9:.1f}: the starter {STARTER} trains"
+            f"{MODEL} takes {NEEDED / 1e9:.1f} GB of memory, there are {there / 1e9:.1f}: the "
+            f"starter {STARTER} trains"
         )
         return STARTER
     try:

@@ -107,7 +107,10 @@ class Session:
         included.
         """
         if self.stop.updating():
-            lost = "stopped in the middle of an update: what was learned since the last checkpoint is lost"
+            lost = (
+                "stopped in the middle of an update: what was learned since the last "
+                "checkpoint is lost"
+            )
             self.telemetry.emit(Warned(lost))
         elif self.done > start:
             self._save_last([])
@@ -135,7 +138,10 @@ class Session:
         """
         self.telemetry.emit(Notice("saving ..."))
         if failed := self.keeper.save(self.done, waiting):
-            failed = f"the last checkpoint could not be written ({failed}): make room, the one before is whole"
+            failed = (
+                f"the last checkpoint could not be written ({failed}): "
+                "make room, the one before is whole"
+            )
             raise TemporaryError(failed)
 
     def _rest(self, reason: str) -> str:

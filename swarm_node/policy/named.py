@@ -127,7 +127,8 @@ def _of_hub(name: str) -> str:
     near = "" if "/" in name or Path(name).is_dir() else meant(name, (*starters.NAMES, *KNOWN))
     if near:
         raise UserError(
-            f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is OWNER/NAME"
+            f"there is no model {printable(name)!r}: did you mean {near!r}? A hub model is "
+            "OWNER/NAME"
         )
     return name
 
@@ -256,8 +257,10 @@ def only_here(name: str, revision: str = "") -> bool:
     problem = unreachable(name, revision)
     if problem and not _cached(name):
         raise UserError(
-            f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where there is a connection "
-            f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, such as rare"
+            f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where "
+            "there is a connection "
+            f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, "
+            "such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
     return bool(problem)
 
@@ -288,9 +291,8 @@ def _problem(url: str) -> str:
     def ask() -> None:
         try:
             with suppress(urllib.error.HTTPError):  # that is an answer, too
-                urllib.request.urlopen(
-                    urllib.request.Request(url, method="HEAD"), timeout=SECONDS
-                ).close()  # noqa: S310
+                request = urllib.request.Request(url, method="HEAD")  # noqa: S310
+                urllib.request.urlopen(request, timeout=SECONDS).close()  # noqa: S310
             found[0] = ""
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)

@@ -136,7 +136,10 @@ class Plan:
             f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
             f"    {need}",
             f"    blocks {blocks}{decoded}",
-            f"    a checkpoint takes {amount(self.gradients)} of disk, and {amount(self.optimizer)} for the state",
+            (
+                f"    a checkpoint takes {amount(self.gradients)} of disk, and "
+                f"{amount(self.optimizer)} for the state"
+            ),
         ]
 
 

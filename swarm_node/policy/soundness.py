@@ -90,7 +90,8 @@ def check_optimizer(
         names.setdefault(index, set()).add(name)
         if name in MOMENTS and tensor.shape != parameters[int(index)].shape:
             raise Damaged(
-                f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of this model"
+                f"the optimiser's {key!r} has the shape {tuple(tensor.shape)}, of no weight of "
+                "this model"
             )
         if not bool(torch.isfinite(tensor).all()):
             raise Damaged(f"the optimiser's {key!r} is not finite")

@@ -206,7 +206,8 @@ class ScoringClient:
         if hello.get("version") != self._version:
             self._stop()
             raise ScoringUnavailable(
-                f"questions of version {self._version} are needed, installed is {hello.get('version')}: "
+                f"questions of version {self._version} are needed, installed is "
+                f"{hello.get('version')}: "
                 "install the dependencies of this release"
             )
         self._greeted = True

@@ -64,18 +64,20 @@ PROT_EXEC = 4
 # asm-generic/unistd.h.
 ALLOWED: Mapping[str, Mapping[str, int]] = {
     "x86_64": {
-        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
-        "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "mremap": 25, "madvise": 28,
-        "getpid": 39, "exit": 60, "gettimeofday": 96, "getrusage": 98, "times": 100, "sigaltstack": 131, "gettid": 186,
-        "futex": 202, "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231, "getrandom": 318,
-        "membarrier": 324, "rseq": 334,
+        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
+        "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
+        "sched_yield": 24, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
+        "gettimeofday": 96, "getrusage": 98, "times": 100, "sigaltstack": 131, "gettid": 186,
+        "futex": 202, "restart_syscall": 219, "clock_gettime": 228, "exit_group": 231,
+        "getrandom": 318, "membarrier": 324, "rseq": 334,
     },
     "aarch64": {
-        "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93, "exit_group": 94, "futex": 98,
-        "clock_gettime": 113, "sched_yield": 124, "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134,
-        "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153, "getrusage": 165, "gettimeofday": 169, "getpid": 172,
-        "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233,
-        "getrandom": 278, "membarrier": 283, "rseq": 293,
+        "close": 57, "lseek": 62, "read": 63, "write": 64, "fstat": 80, "exit": 93,
+        "exit_group": 94, "futex": 98, "clock_gettime": 113, "sched_yield": 124,
+        "restart_syscall": 128, "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135,
+        "rt_sigreturn": 139, "times": 153, "getrusage": 165, "gettimeofday": 169, "getpid": 172,
+        "gettid": 178, "brk": 214, "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226,
+        "madvise": 233, "getrandom": 278, "membarrier": 283, "rseq": 293,
     },
 }  # fmt: skip
 

@@ -41,8 +41,8 @@ CONFIG_FILE = "CONFIG.toml"
 HOME_FILE = "options.toml"
 MAX_FILE_BYTES = 1024 * 1024
 KINDS = (
-    programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig, programs.BootstrapConfig,
-    programs.EvaluationConfig, programs.AskConfig,
+    programs.NodeConfig, programs.CheckConfig, programs.DoctorConfig, programs.ArchiveConfig,
+    programs.BootstrapConfig, programs.EvaluationConfig, programs.AskConfig,
 )  # fmt: skip
 # Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
 OTHERS = ("tcp://", "udp://", "sctp://")

@@ -267,7 +267,8 @@ class Guarded:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"{self._name} cannot write ({error.strerror}); the run goes on without some figures"
+                    f"{self._name} cannot write ({error.strerror}); the run goes on without some "
+                    "figures"
                 )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True

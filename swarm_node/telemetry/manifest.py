@@ -27,8 +27,8 @@ from swarm_node.telemetry.events import Telemetry, Warned
 from swarm_node.telemetry.jsonlines import JsonLines
 
 PACKAGES = (
-    "swarm-node", "torch", "transformers", "peft", "safetensors", "tokenizers", "reasoning-gym", "pydantic",
-    "cryptography", "numpy",
+    "swarm-node", "torch", "transformers", "peft", "safetensors", "tokenizers", "reasoning-gym",
+    "pydantic", "cryptography", "numpy",
 )  # fmt: skip
 # Of events.jsonl; then it is put aside as events.1.jsonl, in place of the one before
 MOST_BYTES = 100_000_000

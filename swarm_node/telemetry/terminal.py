@@ -90,7 +90,10 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
             return f"checkpoint after {number} rounds: {path}"
         case Validated(round=number, reward=reward, questions=questions, best=best):
             note = ", the best so far" if best else ""
-            return f"validation after {number} rounds: reward {reward:.3f} on {questions} held-out questions{note}"
+            return (
+                f"validation after {number} rounds: reward {reward:.3f} on {questions} "
+                f"held-out questions{note}"
+            )
         case Listening(addresses=addresses):
             return f"others reach this node at {addresses[0]}" if addresses else ""
         case Resting(reason=reason):
@@ -245,7 +248,8 @@ class LiveNode:
         overlap = "" if report.overlap is None else _overlap(report.step.staleness, report.overlap)
         return _rows(
             {
-                "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} rollouts/s   "
+                "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} "
+                "rollouts/s   "
                 f"{report.generated_tokens / seconds:.0f} tokens/s",
                 "time": _shares(report.seconds),
                 "reward": _written("{:.3f}   ", report.reward)
@@ -254,7 +258,10 @@ class LiveNode:
                     smooth[-1] if smooth else None,
                 )
                 + sparkline(smooth, SPARK_WIDTH),
-                "trained on": f"{report.local_informative} local + {report.external_informative} external groups"
+                "trained on": (
+                    f"{report.local_informative} local + {report.external_informative} "
+                    "external groups"
+                )
                 + _written("; {:.0%} of local ones informative", report.informative_share),
                 "update": _shown(report),
                 "sharing": _sharing(latest),
@@ -301,7 +308,10 @@ class LiveNode:
         if (found := self._learning.example) is None:
             return None
         corrected, teacher = found
-        answers = f"at first {printable(corrected.before.strip(), 24)!r}, now {printable(corrected.now.strip(), 24)!r}"
+        answers = (
+            f"at first {printable(corrected.before.strip(), 24)!r}, now "
+            f"{printable(corrected.now.strip(), 24)!r}"
+        )
         taught = f"   taught by {teacher[-NAME_CHARS:]}" if teacher else ""
         return _rows({"learned": printable(corrected.question, 160), "": answers + taught})
 

@@ -114,7 +114,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     if state["format"] != FORMAT:
         remedy = "upgrade swarm-node" if state["format"] > FORMAT else "move it away to begin anew"
         raise UserError(
-            f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: {remedy}"
+            f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: "
+            f"{remedy}"
         )
     return state
 

@@ -70,7 +70,10 @@ def main(wanted: list[str]) -> int:
     commit = subprocess.check_output(
         ["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True
     ).strip()
-    where = f"Commit {commit}. Python {platform.python_version()}, {platform.system()} {platform.machine()}."
+    where = (
+        f"Commit {commit}. Python {platform.python_version()}, {platform.system()} "
+        f"{platform.machine()}."
+    )
     if not wanted:
         TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*table, ""]))

@@ -37,7 +37,9 @@ from importlib.metadata import distributions, entry_points
 from importlib.util import find_spec
 groups = {point.group for package in distributions() for point in package.entry_points}
 named = {group: entry_points(group=group) for group in groups if group.startswith("swarm_node.")}
-registered = [[group, point.name, point.value] for group, points in named.items() for point in points]
+registered = [
+    [group, point.name, point.value] for group, points in named.items() for point in points
+]
 places = {name: find_spec(name).origin for name in ("protocol", "swarm_node")}
 print(json.dumps({"places": places, "registered": registered}))
 """

@@ -144,8 +144,9 @@ def test_a_composed_service_may_do_no_more_than_it_needs_and_keeps_what_it_is(na
 
 LIMITS = ("read_only", "tmpfs", "cap_drop", "security_opt", "pids_limit", "restart")
 RIGHTS = {
-    "cap_add", "cgroup", "cgroup_parent", "device_cgroup_rules", "devices", "group_add", "ipc", "isolation",
-    "network_mode", "pid", "privileged", "secrets", "sysctls", "ulimits", "user", "userns_mode", "uts", "volumes_from",
+    "cap_add", "cgroup", "cgroup_parent", "device_cgroup_rules", "devices", "group_add", "ipc",
+    "isolation", "network_mode", "pid", "privileged", "secrets", "sysctls", "ulimits", "user",
+    "userns_mode", "uts", "volumes_from",
 }  # fmt: skip
 
 

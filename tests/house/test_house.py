@@ -45,7 +45,10 @@ def too_much(measured: dict[str, int], bounds: dict[str, int]) -> list[str]:
     ]
     both = [key for key in bounds if key in measured]
     return unpaired + [
-        f"{key} is {measured[key]}, and at most {bounds[key]} is allowed (measure.py --names lists what is counted)"
+        (
+            f"{key} is {measured[key]}, and at most {bounds[key]} is allowed (measure.py --names "
+            "lists what is counted)"
+        )
         for key in both
         if measured[key] > bounds[key]
     ]

@@ -66,7 +66,10 @@ def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be
 ) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    head = f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for a test."
+    head = (
+        f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for "
+        "a test."
+    )
     lock = tmp_path / "lock.txt"
 
     def install(first: str, pip: str) -> "subprocess.CompletedProcess[str]":

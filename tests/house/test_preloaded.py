@@ -12,7 +12,8 @@ from tests.waiting import PATIENCE, until
 
 PROBE = """
 import os, sys, time
-print("torch" in sys.modules, "swarm_node" in sys.modules, os.getcwd(), sys.argv[1:], os.environ.get("A"))
+loaded = [name in sys.modules for name in ("torch", "swarm_node")]
+print(*loaded, os.getcwd(), sys.argv[1:], os.environ.get("A"))
 print(sys.stdin.read().upper(), file=sys.stderr)
 if sys.argv[1] == "wait":
     open("pid", "w").write(str(os.getpid()))

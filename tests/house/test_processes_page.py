@@ -10,17 +10,22 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "processes.md"
 NAMES = {  # counted in any module
-    *("Popen", "check_output", "check_call", "getoutput", "getstatusoutput", "create_subprocess_exec"),
-    *("create_subprocess_shell", "system", "popen", "startfile", "fork", "forkpty", "posix_spawn", "posix_spawnp"),
+    *("Popen", "check_output", "check_call", "getoutput", "getstatusoutput",
+        "create_subprocess_exec"),
+    *("create_subprocess_shell", "system", "popen", "startfile", "fork", "forkpty", "posix_spawn",
+        "posix_spawnp"),
     *("execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe"),
     *("spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe"),
-    *("import_module", "__import__", "exec_module", "load_module", "spec_from_file_location", "entry_points"),
-    *("run_module", "run_path", "exec", "CDLL", "PyDLL", "cdll", "LoadLibrary", "from_pretrained", "Unpickler"),
+    *("import_module", "__import__", "exec_module", "load_module", "spec_from_file_location",
+        "entry_points"),
+    *("run_module", "run_path", "exec", "CDLL", "PyDLL", "cdll", "LoadLibrary", "from_pretrained",
+        "Unpickler"),
     *("broadcast_object_list", "scatter_object_list", "gather_object", "all_gather_object"),
 }  # fmt: skip
 OF_MODULES = {  # counted in these modules alone, as other code uses these names too
-    "subprocess": {"run", "call"}, "platform": set(), "torch": {"load"}, "runpy": {"*"}, "pickle": {"*"},
-    "marshal": {"loads", "load"}, "builtins": {"eval", "exec", "compile"}, "multiprocessing": {"*"}, "pty": {"*"},
+    "subprocess": {"run", "call"}, "platform": set(), "torch": {"load"}, "runpy": {"*"},
+    "pickle": {"*"}, "marshal": {"loads", "load"}, "builtins": {"eval", "exec", "compile"},
+    "multiprocessing": {"*"}, "pty": {"*"},
 }  # fmt: skip
 
 

@@ -229,7 +229,10 @@ def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(
         return done.stdout + done.stderr
 
     assert "swarm-node 0.1.0" in said("uvx textswarm --version")
-    run = "uvx textswarm run --home h --model.name rare --network.no-enabled --max-rounds 1 --environment.tasks"
+    run = (
+        "uvx textswarm run --home h --model.name rare --network.no-enabled --max-rounds 1 "
+        "--environment.tasks"
+    )
     assert "round 0 " in said(f"{run} gcd/tiny") and "needs a C compiler" in said(
         f"{run} zebra_puzzles/easy", 2
     )

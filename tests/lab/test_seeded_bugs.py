@@ -16,7 +16,9 @@ FILES = {
     "swarm_node/__init__.py": "",
     "swarm_node/adding.py": "def added(a, b):\n    return a + b\n",
     "swarm_node/unread.py": "def negative(a):\n    return -a\n",
-    "tests/test_broken.py": "from swarm_node import adding\n\n\ndef test_it():\n    assert not adding\n",
+    "tests/test_broken.py": (
+        "from swarm_node import adding\n\n\ndef test_it():\n    assert not adding\n"
+    ),
     "tests/test_sum.py": """import subprocess, sys
 
 PROGRAM = "from swarm_node.adding import added; print(added(2, 3))"
@@ -24,7 +26,9 @@ PROGRAM = "from swarm_node.adding import added; print(added(2, 3))"
 def test_a_process_prints_the_sum():
     assert subprocess.check_output([sys.executable, "-c", PROGRAM]) == b"5\\n"
 """,
-    "tests/test_unread.py": "import swarm_node.unread\n\n\ndef test_nothing():\n    assert swarm_node.unread\n",
+    "tests/test_unread.py": (
+        "import swarm_node.unread\n\n\ndef test_nothing():\n    assert swarm_node.unread\n"
+    ),
 }
 WRONG = Bug("a difference for a sum", "return a + b", "return a - b")
 UNREAD = Bug("what no test looks at", "return -a", "return a")
@@ -49,9 +53,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_there_are_forty_bugs_each_in_one_place_of_this_tree_and_each_leaves_code_that_can_be_read() -> (
-    None
-):
+def test_there_are_forty_bugs_each_in_one_place_and_each_leaves_code_that_can_be_read() -> None:
     spelt = of_tree(load(), ROOT)
     assert len(spelt) == 40 and [name for name, bug in spelt.items() if bug is None] == []
     shipped = texts(ROOT)

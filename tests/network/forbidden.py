@@ -31,9 +31,15 @@ PTRACE_ATTACH, O_PATH = 16, os.O_PATH
 CLONE_NEWUSER, CLONE_NEWNS = 0x10000000, 0x00020000
 
 HARMLESS = (
-    "read an ssh key", "read the identity of the node", "read the environment of the trainer", "write the checkpoint",
-    "remove the checkpoint", "make a file in the home", "make a link in the home", "change the mode of the ssh key",
-    "change the times of the ssh key", "list the processes", "start a shell", "start another Python",
+    "read an ssh key", "read the identity of the node", "read the environment of the trainer",
+    "write the checkpoint",
+    "remove the checkpoint", "make a file in the home", "make a link in the home", (
+        "change the "
+        "mode of the ssh key"
+    ),
+    "change the times of the ssh key", "list the processes", "start a shell", (
+        "start another Python"
+    ),
 )  # fmt: skip
 
 

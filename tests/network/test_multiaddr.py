@@ -12,9 +12,10 @@ from swarm_node.network.transport.multiaddr import from_bytes, split_peer, to_by
 ANN = Identity.from_seed_bytes(b"a" * 32).peer_id
 BEN = Identity.from_seed_bytes(b"b" * 32).peer_id
 GOOD = [
-    "/ip4/1.2.3.4/tcp/31330", f"/ip4/1.2.3.4/tcp/31330/p2p/{ANN}", f"/ip4/1.2.3.4/udp/65535/quic-v1/p2p/{ANN}",
-    f"/ip6/2001:db8::1/tcp/1/p2p/{ANN}", f"/dns4/node.example.org/tcp/31330/p2p/{ANN}",
-    f"/dns/a-b.example/udp/1/quic-v1/p2p/{ANN}", f"/ip4/1.2.3.4/tcp/4001/p2p/{BEN}/p2p-circuit/p2p/{ANN}",
+    "/ip4/1.2.3.4/tcp/31330", f"/ip4/1.2.3.4/tcp/31330/p2p/{ANN}",
+    f"/ip4/1.2.3.4/udp/65535/quic-v1/p2p/{ANN}", f"/ip6/2001:db8::1/tcp/1/p2p/{ANN}",
+    f"/dns4/node.example.org/tcp/31330/p2p/{ANN}", f"/dns/a-b.example/udp/1/quic-v1/p2p/{ANN}",
+    f"/ip4/1.2.3.4/tcp/4001/p2p/{BEN}/p2p-circuit/p2p/{ANN}",
 ]  # fmt: skip
 BAD = [
     *(

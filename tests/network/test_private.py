@@ -80,7 +80,7 @@ REFUSED: list[tuple[Refusal, bytes]] = [
 
 
 @pytest.mark.parametrize(("why", "shown"), REFUSED)
-def test_a_proof_that_does_not_hold_is_refused_for_its_reason_and_charged_where_its_bearer_is_to_blame(
+def test_a_bad_proof_is_refused_for_its_reason_and_charged_where_its_bearer_is_to_blame(
     why: Refusal, shown: bytes
 ) -> None:
     node, caller = exchange(0, cards(OTHER.peer_id, chain=3)), Caller(ANN.peer_id, address(1))

@@ -265,9 +265,11 @@ def test_a_bootstrap_node_introduces_others_on_little_memory_and_leaves(tmp_path
 
 def test_a_network_process_goes_with_its_trainer(tmp_path: Path) -> None:
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom tests.network.members import Member, config\n"
+        "import sys, time\nfrom pathlib import Path\nfrom tests.network.members import Member, "
+        "config\n"
         "member = Member(Path(sys.argv[1]), config())\n"
-        "print(member.process().pid, *(child.pid for child in member.process().children()), flush=True)\n"
+        "print(member.process().pid, *(child.pid for child in member.process().children()), "
+        "flush=True)\n"
         "time.sleep(600)\n"
     )
     trainer = subprocess.Popen(

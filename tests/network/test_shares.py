@@ -53,7 +53,7 @@ def over_tcp(addresses: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_peer_of_the_internet_holds_a_sixteenth_of_the_streams_and_one_of_this_machine_a_quarter(
+async def test_an_internet_peer_holds_a_sixteenth_of_the_streams_and_one_of_this_machine_a_quarter(
     backend: str, internet_here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim, caller = await started(backend), await started("hivemind")

@@ -86,7 +86,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 @pytest.mark.slow
-def test_a_node_whose_scoring_process_and_then_whose_trainer_is_killed_resumes_and_trains_on_every_round_once(
+def test_a_node_whose_scorer_and_then_trainer_is_killed_trains_on_every_round_once(
     tmp_path,
 ) -> None:
     flags = ("--asynchronous.enabled", "--asynchronous.max-staleness", "2")

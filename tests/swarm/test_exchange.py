@@ -171,9 +171,7 @@ def test_after_a_partition_both_sides_exchange_again_within_30_seconds(split: in
     )
 
 
-def test_a_node_with_two_dead_bootstrap_nodes_before_a_live_one_has_groups_before_its_first_round() -> (
-    None
-):
+def test_a_node_with_two_dead_bootstrap_nodes_before_a_live_one_has_groups_at_once() -> None:
     """A node takes seconds to load its model, and wants external groups when it has."""
     swarm = Swarm().add_many(3)
     swarm.run(20)

@@ -139,9 +139,7 @@ def pull_from_its_author(
     return swarm, view, refused, served
 
 
-def test_a_genuine_group_that_is_not_admitted_is_counted_charged_to_its_author_and_not_passed_on() -> (
-    None
-):
+def test_a_genuine_group_that_is_not_admitted_is_counted_and_charged_and_not_passed_on() -> None:
     swarm, view, refused, served = pull_from_its_author(2, lambda question: question.index > 0)
     assert [delivery.group.question.index for _, delivery in swarm.members[0].delivered] == [1]
     assert (refused, served) == (

@@ -119,7 +119,8 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
         ["1" * 10_000, "a"], ["7" + "x" * 900] + ["y" * 900] * 63, ["<eos>1", "<pad><bos>"],
         ["\u202e1\x00\x1b[2J", "\U0001f600" * 100], ["", "1"], ["\n" * 2000, "1"],
     ],
-    ids=["longer than any context", "as much as a message holds", "control tokens", "odd signs", "empty", "lines"],
+    ids=["longer than any context", "as much as a message holds", "control tokens", "odd signs",
+        "empty", "lines"],
 )  # fmt: skip
 def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raises(texts) -> None:
     _, reports = rounds_with(lambda now: [sealed(generated(texts, now))])

@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_page() -> None:
-    loaded = "import sys, swarm_node; print([n for n in ('torch', 'pydantic', 'rich') if n in sys.modules])"
+    loaded = (
+        "import sys, swarm_node; print([n for n in ('torch', 'pydantic', 'rich') if n in "
+        "sys.modules])"
+    )
     assert python("-c", loaded).stdout.strip() == "[]"
     names = "import sys; from swarm_node import *; print('torch' in sys.modules)"
     assert python("-c", names).stdout.strip() == "False"

@@ -83,8 +83,12 @@ def forms(secret: str) -> list[bytes]:
 def leaks(said: Mapping[str, bytes]) -> list[str]:
     """Which secret is in which output."""
     everything = {name: forms(secret) for name, secret in SECRETS.items()}
-    return [f"{name} in {where}" for where, text in said.items() for name, each in everything.items()
-            if any(form in text for form in each)]  # fmt: skip
+    return [
+        f"{name} in {where}"
+        for where, text in said.items()
+        for name, each in everything.items()
+        if any(form in text for form in each)
+    ]
 
 
 def with_login(address: str, user: str, password: str) -> str:
@@ -296,7 +300,8 @@ def test_an_error_of_a_library_is_said_without_the_secrets_of_the_environment(
     def refuse(*_: object, **__: object) -> None:
         token = SECRETS["HF_TOKEN"]
         raise OSError(
-            f"token {token[:9]}...{token[-4:]} at {os.environ['HF_ENDPOINT']}/api via {os.environ['HTTPS_PROXY']}"
+            f"token {token[:9]}...{token[-4:]} at {os.environ['HF_ENDPOINT']}/api via "
+            f"{os.environ['HTTPS_PROXY']}"
         )
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)

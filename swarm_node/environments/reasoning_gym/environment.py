@@ -45,7 +45,8 @@ def library(tasks: Sequence[str] = ()) -> str:
         return ""
     if any(split_task(task)[0] == "zebra_puzzles" for task in tasks):
         raise UserError(
-            "zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other tasks"
+            "zebra_puzzles needs a C compiler, then: pip install 'textswarm[gym]'; or take other "
+            "tasks"
         )
     return str(unpacked(WHEEL, "pycosat.py"))
 

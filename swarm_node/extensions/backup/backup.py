@@ -102,7 +102,8 @@ def _check_room(file: Path, size: int, home: Path) -> None:
     free = shutil.disk_usage(there).free
     if size > free:
         raise UserError(
-            f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another --home"
+            f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another "
+            "--home"
         )
 
 
@@ -176,7 +177,8 @@ def backup_command(argv: list[str]) -> None:
     home = config.home.expanduser()
     names = backup(home, _named(config, "backup"))
     print(
-        f"kept {len(names)} files of {home} in {config.file}; it holds the private key of this node: keep it safe"
+        f"kept {len(names)} files of {home} in {config.file}; it holds the private key of this "
+        "node: keep it safe"
     )
 
 

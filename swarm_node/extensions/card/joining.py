@@ -44,7 +44,8 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
     _, card = load_cards(file)
     if isinstance(card, Refusal) and not os.access(file, os.R_OK):
         raise UserError(
-            f"{file} cannot be read; make it writable for user {os.getuid()}, or choose another --home"
+            f"{file} cannot be read; make it writable for user {os.getuid()}, or choose another "
+            "--home"
         )
     if isinstance(card, Refusal):
         raise UserError(f"{file}: {card}; remove it, and join again by --card")
@@ -56,7 +57,8 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
             if not meant:
                 signers = f"{card.threshold} of {len(card.signers)} signers"
                 say(
-                    f"first sight: trusting network {network_of(card)}, {signers}; pin it by --card-network ID"
+                    f"first sight: trusting network {network_of(card)}, {signers}; pin it by "
+                    "--card-network ID"
                 )
         except UserError as error:
             if card is None:
@@ -87,7 +89,8 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
     # A signed card needs TLS only at first sight
     if not network and not source.startswith("https://"):
         raise UserError(
-            f"{printable(source, 200)} must begin with https://, unless --card-network says whose card"
+            f"{printable(source, 200)} must begin with https://, unless --card-network says whose "
+            "card"
         )
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
@@ -107,7 +110,8 @@ def _enter(
         with owned(home):
             write_bytes(home / PROOF_FILE, proofs[-1], 0o600)
     say(
-        f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code prolongs that"
+        f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code "
+        "prolongs that"
     )
 
 
@@ -173,7 +177,8 @@ def _narrowed(
     asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
     if not asked:
         raise UserError(
-            f"none of your tasks is on the card of {printable(card.name)}: choose of {' '.join(tasks)}"
+            f"none of your tasks is on the card of {printable(card.name)}: choose of "
+            f"{' '.join(tasks)}"
         )
     most = min(config.generation.num_generations, card.episodes)
     sections = {
@@ -202,8 +207,10 @@ def described(card: Card) -> str:
         else f"ended {-left} days ago, its rules go on: ask a signer for more"
     )
     return (
-        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: network {network_of(card)}, swarm "
-        f"{swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, peers {len(card.bootstrap)}, at most {card.episodes} "
+        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: network "
+        f"{network_of(card)}, swarm "
+        f"{swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, peers {len(card.bootstrap)}, at "
+        f"most {card.episodes} "
         f"completions of {card.characters} characters"
     )
 

@@ -156,7 +156,8 @@ def show(strict: bool, config: CardConfig) -> None:
     if strict:
         held(config.card, found)
     print(
-        f"signed by {len(chain[-1].signatures)}: {found if isinstance(found, Refusal) else 'complete, and in force'}"
+        f"signed by {len(chain[-1].signatures)}: "
+        f"{found if isinstance(found, Refusal) else 'complete, and in force'}"
     )
 
 

@@ -253,7 +253,10 @@ class ApiGenerator:
         try:
             answer = _Answer.model_validate(json.loads(reply.content))
         except (ValueError, RecursionError) as error:
-            advice = "give the address of chat/completions without that ending, such as http://127.0.0.1:11434/v1"
+            advice = (
+                "give the address of chat/completions without that ending, such as "
+                "http://127.0.0.1:11434/v1"
+            )
             raise Failed(
                 "the server's answer is not of the form of chat/completions", advice
             ) from error
@@ -295,7 +298,8 @@ class ApiGenerator:
             )
         if any(choice.finish_reason == "length" for choice in choices):
             return (
-                f"{config.model} was cut off after {config.max_tokens} tokens before it said anything, as models are "
+                f"{config.model} was cut off after {config.max_tokens} tokens before it said "
+                "anything, as models are "
                 "that think first",
                 "raise --max-tokens, or switch its thinking off with --no-thinking",
             )

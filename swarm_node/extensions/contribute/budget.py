@@ -89,11 +89,13 @@ class Budget:
         limits = self._limits
         if limits.total_requests and requests >= limits.total_requests:
             raise UserError(
-                f"the budget of {limits.total_requests} requests in all is used: raise --total-requests"
+                f"the budget of {limits.total_requests} requests in all is used: raise "
+                "--total-requests"
             )
         if limits.total_tokens and used + tokens > limits.total_tokens:
             raise UserError(
-                f"the budget of {limits.total_tokens} tokens in all has no room for another request (used: {used}, the "
+                f"the budget of {limits.total_tokens} tokens in all has no room for another "
+                f"request (used: {used}, the "
                 f"next may take {tokens}): raise --total-tokens"
             )
 

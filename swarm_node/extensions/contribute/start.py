@@ -31,7 +31,8 @@ from swarm_node.settings.secret import Secret
 
 KEY_VARIABLE = "SWARM_NODE_API_KEY"
 TERMS = (
-    "what the model generates is published, and others train on it: see that the terms of your provider and the "
+    "what the model generates is published, and others train on it: see that the terms of your "
+    "provider and the "
     "licence of the model allow both"
 )
 MANY = 8  # uninformative groups in a row before the first warning
@@ -111,7 +112,10 @@ class Contributor:
         self._told = many
         found = ", ".join(f"{count} {reason}" for reason, count in self._in_vain.most_common())
         (reason, _), *_ = self._in_vain.most_common(1)
-        return f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: {REMEDIES[reason]}"
+        return (
+            f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: "
+            f"{REMEDIES[reason]}"
+        )
 
     def _informative(
         self, question: Question, completions: tuple[Episode, ...], now: Round
@@ -203,7 +207,8 @@ def _rounds(
             say(printable(text, 400))
         skipped = ", ".join(f"{count} {reason}" for reason, count in contributor.skipped.items())
         say(
-            f"round {done}: {published} groups published, {contributor.published} in all{skipped and f'; {skipped}'}"
+            f"round {done}: {published} groups published, {contributor.published} in "
+            f"all{skipped and f'; {skipped}'}"
         )
         if told := contributor.why_in_vain():
             say(told)

@@ -74,7 +74,10 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     """The facts as lines for a person."""
     for warning, text in facts.notes():
         yield f"warning: {text}".replace("--dataset.", "--") if warning else text
-    yield f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to train on"
+    yield (
+        f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to "
+        "train on"
+    )
     for what, chars in (("prompts", facts.prompt_chars), ("answers", facts.answer_chars)):
         yield f"{what}: {chars[0]} to {chars[2]} characters, half of them up to {chars[1]}"
     for prompt, answer in facts.examples:
@@ -82,7 +85,10 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     agreed = " ".join(f"{key} {value}" for key, value in facts.verifier.items() if key != "place")
     yield f"peers train together that have the same version: {facts.version}"
     yield f"    of rows and template {facts.rows}, verifier {agreed}, held out {config.held_out:g}"
-    yield "what leaves this machine: completions, which quote questions; everybody in the swarm reads them,"
+    yield (
+        "what leaves this machine: completions, which quote questions; everybody in the swarm "
+        "reads them,"
+    )
     yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
 
 

@@ -114,7 +114,10 @@ class Facts(BaseModel):
         if not self.held_out:
             yield (
                 True,
-                "no question is held out, so none can show progress: raise --dataset.held-out, or add rows",
+                (
+                    "no question is held out, so none can show progress: raise "
+                    "--dataset.held-out, or add rows"
+                ),
             )
 
 

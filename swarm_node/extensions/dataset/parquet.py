@@ -95,7 +95,8 @@ def _check_footer(content: BinaryIO) -> None:
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(
-            f"data set {content.name} is no Parquet file: its footer is above {MAX_FOOTER_BYTES >> 20} MB"
+            f"data set {content.name} is no Parquet file: its footer is above "
+            f"{MAX_FOOTER_BYTES >> 20} MB"
         )
     content.seek(0)
 

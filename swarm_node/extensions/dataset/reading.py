@@ -82,7 +82,8 @@ def _csv(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
             left -= len(line)
             if left < 0:
                 raise csv.Error(
-                    "a row is above 1 MB: it has no line break, or a quotation mark that is never closed"
+                    "a row is above 1 MB: it has no line break, or a quotation mark that is never "
+                    "closed"
                 )
             yield line
 

@@ -18,7 +18,8 @@ from swarm_node.environments.scored import FORMS, behind_hashes, in_box, in_tags
 MAX_CHARS = 4096  # of what is parsed or matched; a longer answer is wrong
 MAX_NUMBER_CHARS = 100
 NUMBERS = re.compile(
-    r"[-+\u2212]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,_']\d+)*|\.\d+)(?:[eE][-+]?\d{1,4})?"
+    r"[-+\u2212]?(?:\d{1,3}(?:[ "
+    r"\u00a0\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,_']\d+)*|\.\d+)(?:[eE][-+]?\d{1,4})?"
     r"(?:/\d+(?![.,]?\d))?"
 )
 UNIT = re.compile(r"\s?([%°]?[^\W\d_]*(?:/[^\W\d_]+)?[²³]?)")

@@ -13,7 +13,10 @@ from swarm_node.scoring.playing import use
 
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="ascii").split())
 SHOWN = {"easy": 3, "hard": 1}  # config id -> words that the prompt compares with the hidden one
-TOLD = "Guess my word of 5 letters in 6 guesses. Of each letter you hear: + in its place, ? elsewhere, - not in it."
+TOLD = (
+    "Guess my word of 5 letters in 6 guesses. Of each letter you hear: + in its place, ? "
+    "elsewhere, - not in it."
+)
 
 
 def compared(guess: str, word: str) -> str:

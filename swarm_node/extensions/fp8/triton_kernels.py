@@ -146,8 +146,8 @@ def quantise(x: Tensor, side: int = 1) -> Quantised:
     scales = torch.empty(groups, triton.cdiv(rows, side), dtype=torch.float32, device=x.device).t()
     with torch.cuda.device_of(x):
         quantise_kernel[(triton.cdiv(rows, tile), groups)](
-            x, values.view(torch.uint8), scales, rows, columns, *x.stride(), values.stride(0), *scales.stride(),
-            SIDE=side, TILE=tile, num_warps=tile // 16 if side > 1 else 4,
+            x, values.view(torch.uint8), scales, rows, columns, *x.stride(), values.stride(0),
+            *scales.stride(), SIDE=side, TILE=tile, num_warps=tile // 16 if side > 1 else 4,
         )  # fmt: skip
     return Quantised(values, scales, side)
 

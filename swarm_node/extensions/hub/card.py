@@ -21,7 +21,10 @@ MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "py
 EXTERNAL = (
     "External completions are text that this node scored itself, and their authors are not known."
 )
-APART = "the base model is on no hub: load it, then the adapters by `peft.PeftModel.from_pretrained(base, FOLDER)`"
+APART = (
+    "the base model is on no hub: load it, then the adapters by "
+    "`peft.PeftModel.from_pretrained(base, FOLDER)`"
+)
 
 
 @dataclass
@@ -163,7 +166,10 @@ def card(told: Story) -> str:
         *head,
         f"# {name}, trained by a swarm",
         "",
-        f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: {told.licence}",
+        (
+            f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: "
+            f"{told.licence}"
+        ),
         f"- trained: {how}, by GRPO on {of} completions, {told.rounds} rounds",
         f"- learning rate {rate}, completions of at most {longest} tokens",
         f"- swarm: {told.swarm or UNKNOWN}; {external}",

@@ -87,7 +87,10 @@ def check(invited: Invitation, config: NodeConfig) -> None:
     here = {name: version for name, (version, _) in environment.catalogue.environments.items()}
     for each in invited.asked:
         if here.get(each.environment) != each.version:
-            has = f"{each.environment} is of version {here.get(each.environment)} here, and {each.version} there"
+            has = (
+                f"{each.environment} is of version {here.get(each.environment)} here, and "
+                f"{each.version} there"
+            )
             raise UserError(
                 f"{has}{need or '; both need the same version of what makes these questions'}"
             )

@@ -72,13 +72,19 @@ class Lessons:
 def told(group: ScoredGroup, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
     completion, answer = group.group.episodes[0], wanted(group.question, config)
-    said = f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says {printable(completion.text, SHOWN)!r}"
+    said = (
+        f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says "
+        f"{printable(completion.text, SHOWN)!r}"
+    )
     cut = (
         ""
         if completion.ended
         else f", cut off after {config.generation.max_completion_length} tokens"
     )
-    return f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. {advice(completion.ended)}"
+    return (
+        f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. "
+        f"{advice(completion.ended)}"
+    )
 
 
 def wanted(question: Question, config: LearningConfig) -> str:
@@ -93,4 +99,7 @@ def advice(ended: bool) -> str:
     """What the user may try. `ended`: whether the completion ended by itself."""
     if not ended:
         return "Try --generation.max-completion-length, --generation.stop, or easier tasks"
-    return "Try easier tasks, --environment.scoring graded, or say in the questions how an answer looks"
+    return (
+        "Try easier tasks, --environment.scoring graded, or say in the questions how an answer "
+        "looks"
+    )

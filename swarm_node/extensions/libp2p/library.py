@@ -16,7 +16,8 @@ class Libp2p:
     def check_installed(self) -> None:
         if find_spec("libp2p") is None:
             raise UserError(
-                "py-libp2p is not installed; run: pip install 'textswarm[libp2p]', or choose the backend hivemind"
+                "py-libp2p is not installed; run: pip install 'textswarm[libp2p]', or choose the "
+                "backend hivemind"
             )
 
     def prepare(self, config: NetworkConfig) -> Path | None:

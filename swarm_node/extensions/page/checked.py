@@ -157,12 +157,12 @@ SAID = partial(text, most=COMPLETION_CHARS + NOTE)
 MESSAGE = partial(_fields, checks={"own": FLAG, "text": SAID})
 COMPLETION: Checks = {"text": SAID, "reward": number, "advantage": number, "ended": FLAG}
 SAMPLE: Checks = {
-    "time": number, "round": whole, "author": text, "local": FLAG, "trained": FLAG, "why": text, "task": text,
-    "prompt": partial(text, most=PROMPT_CHARS + NOTE), "left_out": whole,
+    "time": number, "round": whole, "author": text, "local": FLAG, "trained": FLAG, "why": text,
+    "task": text, "prompt": partial(text, most=PROMPT_CHARS + NOTE), "left_out": whole,
     "completions": partial(rows, of=_completion, most=COMPLETIONS),
 }  # fmt: skip
 REPORT: Checks = {
     "peer_id": text, "round": whole, "reward_by_task": partial(table, of=number), "skipped": COUNTS,
-    "rejected": COUNTS, "step": _step, "seconds": _seconds, "external_by_peer": partial(table, of=COUNTS),
-    "overlap": _overlap,
+    "rejected": COUNTS, "step": _step, "seconds": _seconds,
+    "external_by_peer": partial(table, of=COUNTS), "overlap": _overlap,
 }  # fmt: skip

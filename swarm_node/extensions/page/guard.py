@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 HEADER_BYTES = 16 * 1024
 COOKIE_SECONDS = 30 * 24 * 3600
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src "
+    "'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'",
     "x-content-type-options": "nosniff",
@@ -27,7 +28,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
-REFUSED = "401: this page needs its token. Open the address that swarm-node printed; it ends in #token=...\n"
+REFUSED = (
+    "401: this page needs its token. Open the address that swarm-node printed; it ends in "
+    "#token=...\n"
+)
 ENTER = "/api/enter"  # takes the token by POST, and gives the cookie
 ENTRANCE_FILES = ("enter.js", "app.css", "icon.svg")
 ENTER_BYTES = 1024  # of what is posted there

@@ -134,7 +134,8 @@ def parse_arm(text: str) -> Arm:
     match = re.fullmatch(r"\s*(\d{1,3})/(\d{1,3})((?::\w+)*)\s*", text, re.ASCII)
     if match is None:
         raise UserError(
-            f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or 8/0:all"
+            f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or "
+            "8/0:all"
         )
     arm = Arm(int(match[1]), int(match[2]), tuple(sorted(set(match[3].split(":")[1:]))))
     if unknown := [way for way in arm.ways if way not in WAYS]:

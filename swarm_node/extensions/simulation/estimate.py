@@ -37,7 +37,10 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     if not todo or sum(each) < LARGE:
         return
     most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
-    need = f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: {at_once * most / 1e9:.1f} GB of memory"
+    need = (
+        f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: "
+        f"{at_once * most / 1e9:.1f} GB of memory"
+    )
     if at_once * most > free:
         smaller = (
             "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"

@@ -26,7 +26,8 @@ class Schedule:
             for node, number in given.items():
                 if number >= rounds:
                     raise UserError(
-                        f"--faults.{name} {node}@{number}: the run has rounds 0 to {rounds - 1} only"
+                        f"--faults.{name} {node}@{number}: the run has rounds 0 to {rounds - 1} "
+                        "only"
                     )
         for node, end in self._last.items():
             if end <= self._first.get(node, 0):
@@ -34,7 +35,8 @@ class Schedule:
         for node, pace in self._pace.items():
             if pace == 0:
                 raise UserError(
-                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at least 1"
+                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at "
+                    "least 1"
                 )
         for number in range(rounds):
             if not self.present(number):

@@ -49,7 +49,8 @@ class ReportFolder:
         """
         if config.resume and config.overwrite:
             raise UserError(
-                "--resume keeps what is in the report folder, --overwrite removes it: give one of them"
+                "--resume keeps what is in the report folder, --overwrite removes it: give one of "
+                "them"
             )
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
@@ -65,7 +66,8 @@ class ReportFolder:
                     file.unlink()
             else:
                 raise UserError(
-                    f"{self.path} holds {kept}: go on with it by --resume, or replace it by --overwrite"
+                    f"{self.path} holds {kept}: go on with it by --resume, or replace it by "
+                    "--overwrite"
                 )
         try:
             self._cells.mkdir(parents=True, exist_ok=True)
@@ -141,5 +143,8 @@ class ReportFolder:
         fresh = manifest(KIND, config, ())
         other = [key for key in ("commit", "versions") if fresh[key] != earlier.get(key)]
         if other:
-            return f"finished cells were made with other {' and '.join(other)}: their curves may not compare"
+            return (
+                f"finished cells were made with other {' and '.join(other)}: their curves may "
+                "not compare"
+            )
         return None

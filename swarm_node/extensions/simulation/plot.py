@@ -133,7 +133,10 @@ def subline(report: Report) -> str:
         if seeds == 1
         else f"mean of {seeds} seeds, shading from lowest to highest"
     )
-    return f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a round; {repeats}."
+    return (
+        f"{len(report.nodes)} nodes, each with its own model, {report.questions} questions a "
+        f"round; {repeats}."
+    )
 
 
 def label(name: str, arm: ArmSummary) -> str:

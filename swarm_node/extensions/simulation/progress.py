@@ -77,7 +77,8 @@ class SimulationTerminal(Sink):
         held_out = f"held out {mean(known):.3f}  " if known else ""
         say(
             self._console,
-            f"{done.arm} seed {done.seed}  round {done.round + 1}/{self._rounds}  reward {reward:.3f}  {held_out}"
+            f"{done.arm} seed {done.seed}  round {done.round + 1}/{self._rounds}  reward "
+            f"{reward:.3f}  {held_out}"
             f"{speed:.0f} rollouts/s  left {self.time_left()}",
         )
 

@@ -35,7 +35,10 @@ Held-out accuracy at the end: of all tasks of the swarm, of those that a node
 asks itself, of those that only others ask. ± is a 95 % interval over seeds,
 over nodes where there is one seed. Area: all tasks, mean over rounds. Tokens:
 trained on by a node."""
-ATTACK_WORDS = "Attack success: share of the honest nodes' completions with the payload; it and accuracy at the end."
+ATTACK_WORDS = (
+    "Attack success: share of the honest nodes' completions with the payload; it and "
+    "accuracy at the end."
+)
 
 
 def result(report: Report) -> RenderableType:
@@ -192,6 +195,7 @@ def _caption(report: Report) -> str:
     )
     most = report.questions * report.rounds
     return (
-        f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn is {most}.\n"
+        f"{len(report.nodes)} nodes, {report.rounds} rounds, {interval}. The most a node can earn "
+        f"is {most}.\n"
         f"Final reward: {right} in the last {LAST} rounds. Informative: share of local groups."
     )

@@ -139,7 +139,8 @@ def compare(name: str, first: Facts, second: Facts) -> None:
     for place, (one, other) in enumerate(zip_longest(first.hashes, second.hashes)):
         if one != other:
             raise UserError(
-                f"task set {name}: question {place} of two processes differs: it must not depend on chance, time or "
+                f"task set {name}: question {place} of two processes differs: it must not depend "
+                "on chance, time or "
                 "the order of a set; train alone on it by its option alone"
             )
     for one_try, other_try in zip(first.tries, second.tries, strict=True):
@@ -162,7 +163,8 @@ def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
         outside = [score for score in tried["scores"] if not isinstance(score, str)]
         if any(not 0.0 <= score <= 1.0 for score in outside):
             raise UserError(
-                f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is in [0, 1]"
+                f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is "
+                "in [0, 1]"
             )
         _same_scores(
             name, tried, found, "the sandbox, which has no network, files, threads and timers"
@@ -173,7 +175,8 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
     for text, here, there in zip(tried["texts"], tried["scores"], found, strict=True):
         if here != there:
             raise UserError(
-                f"task set {name}: {printable(text, 40)!r} scores {here} in one process and {there} in {where}; train "
+                f"task set {name}: {printable(text, 40)!r} scores {here} in one process and "
+                f"{there} in {where}; train "
                 "alone on it by its option alone"
             )
 

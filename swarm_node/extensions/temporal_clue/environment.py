@@ -59,7 +59,8 @@ class TemporalClueKind(_Kind):
         if dataset != NAME or config_id not in SIZES:
             return None
         return (
-            f"takes too long to make on demand: make a file with python -m swarm_node.extensions.temporal_clue.make "
+            "takes too long to make on demand: make a file with python -m "
+            "swarm_node.extensions.temporal_clue.make "
             f"{config_id}, name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 

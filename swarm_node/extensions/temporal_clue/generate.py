@@ -26,8 +26,8 @@ from swarm_node.extensions.temporal_clue.worlds import (
 STEPS, TAKES = 0.5, 0.8
 # Added to a uniform number in [0, 1): clues of families with a larger bias are more often kept
 BIAS = {
-    c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2, c.Equivalent: 0.2,
-    c.Same: 0.5, c.Together: 0.8,
+    c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2,
+    c.Equivalent: 0.2, c.Same: 0.5, c.Together: 0.8,
 }  # fmt: skip
 # How often a suspect is named by its motive, and murderer and weapon by their deed
 BY_MOTIVE, BY_DEED = 0.3, 0.2

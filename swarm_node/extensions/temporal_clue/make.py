@@ -54,7 +54,10 @@ def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: 
             puzzles.append(entry)
             write_json(out, puzzles)
             console.print(
-                f"{len(puzzles)}/{count}: {entry['num_clues']} clues, {time.monotonic() - began:.1f} s",
+                (
+                    f"{len(puzzles)}/{count}: {entry['num_clues']} clues, "
+                    f"{time.monotonic() - began:.1f} s"
+                ),
                 highlight=False,
             )
         index += 1

@@ -11,8 +11,8 @@ VERSION = "1"  # of all that an address determines: names, sizes, clues, wording
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
 ROOMS = (
-    "kitchen", "library", "study", "hall", "cellar", "attic", "garden", "chapel", "gallery", "pantry", "nursery",
-    "parlour", "terrace", "tower", "stable", "bedroom", "ballroom",
+    "kitchen", "library", "study", "hall", "cellar", "attic", "garden", "chapel", "gallery",
+    "pantry", "nursery", "parlour", "terrace", "tower", "stable", "bedroom", "ballroom",
 )  # fmt: skip
 MOTIVES = (
     "greed",

@@ -68,8 +68,10 @@ def _opening(setting: Setting) -> str:
     ]
     if len(setting.times) > 1:
         parts += [
-            f"Times: {', '.join(setting.times)}. From one time to the next everybody stayed or walked to the room just "
-            "north, south, east or west, and a weapon moved only when a suspect walked with it. The victim stayed "
+            f"Times: {', '.join(setting.times)}. From one time to the next everybody stayed or "
+            "walked to the room just "
+            "north, south, east or west, and a weapon moved only when a suspect walked with it. "
+            "The victim stayed "
             "where it was killed."
         ]
     if setting.motives:
@@ -110,7 +112,10 @@ class Sentences:
             case c.Beside(who, direction, other, time):
                 return f"{term(who)} was one room {direction} of {term(other)}{when(time)}"
             case c.Together(who, other, room):
-                return f"{term(who)} and {term(other)} were in the {rooms[room]} at the same time at least once"
+                return (
+                    f"{term(who)} and {term(other)} were in the {rooms[room]} at the same time "
+                    "at least once"
+                )
             case c.Moved(who, begin, end, time, weapon):
                 taken = "walked" if weapon is None else f"carried {term(weapon)}"
                 moment = f"between {setting.times[time - 1]} and {setting.times[time]}"

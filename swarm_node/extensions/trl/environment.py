@@ -128,7 +128,8 @@ class TrlSource:
                 raise ValueError(f"{self.name}: {failed} in a trial")
         if found[:3] != found[3:]:
             raise ValueError(
-                f"{self.name} goes otherwise when it is played again, not by `random` alone: {ALONE}"
+                f"{self.name} goes otherwise when it is played again, not by `random` alone: "
+                f"{ALONE}"
             )
 
 

@@ -64,7 +64,8 @@ class Swarm(script.Swarm):
             asked = self.questions(questions)
             if any(self._environment.turns(question) > 1 for question in asked):
                 raise UserError(
-                    "a GRPOTrainer gives one completion a question: train tasks of several turns by swarm-node run"
+                    "a GRPOTrainer gives one completion a question: train tasks of several turns "
+                    "by swarm-node run"
                 )
             for question, prompt in zip(asked, self.prompts(asked), strict=True):
                 if isinstance(prompt, str):

@@ -228,7 +228,8 @@ class VllmGenerator:
             variables = " ".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
             command = f"{variables} vllm serve {' '.join(needed(self._policy, self._folder))}"
             raise RoundLost(
-                f"no vLLM server at {self._url} takes new weights ({error}): start it with {command}"
+                f"no vLLM server at {self._url} takes new weights ({error}): start it with "
+                f"{command}"
             ) from error
         self._served = self._policy.version
 
@@ -264,7 +265,8 @@ class VllmGenerator:
         self.difference = fmean(differences)
         if not self.difference <= DISAGREEMENT * max(1.0, sqrt(ENOUGH / len(differences))):
             raise RoundLost(
-                f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} nats per token: does "
+                f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} "
+                "nats per token: does "
                 f"it serve {self._folder}, with --logprobs-mode processed_logprobs?"
             )
 
@@ -326,7 +328,8 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
         and getattr(policy.model.config, "tie_word_embeddings", False)
     ):
         raise UserError(
-            "vLLM on a CPU keeps the old output head of a model whose head is its embedding: train LoRA adapters "
+            "vLLM on a CPU keeps the old output head of a model whose head is its embedding: "
+            "train LoRA adapters "
             "(model.lora_rank), or leave vllm.url out"
         )
     arguments = [

@@ -29,8 +29,10 @@ from swarm_node.policy.policy import Policy
 STOP_SECONDS = 10.0  # that the server may take to end before the node or the shell kills it
 POLL_SECONDS = 0.2
 KEEPER = (
-    f'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep {STOP_SECONDS:.0f}; '
-    'kill -9 -$$) 2>/dev/null & keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; exit "$status"'
+    'exec 3<&0; "$@" </dev/null & server=$!; (cat <&3 >/dev/null; kill $server; sleep '
+    f"{STOP_SECONDS:.0f}; "
+    'kill -9 -$$) 2>/dev/null & keeper=$!; wait "$server"; status=$?; kill "$keeper" 2>/dev/null; '
+    'exit "$status"'
 )
 ENVIRONMENT = {
     "VLLM_SERVER_DEV_MODE": "1",  # allows the calls that reload weights and forget prefixes

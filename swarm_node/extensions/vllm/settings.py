@@ -45,7 +45,10 @@ class VllmConfig(Section):
         for argument in arguments:
             flag = argument.partition("=")[0]
             if flag.startswith("-") and flag.rpartition("-")[2] in SECRET_FLAGS:
-                text = "must have no {flag}, which everybody on this machine could read: set the variable {variable}"
+                text = (
+                    "must have no {flag}, which everybody on this machine could read: set the "
+                    "variable {variable}"
+                )
                 variable = "HF_TOKEN" if "hf" in flag else "VLLM_API_KEY"
                 raise PydanticCustomError(UNSHOWN, text, {"flag": flag, "variable": variable})
         return arguments

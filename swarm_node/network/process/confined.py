@@ -30,7 +30,10 @@ def raise_limit(wanted: int = WANTED) -> str:
             soft = reach
     if soft == unlimited or soft >= wanted:
         return ""
-    return f"only {soft} open files are allowed, so a flood of connections shuts newcomers out; allow {wanted} (ulimit -n)"
+    return (
+        f"only {soft} open files are allowed, so a flood of connections shuts newcomers out; "
+        f"allow {wanted} (ulimit -n)"
+    )
 
 
 def confine(

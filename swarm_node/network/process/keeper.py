@@ -255,7 +255,11 @@ class Keeper:
         except OSError as error:
             if not self._unsaved:
                 self._say(
-                    f"network: peers cannot be saved in {self._home}: {error.strerror}; make room there",
+                    (
+                        f"network: peers cannot be saved in {self._home}: {error.strerror}; make "
+                        "room "
+                        "there"
+                    ),
                     True,
                 )
             self._unsaved = True

@@ -42,7 +42,10 @@ TRAFFIC = (" bytes in", " bytes out")  # endings of the names of traffic counter
 FIRST_RESTART = 0.2
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # after which the user is told that no bootstrap node answers
-LOCKED_OUT = "is one running there, is the address right, does a firewall block it? Calling goes on meanwhile"
+LOCKED_OUT = (
+    "is one running there, is the address right, does a firewall block it? Calling goes "
+    "on meanwhile"
+)
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
 WATCH_SECONDS = 1.0
@@ -51,10 +54,18 @@ OFTEN_OVERTAKEN = 3
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
     "public": "others reach this node directly",
-    "relayed": "behind NAT, others reach this node through a relay, and then directly if the NATs allow it",
-    "local network": "nodes of the local network reach this node, those beyond it only when it calls them",
-    "loopback only": "only this machine reaches this node; others need a network, and --network.host 0.0.0.0",
-    "outbound only": "nobody can call this node, it calls others; it trains and shares all the same",
+    "relayed": (
+        "behind NAT, others reach this node through a relay, and then directly if the NATs allow it"
+    ),
+    "local network": (
+        "nodes of the local network reach this node, those beyond it only when it calls them"
+    ),
+    "loopback only": (
+        "only this machine reaches this node; others need a network, and --network.host 0.0.0.0"
+    ),
+    "outbound only": (
+        "nobody can call this node, it calls others; it trains and shares all the same"
+    ),
 }
 
 Say = Callable[[str, bool], None]  # a line for the user, and whether it is a warning
@@ -123,7 +134,10 @@ class NetworkService:
             )
         if lonely := one_network([address for _, address in given]):
             say(
-                f"network: all of --peers are in {lonely}: who is there decides whom this node meets; name others too",
+                (
+                    f"network: all of --peers are in {lonely}: who is there decides whom this node "
+                    "meets; name others too"
+                ),
                 True,
             )
         self.runner = ExchangeRunner(

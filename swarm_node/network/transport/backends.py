@@ -78,11 +78,17 @@ def check_free(listen: Sequence[str]) -> None:
 def _reason(number: int | None, host: str, port: str, transport: str) -> str:
     where = f"{host} port {port}/{transport}"
     if number == errno.EADDRINUSE:
-        return f"cannot listen on {where}: another program uses it; stop that, or choose another --network.port"
+        return (
+            f"cannot listen on {where}: another program uses it; stop that, or choose another "
+            "--network.port"
+        )
     if number == errno.EACCES:
         return f"cannot listen on {where}: not allowed; choose a --network.port above 1023"
     if number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        return f"cannot listen on {where}: this machine has no such address; use --network.host 0.0.0.0"
+        return (
+            f"cannot listen on {where}: this machine has no such address; "
+            "use --network.host 0.0.0.0"
+        )
     return f"cannot listen on {where}: {errno.errorcode.get(number or 0, 'error')}"
 
 

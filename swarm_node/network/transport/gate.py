@@ -26,8 +26,9 @@ MIN_PORT = 1024  # mail, DNS, NTP and the web listen below it; a node never need
 _NEVER = [  # where clouds tell secrets, link-local, and ranges that spell one address as another
     ip_network(each)
     for each in (
-        "169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
-        "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32",
+        "169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32",
+        "168.63.129.16/32", "192.0.0.192/32", "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48",
+        "2002::/16", "2001::/32",
     )
 ]  # fmt: skip
 

@@ -18,8 +18,8 @@ MAX_CHARS = 256  # a relayed IPv6 address with both peer ids has about 200
 MAX_NUMBER_BYTES = 5  # of codes and sizes
 
 _CODES = {
-    "ip4": 4, "tcp": 6, "ip6": 41, "dns": 53, "dns4": 54, "dns6": 55, "udp": 273, "p2p-circuit": 290, "p2p": 421,
-    "quic-v1": 461,
+    "ip4": 4, "tcp": 6, "ip6": 41, "dns": 53, "dns4": 54, "dns6": 55, "udp": 273,
+    "p2p-circuit": 290, "p2p": 421, "quic-v1": 461,
 }  # fmt: skip
 _NAMES = {code: name for name, code in _CODES.items()}
 _PORTS = ("tcp", "udp")

@@ -15,10 +15,16 @@ from tests.mistakes import Mistake, faults, started
 pytestmark = pytest.mark.slow
 NOBODY = "http://127.0.0.1:9"  # the port of `discard`: nobody listens
 NO_HUB = f"HF_HUB_OFFLINE= HF_ENDPOINT={NOBODY} HF_HOME=hub"
-PIP = f"PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_NO_INDEX= PIP_INDEX_URL={NOBODY}/simple"
+PIP = (
+    "PIP_CONFIG_FILE=/dev/null PIP_FIND_LINKS= PIP_EXTRA_INDEX_URL= PIP_NO_INDEX= "
+    f"PIP_INDEX_URL={NOBODY}/simple"
+)
 NO_INDEX = f"{NO_HUB} XDG_CACHE_HOME=cache {PIP}"
 QUIET = "2> >(grep -v ^starting >&2)"
-FULL = "unshare -rm sh -c 'mkdir full && mount -t tmpfs -o size=4k none full && head -c 4096 /dev/zero >full/x && {}'"
+FULL = (
+    "unshare -rm sh -c 'mkdir full && mount -t tmpfs -o size=4k none full && head -c 4096 "
+    "/dev/zero >full/x && {}'"
+)
 MISTAKES = {
     "an output on a full disk": (75, "swarm-node --version >/dev/full", "the disk is full"),
     "an identity on a full disk": (

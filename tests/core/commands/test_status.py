@@ -17,13 +17,14 @@ def node(**changes: Any) -> dict[str, Any]:
     `network`.
     """
     training = {
-        "round": 7, "round_seconds": 30.0, "reward": 0.5, "external_informative": 2, "seconds_since": 20.0,
-        "received": 9, "rejected": {}, "resting": "",
+        "round": 7, "round_seconds": 30.0, "reward": 0.5, "external_informative": 2,
+        "seconds_since": 20.0, "received": 9, "rejected": {}, "resting": "",
     }  # fmt: skip
     network = {
         "enabled": True, "running": True, "uptime": 99.0, "addresses": ["/ip4/127.0.0.1/tcp/1"],
-        "reachability": "loopback only", "connected": 0, "relayed": 0, "peers": [], "bootstrap_nodes": [],
-        "counters": {}, "backend": "hivemind", "swarm": "s", "leaving": False, "resting": "resting" in changes,
+        "reachability": "loopback only", "connected": 0, "relayed": 0, "peers": [],
+        "bootstrap_nodes": [], "counters": {}, "backend": "hivemind", "swarm": "s",
+        "leaving": False, "resting": "resting" in changes,
     }  # fmt: skip
     role = changes.pop("role", "node")
     training |= {key: value for key, value in changes.items() if key in training}
@@ -139,8 +140,8 @@ def test_what_peers_write_reaches_no_terminal() -> None:
 
 def test_a_peer_is_told_in_lines_that_fit_and_can_be_copied() -> None:
     peer = stranger(note="") | {
-        "peer": "12D3KooWRc7eAkiJs59EQG9wpWkyEskEXiZWuhUTYH2TXhfWKQCB", "last_seen": 1.2, "round": 89,
-        "authored": 80, "served": 86, "faults": {"late": 2},
+        "peer": "12D3KooWRc7eAkiJs59EQG9wpWkyEskEXiZWuhUTYH2TXhfWKQCB", "last_seen": 1.2,
+        "round": 89, "authored": 80, "served": 86, "faults": {"late": 2},
         "addresses": ["/ip4/172.18.0.4/tcp/60253", "/ip4/172.18.0.4/udp/60253/quic-v1"],
     }  # fmt: skip
     assert peer_lines(node(peers=[peer])) == [

@@ -46,7 +46,8 @@ KEY = "sk-proj-Abc123Def456"
     "text",
     [
         "wrong key sk-proj-Abc123Def456", "wrong key sk-pr***456", "ends in f456",
-        "Basic " + base64.b64encode(f"ann:{KEY}".encode()).decode(), "key=" + base64.b64encode(KEY.encode()).decode(),
+        "Basic " + base64.b64encode(f"ann:{KEY}".encode()).decode(),
+        "key=" + base64.b64encode(KEY.encode()).decode(),
     ],
 )  # fmt: skip
 def test_a_key_is_hidden_whole_in_part_and_packed(text):

@@ -13,12 +13,16 @@ from swarm_node.environments.scored import FORMS, Answers
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 READ = {  # by form: completions, and what is read of them
-    "whole": [("7", "7"), (" <answer>7</answer>", " <answer>7</answer>"), ("<think>no</think>7", "<think>no</think>7")],
-    "first_line": [("7\nfree text", "7"), ("\n7", "7"), ("\n\n7", ""), ("<think>no</think>7", "<think>no</think>7")],
+    "whole": [("7", "7"), (" <answer>7</answer>", " <answer>7</answer>"),
+        ("<think>no</think>7", "<think>no</think>7")],
+    "first_line": [("7\nfree text", "7"), ("\n7", "7"), ("\n\n7", ""),
+        ("<think>no</think>7", "<think>no</think>7")],
     "tags": [
-        ("so <answer> 7 </answer>, surely", " 7 "), ("<answer>6</answer> or <answer>7</answer>", "7"),
-        ("<answer>7</answer> or <answer>8", ""), ("<answer><answer>7</answer></answer>", "7"), ("7</answer>", ""),
-        ("7", ""), ("<think><answer>7</answer></think>no", ""), ("<think>6</think><answer>7</answer><think>8", "7"),
+        ("so <answer> 7 </answer>, surely", " 7 "),
+        ("<answer>6</answer> or <answer>7</answer>", "7"), ("<answer>7</answer> or <answer>8", ""),
+        ("<answer><answer>7</answer></answer>", "7"), ("7</answer>", ""), ("7", ""),
+        ("<think><answer>7</answer></think>no", ""),
+        ("<think>6</think><answer>7</answer><think>8", "7"),
     ],
     "boxed": [
         (r"it is \boxed{\frac{1}{2}}.", r"\frac{1}{2}"), (r"\boxed{6} and \boxed{7}", "7"),
@@ -26,9 +30,9 @@ READ = {  # by form: completions, and what is read of them
     ],
     "hashes": [("6 + 1\n#### 7\nmore", " 7"), ("#### 6 #### 7", " 7"), ("7", "")],
     "last_number": [
-        ("The final answer is 7.", "7"), ("12 - 5 = 7, not 8", "8"), ("12-5", "5"), ("x = -1,234.50 m", "-1,234.50"),
-        ("it is 3/4", "3/4"), ("none", ""), ("7</think>", ""), ("<think>let me see, 7", ""),
-        ("<think>6</think>7", "7"), ("٣", ""),
+        ("The final answer is 7.", "7"), ("12 - 5 = 7, not 8", "8"), ("12-5", "5"),
+        ("x = -1,234.50 m", "-1,234.50"), ("it is 3/4", "3/4"), ("none", ""), ("7</think>", ""),
+        ("<think>let me see, 7", ""), ("<think>6</think>7", "7"), ("٣", ""),
     ],
 }  # fmt: skip
 

@@ -77,7 +77,8 @@ def test_nonsense_is_never_rewarded(scoring: ScoringClient) -> None:
     kept.
     """
     nonsense = (
-        "", "swordfish", "I do not know", "[]", "{}", "nan", "\x1b[2J", "9" * 400, "[" * 50, "<answer></answer>",
+        "", "swordfish", "I do not know", "[]", "{}", "nan", "\x1b[2J", "9" * 400, "[" * 50,
+        "<answer></answer>",
     )  # fmt: skip
     items = [
         (dataset, config_id, seed, index, nonsense)

@@ -145,8 +145,13 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"), ("chain_sum/tinny", "chain_sum has tiny"),
-        ("chain_sum", "chain_sum has tiny"), ("intermediate_integration/easy", "its scorer executes the answer"),
+        ("chain_sums/tiny", "did you mean 'chain_sum/tiny'"), ("chain_sum/tinny", (
+            "chain_sum has tiny"
+        )),
+        ("chain_sum", "chain_sum has tiny"), ("intermediate_integration/easy", (
+            "its scorer "
+            "executes the answer"
+        )),
         ("???", "names are dataset/config_id"), ("", "names are dataset/config_id"),
     ],
 )  # fmt: skip
@@ -157,8 +162,10 @@ def test_an_unknown_task_is_one_line_with_a_suggestion(name: str, message: str) 
 
 
 SCRIPTS = (  # honest completions in many scripts: right, wrong, or beside the point
-    "答案是 42", "答えは４２です", "답은 42", "الجواب ٤٢", "התשובה היא 42", "Ответ: 42", "Η απάντηση είναι 42",
-    "उत्तर ४२ है", "คำตอบคือ ๔๒", "উত্তর ৪২", "პასუხი 42", "la réponse est « 42 »", "𝟒𝟐", "x² − ½", "é",
+    "答案是 42", "答えは４２です", "답은 42", "الجواب ٤٢", "התשובה היא 42", "Ответ: 42",
+    "Η απάντηση είναι 42",
+    "उत्तर ४२ है", "คำตอบคือ ๔๒", "উত্তর ৪২", "პასუხი 42", "la réponse est « 42 »", "𝟒𝟐", "x² − ½",
+    "é",
 )  # fmt: skip
 
 
@@ -198,8 +205,7 @@ def test_the_library_is_not_imported_by_a_node() -> None:
         "gym = ReasoningGym()\n"
         "question = gym.sample(PeerId('a'), Round(0), 1)[0]\n"
         "assert isinstance(gym.prompts([question])[0], str)\n"
-        "assert not {'reasoning_gym', 'torch', 'sympy'} & set(sys.modules)\n"
-        "gym.close()\n"
+        "assert not {'reasoning_gym', 'torch', 'sympy'} & set(sys.modules)\ngym.close()\n"
     )
     assert python("-c", node).returncode == 0
 

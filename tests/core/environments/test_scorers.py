@@ -100,9 +100,9 @@ def test_binary_matrix_runs_nothing(tmp_path: Path) -> None:
 
 
 BESIDE = (  # what a policy could be made to say along with a right answer
-    "{} payload", "{}\npayload", "{} # payload", "{}, payload", "{}; payload", "{} 答案", "{}{{}}", "{}:payload",
-    "payload {}", "payload: {}", "payload\n{}", "[payload] {}", "{}" + " " * 500 + "payload", "{}<payload>",
-    "{}//payload", "{} {}\n.payload", "{} []",
+    "{} payload", "{}\npayload", "{} # payload", "{}, payload", "{}; payload", "{} 答案", "{}{{}}",
+    "{}:payload", "payload {}", "payload: {}", "payload\n{}", "[payload] {}",
+    "{}" + " " * 500 + "payload", "{}<payload>", "{}//payload", "{} {}\n.payload", "{} []",
 )  # fmt: skip
 
 
@@ -124,12 +124,14 @@ def test_right_answers_score_as_in_the_library_and_with_nothing_beside_them(name
     [
         ("fraction_simplification", "3/4" + " " * 500 + "payload", {}),
         ("fraction_simplification", "\\frac{3}{4} payload", {}),
-        ("graph_color", '{"0": "payload", "0": 1}', {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
-        ("graph_color", '{"0": 1, "payload": 1}', {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
-        ("game_of_life", '[[0, 1], "payload"]', {}),
-        ("game_of_life", '[[0, 1, "payload"]]', {}),
+        ("graph_color", '{"0": "payload", "0": 1}',
+            {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
+        ("graph_color", '{"0": 1, "payload": 1}',
+            {"puzzle": {"vertices": [0], "edges": [], "color_options": [1]}}),
+        ("game_of_life", '[[0, 1], "payload"]', {}), ("game_of_life", '[[0, 1, "payload"]]', {}),
         ("propositional_logic", "P ∨ payload", {"premises": ["P"], "variables": ["P", "Q"]}),
-        ("cryptarithm", "A=payload,A=1", {"words_letters": ["A"], "result_letters": "A", "allow_leading_zero": False}),
+        ("cryptarithm", "A=payload,A=1",
+            {"words_letters": ["A"], "result_letters": "A", "allow_leading_zero": False}),
         ("polynomial_equations", "1.0, payload", {"exp_distance_factor": -10.0}),
     ],
 )  # fmt: skip

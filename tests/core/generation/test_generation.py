@@ -94,8 +94,8 @@ def test_all_decoders_generate_the_same_text_with_compaction_and_prompts_of_diff
 
 
 LLAMA3_ROPE = {
-    "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "original_max_position_embeddings": 32,
-    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0,
+    "original_max_position_embeddings": 32, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
 }  # fmt: skip
 
 

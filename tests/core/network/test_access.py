@@ -40,7 +40,8 @@ def test_what_is_blocked_is_blocked_and_an_allow_list_blocks_all_others() -> Non
         assert blocking.address(f"/ip6/::ffff:{where}/tcp/1") is passes
     assert not blocking.address("/ip6/2a01::1/tcp/1")
     allowing = parse(
-        f'allow_peers = ["{one}"]\nallow_networks = ["45.1.0.0/16"]\nblock_networks = ["45.1.7.0/24"]'
+        f'allow_peers = ["{one}"]\nallow_networks = ["45.1.0.0/16"]\nblock_networks = '
+        '["45.1.7.0/24"]'
     )
     assert (allowing.peer(one), allowing.peer(other)) == (True, False)
     assert [allowing.address(f"/ip4/{ip}/tcp/1") for ip in ("45.1.1.1", "45.1.7.1", "9.9.9.9")] == [

@@ -54,9 +54,7 @@ class Pipe:
         pass
 
 
-def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_in_work_and_others_are_answered_meanwhile() -> (
-    None
-):
+def test_one_party_of_the_internet_has_a_sixteenth_of_the_calls_while_others_are_answered() -> None:
     async def scenario() -> None:
         gate, working, most = asyncio.Event(), Counter[str](), Counter[str]()
 

@@ -134,9 +134,7 @@ def test_no_stranger_leads_a_node_into_networks_that_only_it_can_see(address: st
     assert choose(it, address).addresses == () and sum(it.counters.values()) == 1
 
 
-def test_metadata_addresses_are_not_dialled_in_a_subnet_of_this_machine_or_an_allowed_range_either() -> (
-    None
-):
+def test_metadata_addresses_are_not_dialled_even_in_an_own_subnet_or_an_allowed_range() -> None:
     it = gate(allowed=["169.254.0.0/16", "0.0.0.0/0"], own=["169.254.0.0/16", "fe80::/64"])
     assert (
         not choose(it, tcp("169.254.169.254", 8080)).addresses

@@ -76,9 +76,7 @@ def test_whom_an_address_counts_for(address: str, groups: tuple[str, ...]) -> No
     assert groups_of(address) == groups
 
 
-def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_a_neighbour_on_the_internet_none_more() -> (
-    None
-):
+def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_its_neighbour_none_more() -> None:
     places = Places(64, local=16)
     attacker, neighbour, other = (f"/ip4/45.33.{it}/tcp/1" for it in ("10.7", "10.8", "11.7"))
     for number in range(4):

@@ -24,15 +24,17 @@ MEMORY = messages.Memory(
 RULES = messages.Rules(swarm="s", environments={"e": ("1", {"d": ("c",)})}, max_episodes=8)
 LISTS = parse('block_peers = ["12D3x"]\nallow_networks = ["10.0.0.0/8", "fd00::/8"]')
 DOWN = [
-    messages.Start(bytes(range(256)), RULES, "/s", NetworkConfig(peers=("/x",)), MEMORY, LISTS, want=4),
-    messages.Allow(access=LISTS), messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
-    messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"), messages.Ask(),
-    messages.Stop(),
+    messages.Start(bytes(range(256)), RULES, "/s", NetworkConfig(peers=("/x",)), MEMORY, LISTS,
+        want=4),
+    messages.Allow(access=LISTS),
+    messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
+    messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
+    messages.Ask(), messages.Stop(),
 ]  # fmt: skip
 UP = [
-    MEMORY, Deliver(group(PeerId("12D3x")), bytes(range(32)), PeerId("12D3y")), Refuse(Reason.WRONG_SEED),
-    messages.Said(text="line\n\x1b[31m", warning=True), messages.Alive(connected=2),
-    messages.View(view={"a": [1, None, "b"]}),
+    MEMORY, Deliver(group(PeerId("12D3x")), bytes(range(32)), PeerId("12D3y")),
+    Refuse(Reason.WRONG_SEED), messages.Said(text="line\n\x1b[31m", warning=True),
+    messages.Alive(connected=2), messages.View(view={"a": [1, None, "b"]}),
 ]  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_a_node_that_trains_alone_learns_its_task() -> None:
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.3
 
 
-def test_nodes_with_the_same_weights_seed_and_prompt_generate_different_completions_in_every_round() -> (
+def test_nodes_with_the_same_weights_seed_and_prompt_generate_other_completions_each_round() -> (
     None
 ):
     class Same(Digits):

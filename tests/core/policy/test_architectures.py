@@ -22,14 +22,15 @@ from tests import models
 from tests.models import CONTEXT, FAMILIES, RECURRENT
 
 PLAIN = (
-    "Apertus", "Arcee", "BitNet", "Cohere", "Cohere2", "DiffLlama", "Dots1", "Ernie4_5", "Exaone4", "Gemma",
-    "Glm", "Glm4", "Glm4Moe", "GptOss", "Granite", "GraniteMoe", "Helium", "HunYuanDenseV1", "Ministral", "Mixtral",
-    "Nemotron", "Olmo", "Olmo2", "Olmo3", "Olmoe", "Phi", "Phimoe", "Qwen2Moe", "Qwen3Moe", "Rwkv", "SeedOss",
-    "SmolLM3", "StableLm", "Starcoder2",
+    "Apertus", "Arcee", "BitNet", "Cohere", "Cohere2", "DiffLlama", "Dots1", "Ernie4_5", "Exaone4",
+    "Gemma", "Glm", "Glm4", "Glm4Moe", "GptOss", "Granite", "GraniteMoe", "Helium",
+    "HunYuanDenseV1", "Ministral", "Mixtral", "Nemotron", "Olmo", "Olmo2", "Olmo3", "Olmoe", "Phi",
+    "Phimoe", "Qwen2Moe", "Qwen3Moe", "Rwkv", "SeedOss", "SmolLM3", "StableLm", "Starcoder2",
 )  # fmt: skip
 SIZES = {  # an architecture keeps a size that it does not know, and does not use it
-    "head_dim": 8, "moe_intermediate_size": 16, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "n_group": 1,
-    "topk_group": 1, "n_shared_experts": 1, "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4,
+    "head_dim": 8, "moe_intermediate_size": 16, "num_experts_per_tok": 2,
+    "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "n_shared_experts": 1,
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4,
 }  # fmt: skip
 LATENT = {
     "q_lora_rank": 16,
@@ -48,10 +49,12 @@ ZAMBA = {
 }
 CARE: dict[str, tuple[str, dict[str, Any]]] = {
     "Gemma 3n": ("Gemma3nTextConfig", {
-        "head_dim": 8, "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "head_dim": 8, "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
         "sliding_window": 16,  # shorter than the context, as in published models: rows are padded
-        "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": models.VOCABULARY,
-        "laurel_rank": 4, "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
+        "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": models.VOCABULARY, "laurel_rank": 4,
+        "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0],
     }),
     "MiniCPM3": ("MiniCPM3Config", {"num_key_value_heads": 4}),
     "MiniCPM3 with keys of two heads": ("MiniCPM3Config", {}),

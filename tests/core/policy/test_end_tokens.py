@@ -9,15 +9,21 @@ import torch
 from swarm_node.policy.policy import Frame, Policy
 from tests.models import characters, tiny_model
 
-LLAMA = """{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>
+LLAMA = """{% for message in messages %}\
+{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>
 
-'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}\
-{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>
+'+ message['content'] | trim + '<|eot_id|>' %}\
+{% if loop.index0 == 0 %}{% set content = bos_token + content %}\
+{% endif %}{{ content }}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>
 
 ' }}{% endif %}"""
-GEMMA = """{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
-{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}\
-{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}\
+GEMMA = """{{ bos_token }}{% for message in messages %}\
+{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}\
+{% endif %}\
+{% if (message['role'] == 'assistant') %}{% set role = 'model' %}\
+{% else %}{% set role = message['role'] %}{% endif %}\
 {{ '<start_of_turn>' + role + '
 ' + message['content'] | trim + '<end_of_turn>
 ' }}{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model

@@ -237,11 +237,13 @@ GETS = """
 import sys; from types import SimpleNamespace; from dataclasses import replace
 from swarm_node.policy import named
 pinned = named.KNOWN["smollm2-135m"]
-named.KNOWN["smollm2-135m"] = replace(pinned, wheel=replace(pinned.wheel, size=int(sys.argv[1]), sha256=sys.argv[2]))
+wheel = replace(pinned.wheel, size=int(sys.argv[1]), sha256=sys.argv[2])
+named.KNOWN["smollm2-135m"] = replace(pinned, wheel=wheel)
 def convert(source, out):
     out.mkdir()
     for name in named.FILES: (out / name).write_text("{}")
-sys.modules["swarm_node.policy.gguf_folder"] = SimpleNamespace(convert=convert)  # it would load torch
+# the real one would load torch
+sys.modules["swarm_node.policy.gguf_folder"] = SimpleNamespace(convert=convert)
 print(named.is_whole(named.obtain("smollm2-135m")))
 """
 
@@ -301,7 +303,8 @@ def test_sources_are_those_of_pip_and_uv(index, tmp_path, monkeypatch) -> None:
     assert wheels.sources() == [wheels.PYPI]
     config = tmp_path / "pip.conf"
     config.write_text(
-        "[global]\nindex-url = https://mirror/simple\nextra-index-url =\n  file:///srv/more\nfind-links = /w\n"
+        "[global]\nindex-url = https://mirror/simple\nextra-index-url =\n  "
+        "file:///srv/more\nfind-links = /w\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
     assert wheels.sources() == ["/w", "https://mirror/simple", "/srv/more"]

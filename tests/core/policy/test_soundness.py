@@ -38,9 +38,10 @@ def test_what_fits_is_taken():
 @pytest.mark.parametrize(
     "tensors",
     [
-        {**optimiser(), "0.exp_avg": torch.zeros(3, 3)}, {**optimiser(), "0.exp_avg": torch.zeros(6, 4)},
-        {**optimiser(), "1.exp_avg_sq": torch.full((5,), float("nan"))}, {**optimiser(), "2.exp_avg": torch.zeros(5)},
-        {**optimiser(), "exp_avg": torch.zeros(5)},
+        {**optimiser(), "0.exp_avg": torch.zeros(3, 3)},
+        {**optimiser(), "0.exp_avg": torch.zeros(6, 4)},
+        {**optimiser(), "1.exp_avg_sq": torch.full((5,), float("nan"))},
+        {**optimiser(), "2.exp_avg": torch.zeros(5)}, {**optimiser(), "exp_avg": torch.zeros(5)},
         {name: tensor for name, tensor in optimiser().items() if name != "1.exp_avg"},
     ],
     ids=["smaller", "larger", "nan", "no such weight", "no number", "one missing"],
@@ -65,8 +66,9 @@ GOOD = {"format": 1, "rounds": 3, "optimizer_steps": 3, "version": 3, "extra": {
 @pytest.mark.parametrize(
     "text",
     [
-        "", "[]", "null", "{", json.dumps({**GOOD, "rounds": "many"}), json.dumps({**GOOD, "rounds": -1}),
-        json.dumps({**GOOD, "rounds": 3.5}), json.dumps({**GOOD, "extra": 7}),
+        "", "[]", "null", "{", json.dumps({**GOOD, "rounds": "many"}),
+        json.dumps({**GOOD, "rounds": -1}), json.dumps({**GOOD, "rounds": 3.5}),
+        json.dumps({**GOOD, "extra": 7}),
         json.dumps({key: value for key, value in GOOD.items() if key != "optimizer_steps"}),
         json.dumps(GOOD).replace("3", "9" * 5000, 1), "[" * 100_000,
     ],

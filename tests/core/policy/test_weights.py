@@ -27,7 +27,8 @@ print("ready", flush=True)
 seen = 0
 while seen < 50:
     if weights.take(policy):
-        values = {float(p.flatten()[i]) for p in model.parameters() for i in range(p.numel() - 1, -1, -61)}
+        weights = [parameter.flatten() for parameter in model.parameters()]
+        values = {float(w[i]) for w in weights for i in range(len(w) - 1, -1, -61)}
         assert values == {float(policy.version)}, (policy.version, values)
         seen += 1
 print(seen, flush=True)

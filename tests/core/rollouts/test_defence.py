@@ -38,9 +38,7 @@ def test_an_uninformative_group_is_left_out_and_nobody_is_blamed() -> None:
     assert screen(("length", "ngrams", "rescue"), [text_group([0.0, 0.0], ["12", "5"])]) == ([], [])
 
 
-def test_completions_far_longer_than_local_ones_are_dropped_and_an_uninformative_group_refused() -> (
-    None
-):
+def test_completions_far_longer_than_local_ones_go_and_an_uninformative_group_is_refused() -> None:
     # One long completion does not raise the limit
     own = [local_group([0.0] * 20, ["1" * 30] * 19 + ["1" * 500])]
     assert longest(own) == 60.0 and longest([local_group([0.0, 0.0], ["123", "12"])]) == 2 + 16

@@ -114,9 +114,7 @@ def test_a_snapshot_survives_json_and_brings_back_what_waits_and_what_is_spent()
     assert again.candidates() == pool.candidates() == [received("cat", index=2), received("dan")]
 
 
-def test_who_is_shunned_leaves_with_all_its_groups_and_is_let_in_again_when_they_would_have_aged() -> (
-    None
-):
+def test_a_shunned_author_leaves_with_its_groups_and_returns_when_they_would_have_aged() -> None:
     pool = pool_of(max_age=2)
     pool.add([received("mallory", index=k) for k in range(4)] + [received("ann")], Round(0))
     pool.shun({PeerId("mallory")}, Round(0))

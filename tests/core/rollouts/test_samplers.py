@@ -78,9 +78,7 @@ def test_nothing_wanted_or_nothing_there_scores_nothing() -> None:
     assert bench.asked == []
 
 
-def test_every_informative_group_is_selected_equally_often_however_high_its_scores_and_large_its_size() -> (
-    None
-):
+def test_every_informative_group_is_selected_equally_often_whatever_its_scores_and_size() -> None:
     bench = Bench(
         [
             MIXED,

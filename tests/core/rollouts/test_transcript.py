@@ -20,15 +20,16 @@ CALLS = st.lists(
 @pytest.mark.parametrize(
     ("text", "turn"),
     [
-        ("so 7", Turn(calls=(), text="so 7")),
-        (f"I add{ADD}", Turn(calls=(CALL,), text="I add")),
-        ('<call> { "name" : "add" , "arguments" : {"a": 1} } </call>', Turn(calls=(CALL,), text="")),
-        (ADD.replace('{"a": 1}', "no JSON"), Turn(calls=(Call(name="add", arguments="no JSON"),), text="")),
+        ("so 7", Turn(calls=(), text="so 7")), (f"I add{ADD}", Turn(calls=(CALL,), text="I add")),
+        ('<call> { "name" : "add" , "arguments" : {"a": 1} } </call>',
+            Turn(calls=(CALL,), text="")),
+        (ADD.replace('{"a": 1}', "no JSON"),
+            Turn(calls=(Call(name="add", arguments="no JSON"),), text="")),
         (f"<call>{ADD} then", Turn(calls=(CALL,), text="<call> then")),
         (ADD * (MAX_CALLS + 1), Turn(calls=(CALL,) * MAX_CALLS, text=ADD)),
         *((text, Turn(calls=(), text=text)) for text in (
-            ADD[:-1], ADD.replace("add", "a d"), ADD.replace("add", "a" * 65), "</call>", "<call></call>",
-            ADD.replace("}}", ""), ADD.replace("1", "1" * MAX_ARGUMENT_CHARS),
+            ADD[:-1], ADD.replace("add", "a d"), ADD.replace("add", "a" * 65), "</call>",
+            "<call></call>", ADD.replace("}}", ""), ADD.replace("1", "1" * MAX_ARGUMENT_CHARS),
         )),
     ],
     ids=lambda each: str(each)[:30],

@@ -109,9 +109,8 @@ def test_what_is_missing_is_said_in_one_line() -> None:
         "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp, landlock"
     )
     line = sandbox.describe(dict.fromkeys(LAYERS, True) | {"landlock": False})
-    assert (
-        line
-        == "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
+    assert line == (
+        "scoring sandbox: rlimits, pdeathsig, no_new_privs, seccomp; not on this system: landlock"
     )
 
 

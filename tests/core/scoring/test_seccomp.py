@@ -28,10 +28,10 @@ HEADERS = {
     "aarch64": "/usr/include/asm-generic/unistd.h",
 }
 DANGEROUS = {  # x86-64, arm64
-    "execve": (59, 221), "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "openat": (257, 56),
-    "kill": (62, 129), "tgkill": (234, 131), "ptrace": (101, 117), "process_vm_writev": (311, 271),
-    "io_uring_setup": (425, 425), "prctl": (157, 167), "ioctl": (16, 29), "dup3": (292, 24), "setrlimit": (160, 164),
-    "memfd_create": (319, 279),
+    "execve": (59, 221), "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198),
+    "openat": (257, 56), "kill": (62, 129), "tgkill": (234, 131), "ptrace": (101, 117),
+    "process_vm_writev": (311, 271), "io_uring_setup": (425, 425), "prctl": (157, 167),
+    "ioctl": (16, 29), "dup3": (292, 24), "setrlimit": (160, 164), "memfd_create": (319, 279),
 }  # fmt: skip
 
 

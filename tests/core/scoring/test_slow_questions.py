@@ -50,8 +50,9 @@ def builder(source: Source) -> Builder:
 @pytest.mark.parametrize(
     ("chosen", "others", "reason"),
     [
-        (0.5, 0.1, None), (1.0, 0.1, None), (1.1, 0.1, contract.SLOW_QUESTION), (2.0, 0.1, contract.SLOW_QUESTION),
-        (2.1, 0.1, contract.SOUGHT_OUT), (9.0, 0.9, contract.SOUGHT_OUT), (9.0, 1.1, contract.SLOW_QUESTION),
+        (0.5, 0.1, None), (1.0, 0.1, None), (1.1, 0.1, contract.SLOW_QUESTION),
+        (2.0, 0.1, contract.SLOW_QUESTION), (2.1, 0.1, contract.SOUGHT_OUT),
+        (9.0, 0.9, contract.SOUGHT_OUT), (9.0, 1.1, contract.SLOW_QUESTION),
         (2.1, 3.0, contract.SLOW_QUESTION),
     ],
 )  # fmt: skip

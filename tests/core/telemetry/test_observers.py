@@ -154,9 +154,7 @@ class BrokenPipe(Recorder):
         raise BrokenPipeError
 
 
-def test_a_sink_whose_output_is_gone_is_dropped_and_the_others_take_every_event_and_are_closed() -> (
-    None
-):
+def test_a_sink_without_output_is_dropped_and_the_others_take_every_event_and_are_closed() -> None:
     broken, sound, events = BrokenPipe([]), Recorder([]), [Notice("a"), Notice("b")]
     with Telemetry([broken, sound]) as telemetry:
         for event in events:

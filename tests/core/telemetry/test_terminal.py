@@ -65,7 +65,9 @@ def test_what_happens_between_rounds_is_a_line_too():
         Warned("disk full"),
         RunFinished("stopped"),
     ) == [
-        "node X in home, model rare", "checkpoint after 20 rounds: home/20", "[bold] is no markup here",
+        "node X in home, model rare", "checkpoint after 20 rounds: home/20", (
+            "[bold] is no markup here"
+        ),
         "warning: disk full", "stopped",
     ]  # fmt: skip
 
@@ -80,8 +82,9 @@ def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_repo
         CheckpointSaved(8, "home/8"),
     )
     for words in (
-        "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500", "36.0 rollouts/s   200 tokens/s",
-        "2 local + 3 external", "63 external groups wait   5 peers", "3 scoring timeout", "4 bad signature",
+        "node X", "home   model rare", "7   2.0 s", "0.250   mean of 2 rounds 0.500",
+        "36.0 rollouts/s   200 tokens/s", "2 local + 3 external",
+        "63 external groups wait   5 peers", "3 scoring timeout", "4 bad signature",
         "after 8 rounds, home/8", "gcd/easy     0.25    0.25",
     ):  # fmt: skip
         assert words in view
@@ -92,9 +95,11 @@ def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_r
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
     view = LiveNode(console)
     for event in (
-        RunStarted("node 12D3KooWGc8mNDbnVNLXtHkZTLSbgVGpqLyz3yLZGT5KvVSwHdPa", "/home/somebody/.swarm-node"),
+        RunStarted("node 12D3KooWGc8mNDbnVNLXtHkZTLSbgVGpqLyz3yLZGT5KvVSwHdPa",
+            "/home/somebody/.swarm-node"),
         Validated(0, 0.2, 16, False, dict.fromkeys(tasks, 0.25), dict.fromkeys(tasks, 0.25)),
-        RoundDone(round_report(7, reward_by_task=dict.fromkeys(tasks, 0.5), skipped={"a": 1}, rejected={"b": 1})),
+        RoundDone(round_report(7, reward_by_task=dict.fromkeys(tasks, 0.5), skipped={"a": 1},
+            rejected={"b": 1})),
         CheckpointSaved(8, f"/home/somebody/{'long/' * 20}"),
         Validated(
             8, 0.9, 16, True, dict.fromkeys(tasks, 0.875), dict.fromkeys(tasks, 0.25),

@@ -36,11 +36,13 @@ def refused(file: Path, home: Path, said: str = "") -> None:
 
 
 NAMES = [
-    "/etc/passwd", "../identity.key", "checkpoints/../../x", "checkpoints/00000040/../../../x", "checkpoints//a/b",
-    "checkpoints/./a/b", "checkpoints/00000040/", "checkpoints/00000040", "checkpoints", "identity.key/x", "lock",
-    "events.jsonl", "best/x/y", "checkpoints/00000040/.bashrc", "checkpoints/00000040/a b", "./identity.key",
-    "checkpoints/00000040/\x1b[2J", "checkpoints/00000040/" + "a" * 300, "checkpoints/00000040/é", "",
-    "checkpoints/1/" + "a/" * 60 + "b", "checkpoints\\1\\x", "identity.key\n", "checkpoints/1/x\n", "C:identity.key",
+    "/etc/passwd", "../identity.key", "checkpoints/../../x", "checkpoints/00000040/../../../x",
+    "checkpoints//a/b", "checkpoints/./a/b", "checkpoints/00000040/", "checkpoints/00000040",
+    "checkpoints", "identity.key/x", "lock", "events.jsonl", "best/x/y",
+    "checkpoints/00000040/.bashrc", "checkpoints/00000040/a b", "./identity.key",
+    "checkpoints/00000040/\x1b[2J", "checkpoints/00000040/" + "a" * 300, "checkpoints/00000040/é",
+    "", "checkpoints/1/" + "a/" * 60 + "b", "checkpoints\\1\\x", "identity.key\n",
+    "checkpoints/1/x\n", "C:identity.key",
 ]  # fmt: skip
 
 

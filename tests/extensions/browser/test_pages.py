@@ -28,7 +28,10 @@ HOSTILE = (
     "a\u0301" * 3000 + "Z̴̢̛" * 500,
     "x" * 1_000_000,
     "\n" * 20_000,
-    "<style>body{display:none}</style><link rel=stylesheet href=//evil.example/a.css><base href=//evil.example/>",
+    (
+        "<style>body{display:none}</style><link rel=stylesheet href=//evil.example/a.css><base "
+        "href=//evil.example/>"
+    ),
 )
 
 

@@ -202,9 +202,13 @@ CHATS = [
 BOXES = [f"So \\boxed{{{k}}}" for k in range(60)]
 KNOWN = [
     (SUMS, "question -> answer, number after ####", "1000 + 1?", "One more.\n#### 1,001"),
-    ([{"problem": f"{k}?", "solution": b} for k, b in enumerate(BOXES)], "problem -> solution, number in \\boxed{}",
+    ([{"problem": f"{k}?", "solution": b} for k, b in enumerate(BOXES)], (
+        "problem -> solution, "
+        "number in \\boxed{}"
+    ),
      "7?", BOXES[7]),
-    ([{"Question": f"{k}?", "Answer": f"{k}."} for k in range(60)], "Question -> Answer, exact", "7?", "7."),
+    ([{"Question": f"{k}?", "Answer": f"{k}."} for k in range(60)], "Question -> Answer, exact",
+        "7?", "7."),
     ([{"messages": chat} for chat in CHATS], "messages -> its last turn, exact", "7", "8"),
 ]  # fmt: skip
 

@@ -32,7 +32,8 @@ import json, resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
 command = [sys.executable, "-m", "swarm_node.commands.cli", "task", "try", *sys.argv[1:]]
 done = subprocess.run(command, capture_output=True, text=True)
-print(json.dumps([done.returncode, done.stderr.strip(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10]))
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+print(json.dumps([done.returncode, done.stderr.strip(), peak]))
 """
 
 

@@ -66,9 +66,12 @@ def test_adapters_keep_the_name_of_a_model_of_the_hub_and_their_card_says_how_th
     assert config["base_model_name_or_path"] == "org/model"
     card = (tmp_path / "out" / "README.md").read_text()
     for words in (
-        "library_name: peft", "base_model: org/model", "base_model_relation: adapter", "learning rate 0.0002",
-        "at most 24 tokens", "environment: reasoning_gym", "swarm-node 0.3.0", "peft 0.21.2",
-        "local and external completions", "3 informative external groups", "External completions are text",
+        "library_name: peft", "base_model: org/model", "base_model_relation: adapter",
+        "learning rate 0.0002", "at most 24 tokens", "environment: reasoning_gym",
+        "swarm-node 0.3.0", "peft 0.21.2",
+        "local and external completions", "3 informative external groups", (
+            "External completions are text"
+        ),
     ):  # fmt: skip
         assert words in card, words
     assert WHERE not in card

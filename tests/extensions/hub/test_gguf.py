@@ -88,7 +88,8 @@ def test_the_file_computes_what_the_folder_computes(
 
 
 SPLIT = (  # of Llama 3
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| "
+    r"?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
 BEGIN, ENDS = "<|begin_of_text|>", ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")

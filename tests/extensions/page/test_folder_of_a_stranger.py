@@ -18,9 +18,10 @@ from tests.extensions.page.conftest import read_all
 from tests.runs import line, round_done, sampled
 
 ODD: tuple[Any, ...] = (
-    "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "9" * 400, "-" + "9" * 400, "9007199254740993", "-1",
-    "0.5", "null", "true", "false", '""', '"1"', '"x"', '"\\ud800"', '"\\u0000"', "[]", "[1]", "[null]", "[[1, 2]]",
-    "{}", '{"a": 1}', '{"a": null}', '{"": []}', '{"a": 1e999}', "[" * 200 + "]" * 200,
+    "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "9" * 400, "-" + "9" * 400,
+    "9007199254740993", "-1", "0.5", "null", "true", "false", '""', '"1"', '"x"', '"\\ud800"',
+    '"\\u0000"', "[]", "[1]", "[null]", "[[1, 2]]", "{}", '{"a": 1}', '{"a": null}', '{"": []}',
+    '{"a": 1e999}', "[" * 200 + "]" * 200,
 )  # fmt: skip
 
 
@@ -70,7 +71,8 @@ NODE = (
         "corrected": [{"task": "a/b", "question": "q", "before": "w", "now": "r"}],
     },
     {"event": "CheckpointSaved", "time": 1.0, "round": 1, "path": "x"},
-    {"event": "RunStarted", "time": 1.0, "title": "node", "folder": "", "facts": {"model": "m"}, "rounds": 0},
+    {"event": "RunStarted", "time": 1.0, "title": "node", "folder": "", "facts": {"model": "m"},
+        "rounds": 0},
     {"event": "Warned", "time": 1.0, "text": "look"},
 )  # fmt: skip
 

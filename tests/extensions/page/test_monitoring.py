@@ -112,8 +112,9 @@ def test_the_card_the_bootstrap_nodes_given_and_peers_behind_are_metrics(tmp_pat
         r"^swarm_node_((?:card|bootstrap|peers).*) (.+)$", text_of(tmp_path), re.MULTILINE
     )
     assert dict(found) == {
-        "card_number": "3.0", "card_issued_timestamp_seconds": "100.0", "card_expires_timestamp_seconds": "200.0",
-        'bootstrap_reachable{peer="12D30"}': "0.0", 'bootstrap_reachable{peer="12D31"}': "1.0", "peers_behind": "1.0",
+        "card_number": "3.0", "card_issued_timestamp_seconds": "100.0",
+        "card_expires_timestamp_seconds": "200.0", 'bootstrap_reachable{peer="12D30"}': "0.0",
+        'bootstrap_reachable{peer="12D31"}': "1.0", "peers_behind": "1.0",
     }  # fmt: skip
 
 

@@ -95,7 +95,10 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
             until(lambda: max(figures(home), default=0) > here + 3, what=f"rounds after {what}")
 
         until(lambda: shown() > 3, 600, "rounds", 0.5)
-        request = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token['authorization']}\r\n\r\n"
+        request = (
+            "GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: "
+            f"{token['authorization']}\r\n\r\n"
+        )
         deaf = [socket.create_connection(("127.0.0.1", address.port)) for _ in range(20)]
         for each in deaf:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

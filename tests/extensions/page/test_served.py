@@ -217,7 +217,9 @@ def test_headers_that_are_too_large_are_refused(page: Served) -> None:
 
 
 def test_a_viewer_that_never_reads_costs_the_others_nothing(home: Path, page: Served) -> None:
-    request = f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\n\r\n".encode()
+    request = (
+        f"GET /api/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page.token}\r\n\r\n"
+    ).encode()
     deaf = [socket.create_connection(("127.0.0.1", page.port)) for _ in range(5)]
     for connection in deaf:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

@@ -15,8 +15,9 @@ class Clock:
 
 def done(number, **changes):
     return CellRound(
-        arm="8/0", seed=0, round=number, nodes=2, reward=4.5, node_rewards=(4.5, 4.5), reward_by_task={},
-        skipped={}, rejected={}, seconds={"round": 2.0}, metrics={"rollouts": 144}, **changes,
+        arm="8/0", seed=0, round=number, nodes=2, reward=4.5, node_rewards=(4.5, 4.5),
+        reward_by_task={}, skipped={}, rejected={}, seconds={"round": 2.0},
+        metrics={"rollouts": 144}, **changes,
     )  # fmt: skip
 
 

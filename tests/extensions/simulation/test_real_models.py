@@ -17,7 +17,10 @@ from swarm_node.settings import ModelConfig
 from swarm_node.settings.command_line import from_command_line
 
 CONFIG = Path(__file__).parents[3] / "configs" / "simulate.toml"
-SMALL = "--nodes 2 --arms 1/1 --rounds 2 --evaluate-every 2 --evaluate-questions 1 --node-tasks second/few swap/few"
+SMALL = (
+    "--nodes 2 --arms 1/1 --rounds 2 --evaluate-every 2 --evaluate-questions 1 --node-tasks "
+    "second/few swap/few"
+)
 
 
 def test_nodes_with_adapters_share_the_frozen_weights_alone() -> None:

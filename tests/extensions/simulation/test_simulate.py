@@ -214,7 +214,10 @@ def test_mistakes_are_found_before_anything_is_written(configure, run, changes):
 
 
 def test_the_parent_process_imports_no_torch_and_no_matplotlib():
-    code = "import sys, swarm_node.extensions.simulation.main; sys.exit(bool({'torch', 'matplotlib'} & {*sys.modules}))"
+    code = (
+        "import sys, swarm_node.extensions.simulation.main; sys.exit(bool({'torch', "
+        "'matplotlib'} & {*sys.modules}))"
+    )
     assert python("-c", code).returncode == 0
 
 

@@ -165,7 +165,8 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
     with listening() as port:
         reaching = (
             "@vf.reward\n    async def right(self, trace):\n        try:\n"
-            f"            socket.create_connection(('127.0.0.1', {port}), 60).close()\n            return 1.0\n"
+            f"            socket.create_connection(('127.0.0.1', {port}), 60).close()\n           "
+            " return 1.0\n"
             "        except OSError:\n            return 0.0"
         )
         file = written(tmp_path, "of_networks", task=reaching)

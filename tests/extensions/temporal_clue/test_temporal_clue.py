@@ -142,7 +142,10 @@ OPTIONS = (
         ("A. Miss Peach; B. knife; C. 11:30 PM; D. Billiard Room.", 1.0),
         ("\tA. Miss Peach\n\tB.\tknife\n\tC. 11:30 PM\n\tD. Billiard Room", 1.0),
         (
-            "          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. Billiard Room",
+            (
+                "          A. Miss Peach\n          B. knife\n          C. 11:30 PM\n          D. "
+                "Billiard Room"
+            ),
             1.0,
         ),
         ("**A.** Miss Peach, **B.** knife, **C.** 11:30 PM, **D.** Billiard Room", 1.0),

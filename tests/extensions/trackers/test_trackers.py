@@ -82,10 +82,12 @@ def test_a_library_that_is_missing_is_one_line_with_a_remedy() -> None:
 @pytest.mark.skipif(find_spec("trackio") is None, reason="needs the extra trackio")
 def test_trackio_keeps_the_figures_in_the_folder_of_the_run(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from swarm_node.extensions.trackers.trackers import TrackioTracker;"
+        "import sys; from pathlib import Path; from swarm_node.extensions.trackers.trackers "
+        "import TrackioTracker;"
         "from tests.extensions.trackers.test_trackers import cell;"
         "tracker = TrackioTracker(Path(sys.argv[1]));"
-        "[tracker.take(cell(arm, 0, number)) for number in range(3) for arm in ('2/0', '1/1')]; tracker.close()"
+        "[tracker.take(cell(arm, 0, number)) for number in range(3) for arm in ('2/0', '1/1')]; "
+        "tracker.close()"
     )
     ours = {name: value for name, value in os.environ.items() if name != "TRACKIO_DIR"}
     done = python("-c", program, tmp_path, cwd=Path(__file__).parents[3], env=ours)

@@ -93,7 +93,10 @@ def test_a_word_drawn_by_chance_is_the_same_for_all_who_play_the_address() -> No
 @pytest.mark.slow
 def test_what_no_peer_can_play_again_is_refused_in_one_line() -> None:
     reasons = {
-        "Fetching": r"opens a socket or starts a process \(socket\..*: peers cannot play it again: train alone on it",
+        "Fetching": (
+            r"opens a socket or starts a process \(socket\..*: peers cannot play it "
+            r"again: train alone on it"
+        ),
         "Clock": "goes otherwise when it is played again",
         "Waiting": "wait for others",
     }

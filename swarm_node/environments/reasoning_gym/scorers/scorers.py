@@ -55,12 +55,12 @@ class Scorer(NamedTuple):
 
 
 _PLAIN = (
-    "acre", "aiw", "arc_1d", "base_conversion", "basic_arithmetic", "bf", "binary_alternation", "caesar_cipher",
-    "count_bits", "count_primes", "course_schedule", "gcd", "isomorphic_strings", "largest_island", "lcm",
-    "leg_counting", "letter_counting", "list_functions", "mahjong_puzzle", "maze", "modulo_grid",
-    "number_filtering", "number_sequence", "ransom_note", "rotate_matrix", "rotten_oranges", "simple_equations",
-    "simple_geometry", "string_manipulation", "string_splitting", "string_synthesis", "syllogism",
-    "word_sequence_reversal",
+    "acre", "aiw", "arc_1d", "base_conversion", "basic_arithmetic", "bf", "binary_alternation",
+    "caesar_cipher", "count_bits", "count_primes", "course_schedule", "gcd", "isomorphic_strings",
+    "largest_island", "lcm", "leg_counting", "letter_counting", "list_functions", "mahjong_puzzle",
+    "maze", "modulo_grid", "number_filtering", "number_sequence", "ransom_note", "rotate_matrix",
+    "rotten_oranges", "simple_equations", "simple_geometry", "string_manipulation",
+    "string_splitting", "string_synthesis", "syllogism", "word_sequence_reversal",
 )  # fmt: skip
 
 SCORERS: Mapping[str, Scorer] = dict.fromkeys(_PLAIN, Scorer(values.same_text)) | {

@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -165,11 +166,7 @@ class RealRun(Run):
         rejected: dict[int, Mapping[str, int]] = {}
         for number in range(self._config.rounds):
             present = [node for node in self._nodes if node.first <= number < node.last]
-            self._wait(
-                lambda present=present, number=number: all(
-                    number in node.reports for node in present
-                )
-            )  # type: ignore[misc]
+            self._wait(partial(_have_done, present, number))
             reports = {node.index: node.reports[number] for node in present}
             rejected.update({index: report.rejected for index, report in reports.items()})
             now = time.monotonic()
@@ -305,6 +302,11 @@ def as_toml(config: NodeConfig) -> str:
     """
     flat = flatten(revealed(config, exclude={"home"}, exclude_defaults=True))
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in flat.items())
+
+
+def _have_done(nodes: Sequence[RealNode], number: int) -> bool:
+    """Whether all of these nodes have done the round of this number."""
+    return all(number in node.reports for node in nodes)
 
 
 def _started(node: RealNode) -> bool:
