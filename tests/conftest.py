@@ -28,7 +28,7 @@ if ROOT not in sys.path:
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-pytest_plugins = ["tests.going_on", "tests.skips"]
+pytest_plugins = ["tests.going_on", "tests.skips", "tests.spent"]
 LONGEST = (  # files of half a minute and more, the longest first
     "extensions/hub/test_hub.py", "network/test_process.py", "network/test_nodes.py",
     "network/test_shares.py", "swarm/test_pages_followed.py", "house/test_wheel.py",
