@@ -1,6 +1,6 @@
-"""`pytest --spent N`: the N files whose tests took longest, and the seconds of each, set-up included.
+"""`pytest --spent N`: the N files whose tests took longest, with the seconds of each.
 
-With several workers the seconds of files add up to more than the run took.
+Setting a test up counts, too. With several workers the seconds add up to more than the run took.
 """
 
 from collections import Counter

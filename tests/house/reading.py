@@ -84,22 +84,18 @@ def count_file(counted: Counted, source: str, name: str) -> None:
             counted.nested.append(f"{name}:{statement.lineno}")
 
 
-class OneText(ast.NodeTransformer):
-    """Makes a formatted text one token, as it is in Python 3.11: later versions take it apart."""
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
-        return ast.copy_location(ast.Constant("text"), node)
-
-
 def tokens(statement: ast.stmt) -> int:
     """How many tokens a statement has; one with a body, its header.
 
     Python writes the statement anew from its syntax, so that redundant brackets, trailing commas
-    and texts in several parts count nothing.
+    and texts in several parts count nothing. A formatted text is one token, as it is in Python
+    3.11; later versions take it apart.
     """
-    bare = OneText().visit(copy.deepcopy(header(statement)))
-    written = tokenize.generate_tokens(io.StringIO(ast.unparse(bare)).readline)
-    count = sum(token.type not in LAYOUT for token in written)
+    count = depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(ast.unparse(header(statement))).readline):
+        kind = tokenize.tok_name[token.type]
+        count += depth == 0 and token.type not in LAYOUT
+        depth += (kind == "FSTRING_START") - (kind == "FSTRING_END")
     return count - 1 if isinstance(statement, HEADED) else count  # without the `pass` of its body
 
 
