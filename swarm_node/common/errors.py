@@ -38,6 +38,18 @@ class TemporaryError(UserError):
     """A UserError whose cause may pass by itself, so that a service is started again."""
 
 
+class Diverged(TemporaryError):
+    """The model cannot be trained on from here: its weights would change beyond use, or have.
+
+    Attributes:
+        sound: whether the weights are still those before the round, so that they can be saved.
+    """
+
+    def __init__(self, text: str, *, sound: bool) -> None:
+        super().__init__(text)
+        self.sound = sound
+
+
 def exit_code(error: BaseException | None) -> int:
     """75 where this error, or one that led to it, may pass by itself; else 2."""
     while error is not None:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isnan
 from statistics import fmean
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import Diverged, UserError
 from swarm_node.generation.block import (
     BLOCK,
     COMPACT_BELOW,
@@ -71,9 +72,15 @@ class Written:
         self.steps += len(tokens)
 
     def split(self, group_size: int) -> list[list[Sampled]]:
-        """The completions, by prompt."""
+        """The completions, by prompt. Diverged where the model gave no probabilities."""
         parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
         sampled = [Sampled(i[:n], p[:n]) for i, p, n in zip(*parts, strict=True)]
+        if any(isnan(log_prob) for completion in sampled for log_prob in completion.log_probs):
+            raise Diverged(
+                "the model gives no probabilities any more: its weights are damaged, and are not "
+                "saved; go on from the last checkpoint with a smaller training.learning_rate",
+                sound=False,
+            )
         return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
 
 

@@ -28,7 +28,9 @@ def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
     """
     # It has fewer operations
     exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= 32 * CHUNK
-    return (inverse_cdf if exact else in_two_levels)(log_probs, uniform)
+    tokens = (inverse_cdf if exact else in_two_levels)(log_probs, uniform)
+    # Of log-probs that are no numbers a draw may be one too far, which would end a GPU's process.
+    return tokens.clamp_max_(log_probs.shape[-1] - 1)
 
 
 def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:

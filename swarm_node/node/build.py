@@ -8,6 +8,7 @@ home goes on exactly where the last checkpoint was taken.
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from rich.console import Console
 
@@ -15,7 +16,7 @@ from protocol.messages import PeerId
 from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
-from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.checkpoints import Keeper, Kept, trainer_of
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead
@@ -46,7 +47,7 @@ def work(
     home = config.home.expanduser()
     # Until the first round has ended there is nothing to lose: a user who stops the node need not
     # wait.
-    with stoppable() as stop, suppress(Interrupted), stop.interruptible():
+    with stoppable(config.limits.stop_seconds) as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         kept = Kept(config)
@@ -76,14 +77,16 @@ def work(
                 config, environment, node.generator, kept.best_reward, kept.measured
             )
             stack.callback(validation.close)
-            stop.updating = lambda: bool(getattr(node.trainer, "updating", False))
+            trainer = trainer_of(node)
+            stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
             log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(
                 driving(
                     as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds
                 )
             )
-            keeper = Keeper(config, node, policy, telemetry, kept.measured)
+            keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic)
+            stop.saving = lambda: keeper.seconds
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)

@@ -4,11 +4,13 @@ best validation.
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.errors import Diverged, UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.learner import Learner
 from swarm_node.node.round import Node, read_waiting
@@ -25,6 +27,8 @@ COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
 ADAM_BYTES = 8  # of AdamW's state, for each trained weight
 KEPT = 2  # checkpoints on disk
+# What reading a state of another shape raises
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 STATES = 1  # newest checkpoints that keep AdamW's state, which is twice as large as the weights
 
 
@@ -41,6 +45,7 @@ class Kept:
         self.waiting: list[str] = []
         self.measured = Measured()  # by validation
         self._extra: dict[str, Any] = {}
+        self._older = False  # whether the checkpoint is of a version with another format
         self._look()
 
     @property
@@ -92,12 +97,13 @@ class Kept:
         ) is not None:
             try:
                 state = checkpoint.read_state(newest)
+                self._older = checkpoint.is_older(state)
                 self._check_model(state["extra"])
-                self.waiting = [str(text) for text in state["extra"].get("waiting", [])]
-                for text in self.waiting:
-                    read_waiting(text)
-                self.measured = Measured.model_validate(state["extra"].get(MEASURED, {}))
-            except (Damaged, KeyError, TypeError, ValueError, AttributeError) as error:
+                with self._left_out("rounds that were generated and not trained on"):
+                    self.waiting = waiting_of(state["extra"])
+                with self._left_out("what validation measured"):
+                    self.measured = Measured.model_validate(state["extra"].get(MEASURED, {}))
+            except (Damaged, *MALFORMED) as error:
                 self._fall_back(newest, error)
             else:
                 self.latest, self.done, self._extra = newest, state["rounds"], state["extra"]
@@ -110,12 +116,29 @@ class Kept:
         """
         if self.latest is None:
             return
-        checkpoint.restore_trainer(self.latest, _trainer(node))
+        checkpoint.restore_trainer(self.latest, trainer_of(node))
         try:
-            node.pool.restore(self._extra["pool"])
-            node.defence.restore(self._extra.get("defence", {}))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            with self._left_out("groups of peers that waited"):
+                node.pool.restore(self._extra["pool"])
+            with self._left_out("what the defence remembered"):
+                node.defence.restore(self._extra.get("defence", {}))
+        except MALFORMED as error:
             raise Damaged(f"state.json: {_short(error)}") from error
+
+    @contextmanager
+    def _left_out(self, what: str) -> Iterator[None]:
+        """A part of a checkpoint that the node can do without. What an older version wrote in
+        another way is left out with a warning; in a checkpoint of this version it is damaged.
+        """
+        try:
+            yield
+        except MALFORMED:
+            if not self._older:
+                raise
+            self.warnings.append(
+                f"the checkpoint was made by an older version of swarm-node: {what} cannot be read "
+                "and are left out; weights and optimiser go on"
+            )
 
     def _fall_back(self, damaged: Path, error: Exception) -> None:
         """Falls back to the checkpoint before, and renames the damaged one. UserError where there
@@ -152,6 +175,16 @@ class Kept:
         )
 
 
+def waiting_of(extra: Mapping[str, Any]) -> list[str]:
+    """The rounds in a checkpoint that were generated and not trained on. One of MALFORMED where
+    they cannot be read.
+    """
+    waiting = [str(text) for text in extra.get("waiting", [])]
+    for text in waiting:
+        read_waiting(text)
+    return waiting
+
+
 class Keeper:
     """Writes checkpoints. A failed write is a warning: training goes on."""
 
@@ -162,8 +195,9 @@ class Keeper:
         policy: Policy,
         telemetry: Telemetry,
         measured: Measured,
+        clock: Callable[[], float],
     ) -> None:
-        """`measured`: what validation has found, to which it adds."""
+        """`measured`: what validation has found, to which it adds. `clock`: seconds."""
         self._home, self._config = config.home.expanduser(), config.checkpoint
         self._node, self._policy, self._telemetry, self._measured = (
             node,
@@ -173,10 +207,17 @@ class Keeper:
         )
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
         self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
+        self._clock = clock
+        self._tried = -inf  # when this run last tried to write a checkpoint
+        self.seconds = 0.0  # that the last checkpoint took to write
 
     def due(self, done: int) -> bool:
-        """Whether a checkpoint is to be written after `done` rounds."""
-        return done % self._config.every == 0
+        """Whether a checkpoint is to be written after `done` rounds. The first one of a run is
+        early: it shows that there is room, and how long it takes.
+        """
+        every = self._config.every
+        by_rounds = bool(every) and done % every == 0
+        return by_rounds or self._clock() - self._tried >= 60 * self._config.minutes
 
     def save(self, done: int, waiting: list[str]) -> str:
         """Saves a checkpoint after `done` rounds. Returns why that failed, or "". After a failure
@@ -188,7 +229,10 @@ class Keeper:
             "waiting": waiting,
         }
         extra[MEASURED] = self._measured.model_dump()
-        if failed := self._write(LAST, done, extra, KEPT, STATES):
+        self._tried = self._clock()
+        failed = self._write(LAST, done, extra, KEPT, STATES)
+        self.seconds = self._clock() - self._tried
+        if failed:
             trouble = (
                 f"no checkpoint after {done} rounds: {failed}; "
                 f"training goes on, make room in {self._home}"
@@ -229,7 +273,13 @@ class Keeper:
         )
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
-        trainer, whole = _trainer(self._node), {**self._whose, **extra}
+        trainer, whole = trainer_of(self._node), {**self._whose, **extra}
+        if not trainer.is_finite():
+            raise Diverged(
+                f"weights are not finite after {done} rounds, and are not saved: the checkpoint "
+                f"before them is in {self._home}; give a smaller training.learning_rate",
+                sound=False,
+            )
         try:
             path = attempt(
                 lambda: checkpoint.save(
@@ -243,7 +293,8 @@ class Keeper:
         return ""
 
 
-def _trainer(node: Node) -> GrpoTrainer:
+def trainer_of(node: Node) -> GrpoTrainer:
+    """The trainer of a node that trains here."""
     assert isinstance(node.trainer, GrpoTrainer)
     return node.trainer
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import sleep
 
 from protocol.messages import Round
-from swarm_node.common.errors import TemporaryError, printable
+from swarm_node.common.errors import Diverged, TemporaryError, printable
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
@@ -67,9 +67,14 @@ class Session:
                     report = self.runner.run_round(Round(self.done))
                     # Before anybody is told of the round
                     self.done, self.stop.to_save = self.done + 1, True
+                    self.stop.counted()
             except Interrupted:
                 self._give_up(start)
                 return
+            except Diverged as error:
+                if error.sound and self.done > start:
+                    self._save_last([])
+                raise
             alone = (
                 ""
                 if report.external_considered + report.external_informative
@@ -103,16 +108,10 @@ class Session:
                 self.keeper.keep_best(measured)
 
     def _give_up(self, start: int) -> None:
-        """Ends the run in the middle of a round. The next run does that round again, generation
-        included.
+        """Ends the run in the middle of a round, with the weights as they were before it. The next
+        run does that round again, generation included.
         """
-        if self.stop.updating():
-            lost = (
-                "stopped in the middle of an update: what was learned since the last "
-                "checkpoint is lost"
-            )
-            self.telemetry.emit(Warned(lost))
-        elif self.done > start:
+        if self.done > start:
             self._save_last([])
         self.telemetry.emit(RunFinished(f"{self._summary(start)}, in the middle of the next"))
 

@@ -3,23 +3,22 @@
 The first Ctrl-C lets the round in progress end, however long that takes. The second gives the round
 up, and the node saves what it learned before. The third leaves at once. SIGTERM comes from a
 supervisor that kills after some seconds, SIGHUP from a terminal that was closed: the node then
-gives up a round that does not end soon. It waits longer only for an update of the weights, because
-half-updated weights cannot be saved. Until the first round has ended there is nothing to save, and
-every signal ends the node at once.
+gives up a round that does not end early enough to save. Computing a gradient changes no weight, so
+it can be given up, too. Only the step of the optimiser, which is short, is always waited for: half
+a step cannot be saved. Until the first round has ended there is nothing to save, and every signal
+ends the node at once.
 """
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 from types import FrameType
 
 from swarm_node.common import interrupts
 
-ROUND_SECONDS = 4.0  # from SIGTERM until a round is given up
-# ... until an update is given up; docker kills after 10 s, and saving and leaving take time
-UPDATE_SECONDS = 7.0
-LOOK_SECONDS = 0.1
+LEAVING_SECONDS = 2.0  # to end the other processes, after saving
+SAVING_TIMES = 1.5  # how much longer than the last checkpoint the next one may take to write
+LOOK_SECONDS = 0.1  # between two looks whether the round may be given up
 
 
 class Interrupted(BaseException):
@@ -31,14 +30,20 @@ class Interrupted(BaseException):
 class Stop:
     """Whether and how the node is to stop. The first SIGINT, SIGTERM or SIGHUP sets `wanted`."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        """`seconds`: how long the node may take to end after SIGTERM or SIGHUP."""
+        self._seconds = seconds
         self.wanted = False
         self.to_save = False  # whether there is anything to lose
-        # Whether weights are being changed right now
-        self.updating: Callable[[], bool] = lambda: False
+        # Whether weights were changed for a round that is not counted yet
+        self.stepping: Callable[[], bool] = lambda: False
+        # Tells the trainer that its round is counted
+        self.counted: Callable[[], None] = lambda: None
+        # How many seconds the last checkpoint took to write
+        self.saving: Callable[[], float] = lambda: 0.0
         # Shows a line at once; a signal handler calls it
         self.note: Callable[[str], None] = lambda text: None
-        self._asked = 0.0  # when SIGTERM or SIGHUP came, in monotonic seconds; 0 before
+        self._told = False  # whether SIGTERM or SIGHUP came
         self._typed = 0  # how often Ctrl-C was pressed
         self._may_interrupt = False
 
@@ -65,30 +70,35 @@ class Stop:
                     "giving up this round, and saving; Ctrl-C again leaves at once, and saves "
                     "nothing"
                 )
-        elif not self._asked:
-            self._asked = monotonic()
-            signal.setitimer(signal.ITIMER_REAL, ROUND_SECONDS, LOOK_SECONDS)
+        elif not self._told:
+            self._told = True
+            signal.setitimer(signal.ITIMER_REAL, self.patience(), LOOK_SECONDS)
         if not self.wanted:
             self.wanted = True
             self.note("stopping after this round" + "; Ctrl-C again gives it up" * self._typed)
 
+    def patience(self) -> float:
+        """Seconds from SIGTERM until the round is given up: what is left of the time allowed when
+        the node has saved and left.
+        """
+        saving = SAVING_TIMES * self.saving()
+        return max(LOOK_SECONDS, self._seconds - LEAVING_SECONDS - saving)
+
     def hurry(self, number: int, frame: FrameType | None) -> None:
         """Handles the alarm after SIGTERM, SIGHUP or a second Ctrl-C: raises Interrupted where that
-        is allowed. It lets a running update end first: after SIGTERM or SIGHUP for UPDATE_SECONDS
-        at most.
+        is allowed. A step of the optimiser ends first.
         """
-        late = self._asked and monotonic() - self._asked > UPDATE_SECONDS
-        if self._may_interrupt and (late or not self.updating()):
+        if self._may_interrupt and not self.stepping():
             self._may_interrupt = False
             raise Interrupted
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
+def stoppable(seconds: float) -> Iterator[Stop]:
     """The Stop handles signals, in the main thread, until the context ends. What nohup ignores
-    stays ignored.
+    stays ignored. `seconds`: how long the node may take to end after SIGTERM or SIGHUP.
     """
-    stop = Stop()
+    stop = Stop(seconds)
     handlers = {
         signal.SIGINT: stop.ask,
         signal.SIGTERM: stop.ask,

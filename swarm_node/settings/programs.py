@@ -201,13 +201,22 @@ class LimitsConfig(Section):
     this machine's memory. Network and scoring are processes of their own, and come on top. 0: all
     that is free.
     """
+    stop_seconds: Annotated[float, Field(gt=0.0)] = 9.0
+    """Seconds that a stop may take after SIGTERM or SIGHUP, saving included. A round that does not
+    end in that time is given up, and the node saves what it had learned before that round. Set it a
+    little below the time after which your supervisor kills; docker kills after 10 s.
+    """
 
 
 class CheckpointConfig(Section):
     """When to save, and how much to keep."""
 
-    every: Positive = 20
-    """Rounds between checkpoints. One is always written when the node stops."""
+    minutes: Annotated[float, Field(gt=0.0)] = 10.0
+    """Minutes between checkpoints: so much is lost at most when the machine fails. The first one is
+    written after the first round, and one is always written when the node stops.
+    """
+    every: Count = 0
+    """Rounds between checkpoints, besides those by time. 0: by time alone."""
 
 
 class ValidationConfig(Section):

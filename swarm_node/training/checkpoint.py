@@ -12,19 +12,21 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.policy import soundness
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
 from swarm_node.training.optimisers import state_tensors
 from swarm_node.training.trainer import GrpoTrainer
 
-FORMAT = 1
+# The number rises when what `extra` holds changes: tests/core/training/test_checkpoint_schema.py
+FORMAT = 2
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
 DAMAGED = "damaged-"
@@ -58,7 +60,7 @@ def save(
         if states:
             save_file(state_tensors(trainer.optimizer, trainer.parameters), partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
-        state = {"format": FORMAT, **counts, "extra": extra}
+        state = {"format": FORMAT, "made_by": made_by(), **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
         _link_equal(
             partial,
@@ -79,6 +81,14 @@ def save(
     for old in all_checkpoints(folder)[: -states or None]:
         (old / OPTIMIZER).unlink(missing_ok=True)
     return final
+
+
+def made_by() -> str:
+    """The version of this installation, for people who find a checkpoint of another one."""
+    try:
+        return version("textswarm")
+    except PackageNotFoundError:  # run from a folder that nobody installed
+        return "unknown"
 
 
 def has_state(checkpoint: Path) -> bool:
@@ -106,18 +116,23 @@ def all_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for
-    another format.
+    """`rounds`, `optimizer_steps` and what was given as `extra`. Raises Damaged; UserError for a
+    format that this version does not know. Of an older format, `extra` may lack things.
     """
     soundness.check_plain(checkpoint)
     state = soundness.read_state(checkpoint / STATE)
-    if state["format"] != FORMAT:
-        remedy = "upgrade swarm-node" if state["format"] > FORMAT else "move it away to begin anew"
+    if not 1 <= state["format"] <= FORMAT:
+        maker = printable(str(state.get("made_by", "unknown")), 40)
         raise UserError(
-            f"checkpoint {checkpoint} has format {state['format']}, this version reads {FORMAT}: "
-            f"{remedy}"
+            f"checkpoint {checkpoint} was made by another version of swarm-node ({maker}, "
+            f"format {state['format']}; this version reads up to {FORMAT}): upgrade swarm-node"
         )
     return state
+
+
+def is_older(state: dict[str, Any]) -> bool:
+    """Whether an older version, with another format, made the checkpoint of this state."""
+    return bool(state["format"] < FORMAT)
 
 
 def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:

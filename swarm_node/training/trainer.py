@@ -9,15 +9,16 @@ probabilities are unknown and would not be comparable.
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from math import isfinite
+from math import isfinite, sqrt
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from swarm_node.common.errors import Diverged
 from swarm_node.policy.batch import (
     Batch,
     TokenGroup,
@@ -46,6 +47,8 @@ from swarm_node.training.objectives import (
 )
 from swarm_node.training.optimisers import build_optimizer, take_step
 
+# How many times their own size a step may move the weights; a useful one moves them by a thousandth
+LARGEST_MOVE = 2.0
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
 T = TypeVar("T")
@@ -54,6 +57,15 @@ Batching = Callable[..., Iterable[list[int]]]  # groups, token budget, pads: ind
 
 class NothingFits(Exception):
     """Not even the smallest micro-batch fits into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What an update of several steps goes back to when it is cut off."""
+
+    weights: list[Tensor]  # of the trained parameters, in memory of the host
+    state: dict[Tensor, dict[str, Tensor]]  # of the optimiser, by parameter
+    steps: int
 
 
 class GrpoTrainer:
@@ -90,8 +102,11 @@ class GrpoTrainer:
         self.parameters = [p for p in policy.model.parameters() if p.requires_grad]
         self.optimizer = build_optimizer(self.parameters, config)
         policy.precision.follow(self.optimizer)
-        self.updating = False  # weights are being changed; stays True if an update was cut off
+        # From the first change of a weight until the round is counted, see `settle`: a round that
+        # is given up in that time would leave weights of no round.
+        self.stepping = False
         self.steps = 0  # optimiser steps taken in this policy's life
+        self._may_step = False  # whether the learning rate was found to suit the weights
         self._packing = self.packing = None if padded else policy.packing
         self._may_recompute = recompute is None
         policy.checkpointing = policy.checkpointing if recompute is None else recompute
@@ -117,11 +132,10 @@ class GrpoTrainer:
                     len(g.prompt_ids) + len(ids) for g in trained for ids in g.completion_ids
                 )
                 self.packing = self._packing if longest <= self.policy.reach else None
-                self.updating = True
                 self._steps(trained, totals)
         except NothingFits:
             totals.skip("out of device memory")
-        self.updating = False
+            self.stepping = totals.steps > 0
         self._trim()
         self.policy.version += 1  # also without a step: a version is a batch consumed
         if not totals.steps:
@@ -129,10 +143,71 @@ class GrpoTrainer:
         return self._report(totals, len(trained))
 
     def _steps(self, groups: list[TokenGroup], totals: Totals) -> None:
-        if self._config.num_iterations > 1:
-            groups = [self._anchored(group, totals) for group in groups]
-        for _ in range(self._config.num_iterations):
+        """All steps of the update. Where a signal or a divergence cuts it off, the weights are
+        those before it: of one step the gradient changes none, and before several they are copied.
+        """
+        if self._config.num_iterations == 1:
             self._step(groups, totals)
+            return
+        groups = [self._anchored(group, totals) for group in groups]
+        before = self._copied()
+        try:
+            for _ in range(self._config.num_iterations - 1):
+                self._step(groups, totals)
+                self.stepping = False
+            self._step(groups, totals)
+        except BaseException as error:
+            if isinstance(error, Diverged) or not isinstance(error, Exception):
+                self._put_back(before)
+            raise
+
+    def is_finite(self) -> bool:
+        """Whether all trained weights are finite numbers."""
+        sums = [parameter.detach().float().sum() for parameter in self.parameters]
+        return bool(torch.stack(sums).isfinite().all())
+
+    def settle(self) -> None:
+        """The round of the last update is counted: from now on its weights are those to save."""
+        self.stepping = False
+
+    def _copied(self) -> Before:
+        """The weights and the optimiser's state, in memory of the host."""
+        state = {
+            parameter: {name: host_copy(value) for name, value in values.items()}
+            for parameter, values in self.optimizer.state.items()
+        }
+        return Before([host_copy(parameter) for parameter in self.parameters], state, self.steps)
+
+    @torch.no_grad()
+    def _put_back(self, before: Before) -> None:
+        for parameter, weight in zip(self.parameters, before.weights, strict=True):
+            parameter.copy_(weight)
+        self.optimizer.state.clear()
+        for parameter, values in before.state.items():
+            self.optimizer.state[parameter] = {
+                name: value.to(parameter.device) if value.dim() else value
+                for name, value in values.items()
+            }
+        self.steps = before.steps
+        self.stepping = False
+
+    def _refuse_to_wreck(self) -> None:
+        """Raises Diverged where the first step would change the weights by more than their size.
+
+        A step of AdamW moves each weight by about the learning rate (Kingma and Ba, 2015, section
+        2.1), so that N weights of norm |w| move by the learning rate times sqrt(N).
+        """
+        rate = float(self.optimizer.param_groups[0]["lr"])
+        norms = torch.stack([parameter.detach().float().norm() for parameter in self.parameters])
+        size = float(norms.norm())
+        move = rate * sqrt(sum(parameter.numel() for parameter in self.parameters))
+        if size and move > LARGEST_MOVE * size:
+            raise Diverged(
+                f"training.learning_rate {rate:g} would change the weights by {move / size:.0f} "
+                "times their size in one step: this round's update was dropped, and the weights "
+                "are those before it; give a smaller one, such as 1e-4",
+                sound=True,
+            )
 
     def _report(self, totals: Totals, trained_groups: int) -> StepReport:
         tokens, mismatch = totals.tokens, totals.mismatch
@@ -189,6 +264,10 @@ class GrpoTrainer:
         if not isfinite(grad_norm):
             totals.skip("gradient not finite")
         elif grad_norm > 0.0:
+            if not self._may_step:
+                self._refuse_to_wreck()
+                self._may_step = True
+            self.stepping = True
             attempt(partial(take_step, self.optimizer, self.steps), "in the optimiser's step")
             self.steps += 1
             totals.steps += 1
@@ -312,6 +391,13 @@ class GrpoTrainer:
     @torch.no_grad()
     def _log_probs(self, policy: Policy, batch: Batch) -> Tensor:
         return policy.log_probs(batch, self._temperature, entropy=False)[0]
+
+
+def host_copy(value: Tensor) -> Tensor:
+    """A copy in memory of the host. A number that is no tensor, such as a count of steps, becomes
+    one.
+    """
+    return torch.as_tensor(value).detach().to("cpu", copy=True)
 
 
 def _frozen(policy: Policy) -> Policy:

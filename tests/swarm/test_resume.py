@@ -12,24 +12,23 @@ from typing import Any
 import pytest
 
 from lab.studies.guests import reports
+from swarm_node.node.stopping import LEAVING_SECONDS
 from swarm_node.training.checkpoint import all_checkpoints
 from tests.commands import ENDS_SECONDS, read_until, started
+from tests.waiting import until
 
 
 def start(home: Path, *flags: str, **how: Any) -> "subprocess.Popen[str]":
     """Starts a node in a process with torch loaded already, unless `how` says something else."""
-    options = [
-        "--threads",
-        "1",
-        "--checkpoint.every",
-        "3",
-        "--round.questions",
-        "4",
-        "--training.num-iterations",
-        "2",
-    ]
-    model = () if "--model.name" in flags else ("--model.name", "dense")
-    return started("run", "--home", home, *model, *options, *flags, **{"loaded": True, **how})
+    usual = {
+        "--model.name": "dense",
+        "--threads": "1",
+        "--checkpoint.every": "3",
+        "--round.questions": "4",
+        "--training.num-iterations": "2",
+    }
+    options = [word for key, value in usual.items() if key not in flags for word in (key, value)]
+    return started("run", "--home", home, *options, *flags, **{"loaded": True, **how})
 
 
 def ended(home: Path, *flags: str, **how: Any) -> tuple[int, str]:
@@ -73,7 +72,7 @@ def test_a_killed_node_resumes_to_the_same_curve_bit_for_bit(whole, tmp_path):
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=ENDS_SECONDS)
     kept = int(all_checkpoints(home / "checkpoints")[-1].name)
-    assert kept in (3, 6), "it goes on until the signal comes, and must not have ended"
+    assert kept in (1, 3, 6), "it goes on until the signal comes, and must not have ended"
     assert f"resumed after {kept} rounds" in ended(home, "--max-rounds", "7")[1] and curve(
         home
     ) == curve(whole)
@@ -120,3 +119,54 @@ def test_a_home_belongs_to_one_node_at_a_time_and_sigterm_ends_its_round_and_sav
     assert f"stopped after {done} rounds" in output
     state = json.loads((all_checkpoints(tmp_path / "checkpoints")[-1] / "state.json").read_text())
     assert state["rounds"] == done == max(curve(tmp_path)) + 1
+
+
+# An objective whose third update waits in its gradient until the process ends
+SLOW = """
+from pathlib import Path
+import time
+
+from swarm_node.training.objectives import decoupled
+
+here = Path(__file__).parent
+
+def slow(terms, bounds):
+    if (here / "wait").exists():
+        (here / "waits").touch()
+        while True:
+            time.sleep(0.01)
+    return decoupled(terms, bounds)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_sigterm_in_a_long_update_loses_no_round_before_it(whole, tmp_path, iterations):
+    (tmp_path / "slow.py").write_text(SLOW)
+    home, flags = tmp_path / "home", ("--training.objective", f"{tmp_path / 'slow'}:slow")
+    flags = (*flags, "--training.num-iterations", str(iterations), "--checkpoint.every", "0")
+    os.makedirs(home)
+    (home / "identity.key").write_bytes((whole / "identity.key").read_bytes())
+    (home / "identity.key").chmod(0o600)
+    node = start(home, *flags, "--limits.stop-seconds", str(LEAVING_SECONDS + 1.0))
+    read_until(node, "round 2 ")
+    (tmp_path / "wait").touch()
+    until((tmp_path / "waits").exists)
+    node.send_signal(signal.SIGTERM)
+    output, _ = node.communicate(timeout=ENDS_SECONDS)
+    assert node.returncode == 0, output
+    done = max(curve(home)) + 1
+    assert done >= 3 and int(all_checkpoints(home / "checkpoints")[-1].name) == done
+    (tmp_path / "wait").unlink()
+    code, output = ended(home, *flags, "--max-rounds", "7")
+    assert code == 0 and f"resumed after {done} rounds" in output
+    if iterations == 2:  # as in `whole`: the round that was given up is done again, exactly
+        assert curve(home) == curve(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", ["1", "1e9"])
+def test_a_rate_that_would_wreck_the_model_ends_the_node_in_one_line(tmp_path, rate):
+    code, output = ended(tmp_path, "--training.learning-rate", rate, "--max-rounds", "30")
+    assert code == 75 and "Traceback" not in output
+    assert "would change the weights by" in output

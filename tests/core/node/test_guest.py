@@ -93,7 +93,7 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)
     progress = SimpleNamespace(note=lambda name, value: None)
     session = Session(
-        runner, never, never, network, Stop(), Telemetry([]), guest, traffic, progress, 0
+        runner, never, never, network, Stop(9.0), Telemetry([]), guest, traffic, progress, 0
     )  # type: ignore[arg-type]
     session.pause = lambda seconds: None
     session.run(1)

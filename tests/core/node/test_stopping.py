@@ -14,6 +14,7 @@ import pytest
 from swarm_node.node import stopping
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Interrupted, Stop, stoppable
+from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Event, RoundDone, Telemetry
 
 LONG = 60.0  # seconds
@@ -45,15 +46,14 @@ def heard() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "ROUND_SECONDS", 0.05)
-    monkeypatch.setattr(stopping, "UPDATE_SECONDS", 0.4)
+    monkeypatch.setattr(stopping, "LEAVING_SECONDS", 0.1)
     monkeypatch.setattr(stopping, "LOOK_SECONDS", 0.01)
 
 
 @contextmanager
-def at_work() -> Iterator[Stop]:
-    """A node that has something to save."""
-    with stoppable() as stop:
+def at_work(seconds: float = 0.2) -> Iterator[Stop]:
+    """A node that has something to save, and may take so many seconds to stop."""
+    with stoppable(seconds) as stop:
         stop.to_save = True
         yield stop
 
@@ -69,19 +69,32 @@ def work(stop: Stop, seconds: float) -> float:
     return time.monotonic() - began
 
 
-def test_a_round_is_given_up_soon_after_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "UPDATE_SECONDS", LONG)
+def test_a_round_is_given_up_when_the_time_left_is_needed_to_save_and_leave() -> None:
+    stop = Stop(120.0)
+    assert stop.patience() == 120.0 - stopping.LEAVING_SECONDS
+    stop.saving = lambda: 40.0
+    assert stop.patience() == pytest.approx(60.0 - stopping.LEAVING_SECONDS)
+    stop.saving = lambda: 400.0
+    assert stop.patience() == stopping.LOOK_SECONDS
+
+
+def test_by_default_a_node_has_left_before_docker_kills_it() -> None:
+    assert NodeConfig().limits.stop_seconds < 10.0
+
+
+def test_a_round_is_given_up_soon_after_sigterm() -> None:
     with at_work() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.wanted
         work(stop, LONG / 2)
 
 
-def test_an_update_is_waited_for_but_not_for_ever() -> None:
+def test_a_step_of_the_optimiser_is_waited_for() -> None:
     with at_work() as stop:
-        stop.updating = lambda: True
+        began = time.monotonic()
+        stop.stepping = lambda: time.monotonic() - began < 0.5
         os.kill(os.getpid(), signal.SIGTERM)
-        assert work(stop, LONG) > 0.35
+        assert work(stop, LONG) >= 0.4
 
 
 def test_ctrl_c_lets_the_round_end_a_second_one_gives_it_up_and_a_third_leaves() -> None:
@@ -98,16 +111,16 @@ def test_ctrl_c_lets_the_round_end_a_second_one_gives_it_up_and_a_third_leaves()
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_second_ctrl_c_waits_for_an_update_as_long_as_it_takes() -> None:
+def test_a_second_ctrl_c_waits_for_a_step_as_long_as_it_takes() -> None:
     with at_work() as stop:
-        stop.updating = lambda: True
+        stop.stepping = lambda: True
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         with stop.interruptible():
             began = time.monotonic()
-            while time.monotonic() - began < 2 * stopping.UPDATE_SECONDS:
+            while time.monotonic() - began < 0.5:
                 pass
-        stop.updating = lambda: False
+        stop.stepping = lambda: False
         work(stop, LONG)
 
 
@@ -132,14 +145,14 @@ def test_it_says_at_once_that_it_will_stop() -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)]
 )
 def test_with_nothing_to_save_it_leaves_at_once(number: int, code: int) -> None:
-    with stoppable(), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
+    with stoppable(9.0), pytest.raises(LeftAtOnceError, match=f"^{code}$"):
         os.kill(os.getpid(), number)
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with stoppable() as stop:
+        with stoppable(9.0) as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stop.wanted
     finally:
@@ -186,7 +199,7 @@ def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
         due=lambda done: False, save=lambda done, waiting: saved.append(done) or ""
     )
     progress = SimpleNamespace(note=lambda name, value: None)
-    with stoppable() as stop:
+    with stoppable(9.0) as stop:
         Session(runner, keeper, idle, quiet, stop, Loses([]), idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
     assert saved == [8]
 
@@ -195,7 +208,7 @@ def test_handlers_are_put_back() -> None:
     before = [
         signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     ]
-    with stoppable():
+    with stoppable(9.0):
         assert signal.getsignal(signal.SIGTERM) != before[1]
     assert [
         signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)

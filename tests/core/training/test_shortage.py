@@ -156,7 +156,7 @@ def test_where_not_even_one_micro_batch_fits_no_step_is_taken(iterations) -> Non
     report = trainer.update([LESSON])
     assert (report.optimizer_steps, report.skipped) == (0, {"out of device memory": 1})
     assert all(map(torch.equal, before, weights_of(policy.model)))
-    assert not trainer.updating
+    assert not trainer.stepping
 
 
 def test_the_optimiser_stops_in_one_line_and_leaves_weights_as_they_were() -> None:
@@ -179,7 +179,12 @@ def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
             pass
 
     keeper = Keeper(
-        NodeConfig(home=tmp_path), node, node.trainer.policy, Telemetry([Sink()]), Measured()
+        NodeConfig(home=tmp_path),
+        node,
+        node.trainer.policy,
+        Telemetry([Sink()]),
+        Measured(),
+        lambda: 0.0,
     )
     keeper.save(1, [])
     monkeypatch.setattr(checkpoint, "save_file", fail)

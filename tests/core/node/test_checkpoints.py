@@ -1,0 +1,147 @@
+"""When a node saves, and what it goes on with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarm_node.common.errors import UserError
+from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.evaluation import Measured
+from swarm_node.policy.soundness import Damaged
+from swarm_node.settings import NodeConfig
+from swarm_node.telemetry.events import Telemetry
+from swarm_node.training import checkpoint
+from tests.models import make_node, tiny_policy
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def keeper(home: Path, clock: Clock, **options: Any) -> Keeper:
+    config = NodeConfig(home=home, checkpoint=options)
+    policy = tiny_policy()
+    node = make_node(policy=policy)
+    return Keeper(config, node, policy, Telemetry([]), Measured(), clock)
+
+
+def test_the_first_checkpoint_is_early_and_others_come_after_ten_minutes(tmp_path: Path) -> None:
+    clock = Clock()
+    kept = keeper(tmp_path, clock)
+    assert kept.due(1), "a failure of the machine would cost all rounds so far"
+    assert kept.save(1, []) == ""
+    clock.now += 599.0
+    assert not kept.due(2) and not kept.due(20)
+    clock.now += 1.0
+    assert kept.due(21)
+
+
+def test_rounds_can_be_counted_besides(tmp_path: Path) -> None:
+    clock = Clock()
+    kept = keeper(tmp_path, clock, every=3, minutes=60.0)
+    assert kept.save(1, []) == ""
+    assert [done for done in range(2, 10) if kept.due(done)] == [3, 6, 9]
+
+
+def test_a_failed_write_is_tried_again_after_the_same_time(tmp_path: Path) -> None:
+    clock = Clock()
+    kept = keeper(tmp_path, clock)
+    (tmp_path / "checkpoints").write_text("no folder")
+    assert kept.save(1, []) != ""
+    assert not kept.due(2)
+    clock.now += 600.0
+    assert kept.due(3)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one checkpoint, after two rounds."""
+    assert keeper(tmp_path, Clock()).save(2, []) == ""
+    return tmp_path
+
+
+def change(home: Path, **fields: Any) -> None:
+    file = home / "checkpoints" / "00000002" / checkpoint.STATE
+    state = json.loads(file.read_text())
+    extra = {**state["extra"], **fields.pop("extra", {})}
+    file.write_text(json.dumps({**state, **fields, "extra": extra}))
+
+
+def kept_in(home: Path) -> Kept:
+    name = tiny_policy().name
+    model = json.loads((home / "checkpoints" / "00000002" / checkpoint.STATE).read_text())
+    wanted = {**model["extra"]["model"], "name": model["extra"]["model"]["name"] or name}
+    return Kept(NodeConfig(home=home, model=wanted))
+
+
+def test_what_an_older_version_wrote_in_another_way_is_left_out_and_the_weights_go_on(
+    home: Path,
+) -> None:
+    change(home, format=1, extra={"waiting": ["{}"], "measured": {"before": 3}})
+    kept = kept_in(home)
+    assert kept.done == 2 and kept.waiting == []
+    assert len(kept.warnings) == 2
+    assert all("made by an older version of swarm-node" in text for text in kept.warnings)
+
+
+def test_the_same_in_a_checkpoint_of_this_version_is_damaged(home: Path) -> None:
+    change(home, extra={"waiting": ["{}"]})
+    with pytest.raises(UserError, match="is damaged"):
+        kept_in(home)
+
+
+def test_a_checkpoint_of_a_newer_version_is_not_called_damaged(home: Path) -> None:
+    change(home, format=checkpoint.FORMAT + 1, made_by="9.9.0\x1b[2J")
+    with pytest.raises(
+        UserError, match=r"made by another version .*9\.9\.0.*upgrade swarm-node"
+    ) as raised:
+        kept_in(home)
+    assert "\x1b" not in str(raised.value) and not isinstance(raised.value, Damaged)
+
+
+def test_a_checkpoint_says_which_version_made_it(home: Path) -> None:
+    state = checkpoint.read_state(home / "checkpoints" / "00000002")
+    assert state["made_by"] == checkpoint.made_by() and not checkpoint.is_older(state)
+
+
+# What a checkpoint holds besides tensors, as names and types. Whoever changes this raises FORMAT,
+# so that homes of the version before are read as such and are not called damaged.
+SHAPE = {
+    "format": 2,
+    "fields": {
+        "extra": {
+            "defence": {},
+            "measured": {"before": {}, "now": {}, "wrong": {}},
+            "model": "any",
+            "peer_id": "str",
+            "pool": {"spent": [], "waiting": []},
+            "waiting": [],
+        },
+        "format": "int",
+        "made_by": "str",
+        "optimizer_steps": "int",
+        "rounds": "int",
+        "version": "int",
+    },
+}
+
+
+def shape(value: Any, key: str = "") -> Any:
+    if key == "model":
+        return "any"  # options, which have defaults where a file lacks them
+    if isinstance(value, dict):
+        return {name: shape(inner, name) for name, inner in value.items()}
+    return [] if isinstance(value, list) else type(value).__name__
+
+
+def test_a_change_of_what_a_checkpoint_holds_raises_its_format(home: Path) -> None:
+    state = checkpoint.read_state(home / "checkpoints" / "00000002")
+    assert {"format": checkpoint.FORMAT, "fields": shape(state)} == SHAPE
