@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
-
+from swarm_node.common import memory
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import read_plain
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
@@ -46,7 +45,7 @@ def resolved(config: N, tell: named.Tell) -> N:
 
 
 def _first_model(config: NodeConfig, tell: named.Tell) -> str:
-    there = float(psutil.virtual_memory().available)
+    there = float(memory.available())
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:
         tell(

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from swarm_node.common import memory
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
 from swarm_node.policy.device import keep_freed
@@ -141,7 +142,7 @@ def _room(device: torch.device, limits: LimitsConfig) -> float | None:
     if device.type == "cuda":
         there = float(torch.cuda.mem_get_info(device)[1])
     elif device.type == "cpu":
-        there = float(psutil.virtual_memory().available + psutil.Process().memory_info().rss)
+        there = float(memory.available() + psutil.Process().memory_info().rss)
     else:
         return None
     return min(there, limits.memory * 1e6) if limits.memory else there

@@ -16,9 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import BaseModel
 
+from swarm_node.common import memory
 from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
 from swarm_node.common.files import write_json
 from swarm_node.common.redaction import hidden
@@ -96,7 +96,7 @@ def hardware() -> dict[str, Any]:
         "system": platform.system(),
         "cpu": _cpu_model(),
         "cores": usable_cores(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "memory_gib": round(memory.total() / 2**30, 1),
         "gpus": _gpu_names(),
     }
 

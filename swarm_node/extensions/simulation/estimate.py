@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from swarm_node.common.errors import UserError
+from swarm_node.common.memory import available
 from swarm_node.extensions.simulation.arms import Cell, cell_config, node_config
 from swarm_node.extensions.simulation.progress import duration
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -36,7 +35,7 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
     if not todo or sum(each) < LARGE:
         return
-    most, free = max(memory(*cell) for cell in cells), psutil.virtual_memory().available
+    most, free = max(memory(*cell) for cell in cells), available()
     need = (
         f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: "
         f"{at_once * most / 1e9:.1f} GB of memory"
