@@ -91,11 +91,11 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                 batch = questions[start : start + BATCH]
                 status.update(f"asked {start + len(batch)} of {len(questions)} questions")
                 answers = answer(generator, environment, batch, f"evaluation/{number}")
-                example = example or next(
-                    ((q, said) for q, said in zip(batch, answers.texts, strict=True) if said), None
-                )
-                for question, score in zip(batch, answers.scores, strict=True):
-                    scores.setdefault(f"{question.dataset}/{question.config_id}", []).append(score)
+                for question, answered in zip(batch, answers, strict=True):
+                    if answered.text and not example:
+                        example = question, answered.text
+                    task = f"{question.dataset}/{question.config_id}"
+                    scores.setdefault(task, []).append(answered.score)
     rows = [_row(task, found) for task, found in scores.items()]
     every = [score for found in scores.values() for score in found]
     if example and not any(every):

@@ -43,13 +43,13 @@ class Limit:
 def available() -> int:
     """Bytes that this process may still take without being killed or making others swap."""
     free = [limit.free for limit in group_limits()]
-    return min([psutil.virtual_memory().available, *free])
+    return min([int(psutil.virtual_memory().available), *free])
 
 
 def total() -> int:
     """Bytes that there are for this process and those in its control group, taken or not."""
     limits = [limit.limit for limit in group_limits()]
-    return min([psutil.virtual_memory().total, *limits])
+    return min([int(psutil.virtual_memory().total), *limits])
 
 
 def group_limits(own_groups: Path = OWN_GROUPS, mounts: Path = MOUNTS) -> list[Limit]:

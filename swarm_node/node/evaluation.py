@@ -10,10 +10,10 @@ from statistics import fmean
 from pydantic import BaseModel
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import Question, Round
+from protocol.messages import Episode, Question, Round
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
-from swarm_node.environments.scored import Mixture
+from swarm_node.environments.scored import LEARNED, Mixture
 from swarm_node.node.episodes import complete, scores
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
@@ -27,38 +27,40 @@ SHOWN = 200  # characters of a question or an answer that are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """One sampled completion of each question, None where the question could not be asked or
-    answered; and its score, also None where the completion could not be scored.
-    """
+class Answer:
+    """One sampled completion of a question, as far as it came."""
 
-    texts: list[str | None]
-    scores: list[float | None]
+    text: str | None  # None where the question could not be asked or answered
+    score: float | None  # also None where the completion could not be scored
+    failed: str = ""  # why one of them is None
 
 
 def answer(
     generator: Generator, environment: Environment, batch: Sequence[Question], stream: str
-) -> Answers:
+) -> list[Answer]:
     """What the model says to these questions. `stream` names the random stream."""
-    asked = [
-        (i, prompt)
-        for i, prompt in enumerate(environment.prompts(batch))
-        if isinstance(prompt, str)
-    ]
-    written = complete(
-        environment, generator, [(batch[i], prompt) for i, prompt in asked], 1, stream
-    )
-    answers = Answers([None] * len(batch), [None] * len(batch))
-    made = [
-        (i, group.completions)
-        for (i, _), group in zip(asked, written, strict=True)
-        if not isinstance(group, Skipped)
-    ]
-    for (i, (said,)), reward in zip(
-        made, scores(environment, [(batch[i], s) for i, s in made]), strict=True
-    ):
-        answers.texts[i] = said.turns[-1].text
-        answers.scores[i] = None if isinstance(reward, Skipped) else reward[0]
+    answers = [Answer(None, None)] * len(batch)
+    asked: list[tuple[int, str]] = []
+    for i, prompt in enumerate(environment.prompts(batch)):
+        if isinstance(prompt, Skipped):
+            answers[i] = Answer(None, None, prompt.reason)
+        else:
+            asked.append((i, prompt))
+    questions = [(batch[i], prompt) for i, prompt in asked]
+    written = complete(environment, generator, questions, 1, stream)
+    made: list[tuple[int, tuple[Episode, ...]]] = []
+    for (i, _), group in zip(asked, written, strict=True):
+        if isinstance(group, Skipped):
+            answers[i] = Answer(None, None, group.reason)
+        else:
+            made.append((i, tuple(group.completions)))
+    rewards = scores(environment, [(batch[i], completions) for i, completions in made])
+    for (i, (completion,)), reward in zip(made, rewards, strict=True):
+        text = completion.turns[-1].text
+        if isinstance(reward, Skipped):
+            answers[i] = Answer(text, None, reward.reason)
+        else:
+            answers[i] = Answer(text, reward[0])
     return answers
 
 
@@ -95,7 +97,8 @@ class Validation:
         self._own = _other_environment(config)
         self._environment = self._own or environment
         self._asked = set(environment.choose(measured.now))
-        tasks, at_once = len(tasks_of(config)), self._at_once
+        self._trained = set(tasks_of(config))
+        tasks, at_once = len(self._trained), self._at_once
         # A task gets as many questions, however many tasks wait
         share = tasks / at_once if at_once else 1
         self._count = min(round(self._config.questions * max(1.0, share)), MAX_QUESTIONS_PER_ROUND)
@@ -115,15 +118,17 @@ class Validation:
         """
         questions = self._environment.sample(EVALUATION, Round(0), self._count)
         rewards: dict[str, list[float]] = {}
+        unasked: dict[str, str] = {}
         corrected: list[Corrected] = []
         due, known = self._asked | set(self.measured.now), len(self.measured.before)
-        while due:
-            asked = [
-                question for question in questions if not self._at_once or task_of(question) in due
-            ]
-            corrected += self._take(asked, rewards)
-            self._asked = set(self._environment.choose(self.measured.now))
-            due = self._asked - set(rewards) if self._at_once else set()
+        left = list(questions)
+        while asked := [question for question in left if self._is_due(question, due)]:
+            left = [question for question in left if not self._is_due(question, due)]
+            corrected += self._take(asked, rewards, unasked)
+            # What cannot be asked must not keep other tasks waiting: it counts as learned.
+            as_learned = {task: LEARNED for task in unasked if task not in rewards}
+            self._asked = set(self._environment.choose({**self.measured.now, **as_learned}))
+            due = self._asked
         scored = [reward for of_task in rewards.values() for reward in of_task]
         reward = fmean(scored) if scored else 0.0
         is_best = done > 0 and (
@@ -133,12 +138,32 @@ class Validation:
             self.best = reward
         now = {task: fmean(of_task) for task, of_task in rewards.items()}
         return Validated(
-            done, reward, len(scored), is_best, now, dict(self.measured.before), tuple(corrected)
+            done,
+            reward,
+            len(scored),
+            is_best,
+            now,
+            dict(self.measured.before),
+            tuple(corrected),
+            {task: why for task, why in unasked.items() if task not in rewards},
         )
 
-    def _take(self, asked: Sequence[Question], rewards: dict[str, list[float]]) -> list[Corrected]:
-        """Asks these questions, and adds to `rewards` by task. Returns those first wrong and now
-        right, one a task.
+    def _is_due(self, question: Question, due: set[str]) -> bool:
+        """Whether a held-out question is asked while these tasks have their turn. Questions that a
+        data set keeps for validation have a task of their own, which nobody trains on: they have
+        no turn to wait for.
+        """
+        task = task_of(question)
+        return not self._at_once or task in due or task not in self._trained
+
+    def _take(
+        self,
+        asked: Sequence[Question],
+        rewards: dict[str, list[float]],
+        unasked: dict[str, str],
+    ) -> list[Corrected]:
+        """Asks these questions, and adds to `rewards` by task, and to `unasked` why a question of
+        a task gave none. Returns those first wrong and now right, one a task.
         """
         answers = answer(self._generator, self._environment, asked, "validation")
         prompts, corrected, known = (
@@ -147,12 +172,12 @@ class Validation:
             set(self.measured.before),
         )
         found: dict[str, list[float]] = {}
-        for question, prompt, text, score in zip(
-            asked, prompts, answers.texts, answers.scores, strict=True
-        ):
-            if text is None or score is None:
-                continue
+        for question, prompt, answered in zip(asked, prompts, answers, strict=True):
             task, name = task_of(question), f"{task_of(question)}/{question.index}"
+            text, score = answered.text, answered.score
+            if text is None or score is None:
+                unasked[task] = answered.failed
+                continue
             found.setdefault(task, []).append(score)
             if task not in known and not score:
                 self.measured.wrong[name] = text[:SHOWN]

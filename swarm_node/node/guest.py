@@ -21,8 +21,35 @@ TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # a kill loses the count of at most so many
 
 
-def on_battery() -> bool:
-    """Whether this is a laptop that is not plugged in. False where the machine does not say."""
+SUPPLIES = Path("/sys/class/power_supply")  # of Linux
+
+
+def on_battery(supplies: Path = SUPPLIES) -> bool:
+    """Whether this is a laptop that is not plugged in. False where the machine does not say.
+
+    On Linux each supply has a folder. The battery of a mouse or a headset has one, too, with the
+    scope "Device" (https://docs.kernel.org/power/power_supply_class.html): only the machine's own
+    supplies count.
+    """
+    if not supplies.is_dir():
+        return battery_says_so()
+    own = [folder for folder in supplies.iterdir() if said_by(folder, "scope") != "Device"]
+    plugged = any(said_by(folder, "online") == "1" for folder in own)
+    batteries = [folder for folder in own if said_by(folder, "type") == "Battery"]
+    draining = any(said_by(folder, "status") == "Discharging" for folder in batteries)
+    return draining and not plugged
+
+
+def said_by(supply: Path, name: str) -> str:
+    """What a file of a supply says; "" where it has none."""
+    try:
+        return (supply / name).read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def battery_says_so() -> bool:
+    """The same on other systems, as psutil knows them."""
     try:
         battery = psutil.sensors_battery()
     except (AttributeError, OSError):  # this system has no battery sensor

@@ -5,9 +5,9 @@ The node rests while its user wants the machine, leaves the swarm while the traf
 used up, and saves before it ends. `build.py` makes all parts that the loop drives.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import sleep
 
 from protocol.messages import Round
@@ -49,6 +49,7 @@ class Session:
     done: int  # rounds, those of earlier runs included
     pause: Callable[[float], None] = sleep
     addresses: tuple[str, ...] = ()  # as last reported
+    told: set[str] = field(default_factory=set)  # tasks that were said not to be validated
     capped: bool = False  # whether the traffic of this month is used up
 
     def run(self, max_rounds: int) -> None:
@@ -104,8 +105,21 @@ class Session:
             with self.stop.interruptible():
                 measured = self.validation.measure(self.done)
             self.telemetry.emit(measured)
+            self._tell_unasked(measured.unasked)
             if measured.best:
                 self.keeper.keep_best(measured)
+
+    def _tell_unasked(self, unasked: Mapping[str, str]) -> None:
+        """Says once of a task that none of its held-out questions could be asked or scored."""
+        for task, why in unasked.items():
+            if task not in self.told:
+                self.told.add(task)
+                self.telemetry.emit(
+                    Warned(
+                        f"no held-out question of {printable(task)} could be asked and scored "
+                        f"({printable(why)}): this task is not validated"
+                    )
+                )
 
     def _give_up(self, start: int) -> None:
         """Ends the run in the middle of a round, with the weights as they were before it. The next

@@ -116,6 +116,8 @@ class Validated(Event):
     # By task, when it was asked for the first time
     before: Mapping[str, float] = field(default_factory=dict)
     corrected: tuple[Corrected, ...] = ()  # one question of each task that has one
+    # By task of which no question could be asked or scored: why
+    unasked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

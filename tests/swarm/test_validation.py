@@ -1,5 +1,6 @@
 """The best checkpoint by held-out questions is kept beside the last ones, also over a resume."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from swarm_node.settings import (
 )
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.training.checkpoint import all_checkpoints, read_state
+from tests.commands import ended_well
 
 
 def config(home: Path, rounds: int) -> NodeConfig:
@@ -69,3 +71,41 @@ def wrong_at_first(home: Path) -> dict[str, str]:
     found = read_state(all_checkpoints(home / "checkpoints")[0])["extra"]["measured"]["wrong"]
     assert 0 < len(found) <= 8
     return found
+
+
+@pytest.mark.slow
+def test_a_task_that_cannot_be_scored_ends_no_validation_and_is_named_once(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(60)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "verifier.py").write_text("def verify(text, answer):\n    return None\n")
+    home = tmp_path / "home"
+    done = ended_well(
+        *("run", "--home", home, "--threads", 1, "--network.no-enabled", "--max-rounds", 2),
+        *("--dataset.file", tmp_path / "rows.jsonl"),
+        *("--dataset.verifier", f"{tmp_path / 'verifier.py'}:verify"),
+        *("--environment.tasks", "dataset/train", "gcd/tiny", "--environment.at-once", 1),
+        *("--validation.every", 1, "--validation.questions", 8),
+    )
+    told = [line for line in done.stdout.splitlines() if "this task is not validated" in line]
+    assert len(told) == 1 and "dataset/held_out" in told[0] and "not a score" in told[0]
+    events = list(read_jsonlines(home / "events.jsonl"))
+    validated = [event for event in events if event["event"] == "Validated"]
+    assert [list(event["by_task"]) for event in validated] == [["gcd/tiny"]] * 3
+    assert all(event["unasked"] == {"dataset/held_out": "not a score"} for event in validated)
+
+
+@pytest.mark.slow
+def test_a_task_that_cannot_be_asked_lets_the_next_one_of_its_environment_be_asked(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    done = ended_well(
+        *("run", "--home", home, "--threads", 1, "--network.no-enabled", "--max-rounds", 2),
+        # Prompts of the first are longer than what completions leave of the context of 512 tokens
+        *("--environment.tasks", "game_of_life/default", "gcd/tiny", "--environment.at-once", 1),
+        *("--generation.max-completion-length", 440),
+        *("--validation.every", 1, "--validation.questions", 8),
+    )
+    events = list(read_jsonlines(home / "events.jsonl"))
+    validated = [event for event in events if event["event"] == "Validated"]
+    assert [list(event["by_task"]) for event in validated] == [["gcd/tiny"]] * 3, done.stdout
