@@ -449,14 +449,16 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
 
 
 def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
-    """All tokens are twice, then ten times as likely now as when they were generated. The decoupled
-    gradient is then 2 and 5 times the fresh one; the clipped objective has clipped every good token
-    away.
+    """All tokens are 2, 4, then 10 times as likely now as when they were generated. The decoupled
+    gradient is then 2 and 4 times the fresh one, and there is none: as AReaL does, it masks tokens
+    beyond 5, and no step is taken. The truncated one is held at twice the fresh one. The clipped objective has clipped every
+    good token away.
     """
     fresh = gradient_of("decoupled", 0.0)
-    for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
+    for shift, factor in ((-math.log(2.0), 2.0), (-math.log(4.0), 4.0)):
         expected = [factor * each for each in fresh]
         torch.testing.assert_close(gradient_of("decoupled", shift), expected, rtol=1e-3, atol=1e-6)
+    assert gradient_of("decoupled", -math.log(10.0)) == []
     found, expected = gradient_of("truncated", -math.log(10.0)), [2.0 * each for each in fresh]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
     naive = gradient_of("clipped", -math.log(10.0))
