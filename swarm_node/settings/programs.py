@@ -78,6 +78,11 @@ class TrainingConfig(Section):
     divides advantages by the group's standard deviation; none leaves them in units of reward;
     population divides by the population's standard deviation.
     """
+    only_differences: bool = False
+    """Train on what tells the completions of a group apart: leave out completions of advantage 0,
+    and the tokens that all completions of a group begin with. The recipe published for Temporal
+    Clue does.
+    """
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping
     matters.
