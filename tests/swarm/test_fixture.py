@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess, run
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,8 @@ def held(row: tuple[str, str], done: "CompletedProcess[str]", code: int = 0) -> 
 def unpacked(home: Home, folder: Path) -> Path:
     """The folder of the archive, below another."""
     with tarfile.open(home.file) as archive:
-        archive.extractall(folder, filter="fully_trusted")  # with its modes, and hard links
+        # With the modes of its files, and as files of whoever runs this
+        archive.extractall(folder, filter="fully_trusted", numeric_owner=True)
     return folder / home.name
 
 
@@ -142,7 +144,7 @@ class User:
         """A command that takes the flags of run."""
         return self(command, *self.flags, "--home", self.home, *more)
 
-    def events(self, name: str) -> list[dict[str, object]]:
+    def events(self, name: str) -> list[dict[str, Any]]:
         lines = (self.folder / self.home / "events.jsonl").read_text().splitlines()
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
@@ -192,12 +194,12 @@ def test_a_home_of_it_goes_on_and_so_does_its_copy_from_a_backup(
     if held((name, "restore"), restored):
         file = Path("identity.key")
         assert (copy / file).read_bytes() == (start.folder / start.home / file).read_bytes()
-    before = [event["report"]["round"] for event in start.events("RoundDone")]  # type: ignore[index]
+    before = [event["report"]["round"] for event in start.events("RoundDone")]
     assert before[-1] == home.rounds - 1
     went_on = start.node("run", ALONE, "--max-rounds", home.rounds + MORE)
     if held((name, "run"), went_on):
         assert f"resumed after {home.rounds} rounds" in went_on.stdout, went_on.stdout
-        after = [event["report"]["round"] for event in start.events("RoundDone")]  # type: ignore[index]
+        after = [event["report"]["round"] for event in start.events("RoundDone")]
         assert after == [*before, *range(home.rounds, home.rounds + MORE)]
         newest = start.folder / start.home / "checkpoints" / f"{home.rounds + MORE:08}"
         assert (newest / "optimizer.safetensors").is_file()
@@ -294,7 +296,7 @@ def test_plug_ins_of_it_train_a_node_and_a_simulation(plugins: Path) -> None:
     checked = start("check", "node.toml", *STARTER)
     if held(("node.toml", "check"), checked):
         assert "tasks: words/short, words/long" in checked.stdout
-    alone = (ALONE, *STARTER, "--generation.num-generations", "4")
+    alone = (ALONE, *STARTER)
     trained = start("run", "node.toml", "--home", "home", "--max-rounds", 3, *alone)
     if held(("node.toml", "run"), trained):
         lines = (plugins / "home" / "rewards.txt").read_text().splitlines()
@@ -357,7 +359,7 @@ def figures(text: str) -> Mapping[str, object]:
 
 
 def of_kind(value: object) -> str:
-    """The kind of a JSON value, as a program reads it. Null stands for a number that is not there."""
+    """The kind of a JSON value, as a program reads it: null stands in the place of a number."""
     if isinstance(value, bool):
         return "true or false"
     return "number or null" if isinstance(value, int | float | None) else type(value).__name__
