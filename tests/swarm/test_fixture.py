@@ -87,6 +87,7 @@ TABLE = {
     **{(name, command): LOADS for name in HOMES for command in COMMANDS},
     ("own_data.backup", "restore"): LOADS,
     ("friends.card", "run"): LOADS,
+    # Where the version of these questions was raised, the node runs and sends none of its groups
     ("gym.card", "run"): LOADS,
     ("open.code", "join"): LOADS if SAME_GYM else f"and {GYM} there",
     ("node.toml", "run"): LOADS,
