@@ -31,7 +31,8 @@ from hypothesis import settings  # noqa: E402
 pytest_plugins = ["tests.going_on", "tests.skips"]
 LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_fixture.py", "extensions/hub/test_hub.py", "network/test_process.py",
-    "network/test_nodes.py", "network/test_shares.py", "swarm/test_pages_followed.py", "house/test_wheel.py",
+    "network/test_nodes.py", "network/test_shares.py", "swarm/test_pages_followed.py",
+    "house/test_wheel.py",
     "extensions/browser/test_pages.py", "extensions/fp8/test_fp8_triton.py",
     "swarm/test_at_home.py", "swarm/test_asynchronous.py", "swarm/test_how_to.py",
     "swarm/test_resume.py", "house/test_removal.py", "network/test_real_networks.py",
