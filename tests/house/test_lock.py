@@ -4,6 +4,7 @@ of SECURITY.md.
 
 import hashlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -13,6 +14,7 @@ from base64 import urlsafe_b64encode
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -61,32 +63,63 @@ def test_what_ci_installs_by_hash_is_within_the_ranges_too() -> None:
     assert DEV.name in (ROOT / "Makefile").read_text()
 
 
-def test_what_is_not_what_the_lock_says_ends_the_installation_and_what_cannot_be_had_does_not(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    head = (
-        f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for "
-        "a test."
-    )
-    lock = tmp_path / "lock.txt"
+HERE = f"# Python {sys.version_info[0]}.{sys.version_info[1]}, {platform.machine()}. Made for a test."
 
-    def install(first: str, pip: str) -> "subprocess.CompletedProcess[str]":
-        lock.write_text(f"{first}\n")
-        (tmp_path / "bin" / "pip").write_text(f"#!/bin/sh\n{pip}\n")
-        (tmp_path / "bin" / "pip").chmod(0o700)
-        words = ["sh", str(ROOT / "docker" / "locked.sh"), str(tmp_path / "bin"), str(lock)]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
 
-    other = install("# Python 2.7, vax. Made for a test.", "exit 9")
+def install(
+    folder: Path, first: str, pip: str, *flags: str, by_ranges: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    """What locked.sh does with a lock that begins so, and with this script as pip."""
+    (folder / "bin").mkdir(exist_ok=True)
+    if not (folder / "bin" / "python").exists():
+        (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "bin" / "pip").write_text(f"#!/bin/sh\n{pip}\n")
+    (folder / "bin" / "pip").chmod(0o700)
+    lock = folder / "lock.txt"
+    lock.write_text(f"{first}\n")
+    words = ["sh", str(ROOT / "docker" / "locked.sh"), *flags, str(folder / "bin"), str(lock)]
+    environment = {**os.environ, "BY_RANGES": by_ranges}
+    return subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_lock_for_another_platform_leaves_the_installation_to_the_ranges(tmp_path: Path) -> None:
+    other = install(tmp_path, "# Python 2.7, vax. Made for a test.", "exit 9")
     assert other.returncode == 0 and "another platform" in other.stdout
-    if sys.platform == "linux":
-        changed = install(head, "echo 'THESE PACKAGES DO NOT MATCH THE HASHES' >&2; exit 1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
+def test_a_file_that_cannot_be_had_ends_the_installation_with_one_line(tmp_path: Path) -> None:
+    pip = "echo 'no matching distribution' >&2; exit 1"
+    missing = install(tmp_path, HERE, pip)
+    assert missing.returncode == 1
+    (line,) = missing.stderr.splitlines()
+    assert "not all of its files can be had" in line and "BY_RANGES=1" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
+def test_only_a_named_option_lets_missing_files_be_installed_without_hashes(tmp_path: Path) -> None:
+    pip = "echo 'no matching distribution' >&2; exit 1"
+    by_flag = install(tmp_path, HERE, pip, "--by-ranges")
+    by_variable = install(tmp_path, HERE, pip, by_ranges="1")
+    for allowed in (by_flag, by_variable):
+        assert allowed.returncode == 0 and "by ranges, without hashes" in allowed.stdout
+    assert install(tmp_path, HERE, pip, by_ranges="0").returncode == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
+def test_a_file_with_another_hash_ends_the_installation_whatever_is_allowed(tmp_path: Path) -> None:
+    pip = "echo 'THESE PACKAGES DO NOT MATCH THE HASHES' >&2; exit 1"
+    for flags in ((), ("--by-ranges",)):
+        changed = install(tmp_path, HERE, pip, *flags)
         assert changed.returncode == 1
-        missing = install(head, "echo 'no matching distribution' >&2; exit 1")
-        assert missing.returncode == 0 and "by ranges" in missing.stdout
-        assert install(head, 'case "$*" in *--require-hashes*) exit 0;; esac; exit 3').stdout == ""
+        (line,) = changed.stderr.splitlines()
+        assert "another hash" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
+def test_what_is_installed_from_a_lock_is_checked_by_hash(tmp_path: Path) -> None:
+    done = install(tmp_path, HERE, 'case "$*" in *--require-hashes*) exit 0;; esac; exit 3')
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_bill_of_materials_has_the_same_files() -> None:
