@@ -107,7 +107,7 @@ class BatchGenerator:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a "
                 "prompt: "
-                f"the model's context is {policy.context_length} tokens"
+                f"the model's context is {policy.context_length} tokens; make it smaller"
             )
 
     @property

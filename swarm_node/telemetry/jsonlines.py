@@ -109,7 +109,7 @@ class JsonLines:
                 self._warned = True
                 self._warn(
                     f"cannot write {self._path}: {error.strerror}; "
-                    "the run goes on without some of its events"
+                    "make room there: the run goes on without some of its events"
                 )
 
     def close(self) -> None:
