@@ -82,7 +82,6 @@ starters: install  ## make the starter policies again
 
 reference: install  ## make the pages of docs/reference again that come from the code
 	$(BIN)/python docs/reference/make.py
-	$(BIN)/python docs/reference/messages.py
 
 docs: install  ## every page as a site in .site/html: links are checked, and it can be read offline
 	$(BIN)/python docs/make_site.py

@@ -352,7 +352,8 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         )
     if not policy.precision.plain:
         raise UserError(
-            "a vLLM server generates with plain weights: take --fp8.precision bf16, or generate "
+            "a vLLM server generates with plain weights, not in another precision: take "
+            "--fp8.precision bf16, or generate "
             "without vLLM"
         )
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):

@@ -32,8 +32,7 @@ def listen_addresses(host: str, port: int) -> list[str]:
         ip = ipaddress.ip_address(host)
     except ValueError as error:
         raise UserError(
-            f"--network.host: {host!r} is not an IP address; give one of this machine, or 0.0.0.0 "
-            "for all"
+            f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of this machine"
         ) from error
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
