@@ -132,8 +132,7 @@ def stalled(training: Mapping[str, Any]) -> str:
     ):
         return (
             f"training stands still: no round has ended for {since:.0f} s. See what the node "
-            "prints "
-            "and how busy the machine is; if it stays so, stop the node and start it again"
+            "prints and how busy the machine is; if it stays so, stop the node and start it again"
         )
     if not begun(training) and since > START_SECONDS:
         return (
@@ -161,9 +160,8 @@ def alone(answer: Mapping[str, Any]) -> str:
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
         f"alone: {len(asking)} peers share, and none asks this node's questions, which are of "
-        f"{printable(own, 120)}: "
-        f"{printable(asking[0], 240)}; train with the same rows, template, verifier and release "
-        "to share with them (swarm-node task try FILE says the version)"
+        f"{printable(own, 120)}: {printable(asking[0], 240)}; train with the same rows, template, "
+        "verifier and release to share with them (swarm-node task try FILE says the version)"
     )
 
 

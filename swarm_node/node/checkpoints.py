@@ -148,8 +148,8 @@ class Kept:
     def _other(self, key: str, earlier: object, wanted: object) -> UserError:
         return UserError(
             f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not "
-            f"{wanted!r}: "
-            "choose another --home, name that model again, or move its checkpoints away"
+            f"{wanted!r}: choose another --home, name that model again, or move its checkpoints "
+            "away"
         )
 
 

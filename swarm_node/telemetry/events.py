@@ -269,8 +269,7 @@ class Guarded:
                 self._warned = True
                 self._warn(
                     f"{self._name} cannot write ({error.strerror}); make room there: the run goes "
-                    "on without some "
-                    "figures"
+                    "on without some figures"
                 )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True

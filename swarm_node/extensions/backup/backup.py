@@ -109,8 +109,7 @@ def _check_room(file: Path, size: int, home: Path) -> None:
     if size > free:
         raise UserError(
             f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: make room "
-            "there, or "
-            "choose another --home"
+            "there, or choose another --home"
         )
 
 

@@ -95,9 +95,8 @@ class Budget:
         if limits.total_tokens and used + tokens > limits.total_tokens:
             raise UserError(
                 f"the budget of {limits.total_tokens} tokens in all has no room for another "
-                f"request (used: {used}, the "
-                f"next may take {tokens}): raise --total-tokens (0: no limit), or ask for less by "
-                "--samples and --max-tokens"
+                f"request (used: {used}, the next may take {tokens}): raise --total-tokens (0: no "
+                "limit), or ask for less by --samples and --max-tokens"
             )
 
     def _forget(self, now: float) -> None:

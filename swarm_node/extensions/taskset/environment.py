@@ -176,9 +176,8 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
         if here != there:
             raise UserError(
                 f"task set {name}: {printable(text, 40)!r} scores {here} in one process and "
-                f"{there} in {where}; let "
-                "its reward depend on the completion only, or set taskset.alone to train on it "
-                "without sharing"
+                f"{there} in {where}; let its reward depend on the completion only, or set "
+                "taskset.alone to train on it without sharing"
             )
 
 

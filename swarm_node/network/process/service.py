@@ -214,8 +214,7 @@ class NetworkService:
                     raise
                 if self._config.port:
                     self._say(
-                        f"network: {error}; a free port is used meanwhile, which invitations of "
-                        "before do not name",
+                        f"network: {error}; a free port is used meanwhile",
                         True,
                     )
         return free_port()
