@@ -109,7 +109,8 @@ class Session:
         if self.stop.updating():
             lost = (
                 "stopped in the middle of an update: what was learned since the last "
-                "checkpoint is lost"
+                "checkpoint is lost; the next start goes on from there, and more than 10 s to stop "
+                "would save it"
             )
             self.telemetry.emit(Warned(lost))
         elif self.done > start:

@@ -223,9 +223,14 @@ def take_key(file: Path | None) -> Secret:
     try:
         key = file.expanduser().read_text(encoding="utf-8") if file else key
     except OSError as error:
-        raise UserError(f"key file {file}: {error.strerror}") from error
+        raise UserError(
+            f"key file {file}: {error.strerror}; correct --key-file, or make it readable"
+        ) from error
     if file and not key.strip():
-        raise UserError(f"key file {file} is empty: its first line is the server's key")
+        raise UserError(
+            f"key file {file} is empty: its first line is the server's key; write it there, or "
+            "leave --key-file out"
+        )
     return Secret(key.strip().partition("\n")[0])
 
 

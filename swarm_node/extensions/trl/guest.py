@@ -70,7 +70,7 @@ class Swarm(script.Swarm):
             if any(self._environment.turns(question) > 1 for question in asked):
                 raise UserError(
                     "a GRPOTrainer gives one completion a question: train tasks of several turns "
-                    "by swarm-node run"
+                    "by swarm-node run, and name others here"
                 )
             for question, prompt in zip(asked, self.prompts(asked), strict=True):
                 if isinstance(prompt, str):
