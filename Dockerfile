@@ -24,7 +24,7 @@ ARG PIP_FIND_LINKS=
 ARG LOCK=docker/locks/cpu-linux-x86_64-py311.txt
 COPY docker/locks /locks/docker/locks
 COPY docker/wheels /wheels
-RUN echo 'torch>=2.9,<2.14' >/locks/torch; touch /locks/all \
+RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
     && case "$LOCK $TORCH_INDEX $(uname -m)" in ?*" "*"/cpu x86_64") \
         cp "/locks/$LOCK" /locks/all; grep '^torch==' /locks/all >/locks/torch;; esac \
     && if ls /wheels/torch-*.whl; then TORCH_INDEX=; fi \

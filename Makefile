@@ -56,14 +56,14 @@ test-extras: $(EXTRAS:%=.venvs/%/installed) .venvs/vllm/installed  ## each extra
 .venvs/%/installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
 	.venvs/$*/bin/pip install --disable-pip-version-check --quiet --editable '.$(patsubst %,[%],$(filter-out base,$*))' \
-		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
+		'pytest>=9.0.3' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
 	@touch $@
 
 # A third party's build for CPUs, with an own opinion of torch: no extra. It trips over torchvision where that is found.
 .venvs/vllm/installed: pyproject.toml
 	$(PYTHON) -m venv .venvs/vllm
 	.venvs/vllm/bin/pip install --disable-pip-version-check --quiet --editable . $(VLLM:%='%') \
-		'pytest>=8.4' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
+		'pytest>=9.0.3' 'pytest-timeout>=2.4' 'hypothesis>=6.130'
 	.venvs/vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
@@ -82,7 +82,6 @@ starters: install  ## make the starter policies again
 
 reference: install  ## make the pages of docs/reference again that come from the code
 	$(BIN)/python docs/reference/make.py
-	$(BIN)/python docs/reference/messages.py
 
 docs: install  ## every page as a site in .site/html: links are checked, and it can be read offline
 	$(BIN)/python docs/make_site.py
@@ -108,11 +107,11 @@ DRILL = runs/drill
 drill:  ## what a stranger can do with a release, in a new folder: DRILL=FOLDER
 	release/drill.sh $(DRILL)
 
-# The dependencies of pyproject.toml at both ends of their ranges. TORCH=torch==2.9.0 is the oldest, where it can be had.
+# The dependencies of pyproject.toml at both ends of their ranges. TORCH=torch==2.10.0 is the oldest, where it can be had.
 TORCH = torch
 oldest newest: .venvs/release/installed  ## the fast tests with the lowest or the highest versions of what we need
 	.venvs/release/bin/uv venv --quiet --clear --python $(PYTHON) .venvs/$@
-	.venvs/release/bin/uv pip install --quiet --python .venvs/$@ --editable '.[gym,gguf,trl]' '$(TORCH)' 'pytest>=8.4' 'pytest-timeout>=2.4' 'pytest-xdist>=3.8' 'hypothesis>=6.130' \
+	.venvs/release/bin/uv pip install --quiet --python .venvs/$@ --editable '.[gym,gguf,trl]' '$(TORCH)' 'pytest>=9.0.3' 'pytest-timeout>=2.4' 'pytest-xdist>=3.8' 'hypothesis>=6.130' \
 		--resolution $(if $(filter oldest,$@),lowest-direct,highest)
 	.venvs/release/bin/uv pip list --python .venvs/$@ | grep -iE '^(torch|transformers|peft|pydantic|cryptography|starlette) '
 	.venvs/$@/bin/python -m pytest -n 2 -p no:cacheprovider -m "not slow and not network and not gpu and not long" \

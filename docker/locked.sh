@@ -1,8 +1,18 @@
 #!/bin/sh
-# locked.sh BIN LOCK: installs the packages of a lock, each file by its hash, with BIN/pip. On another platform or
-# Python than the lock's, or if a file cannot be had, it installs nothing, and pyproject.toml's ranges apply. A file
-# with another hash ends it with code 1. It compiles nothing, as pip would do that on one core.
+# locked.sh [--by-ranges] BIN LOCK: installs the packages of a lock, each file by its hash, with BIN/pip. It compiles
+# nothing, as pip would do that on one core.
+#
+# A lock is for one platform and Python. Elsewhere this installs nothing, and pyproject.toml's ranges apply. Where the
+# lock is for this platform, it ends with code 1 and one line if a file has another hash, or cannot be had: nothing is
+# installed without a hash because an index lacks a file, or hides it. --by-ranges, or BY_RANGES=1 in the environment
+# (so that `make install BY_RANGES=1` has it), allows that: with a file that cannot be had, pyproject.toml's ranges
+# apply. A file with another hash ends it even then.
 set -eu
+ranges=${BY_RANGES:-}
+if [ "$1" = --by-ranges ]; then
+    ranges=1
+    shift
+fi
 bin=$1 lock=$2
 here=$("$bin/python" -c 'import platform, sys
 print("# Python %d.%d, %s. %s" % (*sys.version_info[:2], platform.machine(), sys.platform))')
@@ -20,6 +30,13 @@ if "$bin/pip" install --disable-pip-version-check --quiet --no-compile --require
 fi
 tail -n 5 "$said"
 if grep -q 'DO NOT MATCH THE HASHES' "$said"; then
+    echo "$lock: a file has another hash than the lock says; nothing was installed, do not use that index" >&2
     exit 1
 fi
-echo "not all files of $lock can be had here: installing by ranges"
+if [ "$ranges" = 1 ]; then
+    echo "not all files of $lock can be had here: installing by ranges, without hashes"
+    exit 0
+fi
+echo "$lock: not all of its files can be had here, and nothing was installed; name an index that has them" \
+    "(PIP_EXTRA_INDEX_URL), or allow other versions, without hashes: BY_RANGES=1" >&2
+exit 1

@@ -56,7 +56,9 @@ def write_bundle(
     except FileExistsError as error:
         raise UserError(f"{file} exists: remove it, or choose another name") from error
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; choose another --bundle") from error
+        raise UserError(
+            f"{file}: {error.strerror}; choose another --bundle, in a folder that you can write"
+        ) from error
     return list(parts)
 
 

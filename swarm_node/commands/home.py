@@ -79,7 +79,10 @@ def load_or_create(path: Path) -> Identity:
                 _create(path)
         return _load(path)
     except OSError as error:
-        raise UserError(f"key file {path}: {error.strerror or error}") from error
+        raise UserError(
+            f"key file {path}: {error.strerror or error}; this user must read it, and write its "
+            "folder"
+        ) from error
 
 
 def _create(path: Path) -> None:
@@ -106,7 +109,7 @@ def _load(path: Path) -> Identity:
     with open(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise UserError(f"key file {path}: not a regular file")
+            raise UserError(f"key file {path}: not a regular file; move away what has this name")
         if mode & 0o077:
             raise UserError(
                 f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 "
@@ -116,4 +119,7 @@ def _load(path: Path) -> Identity:
     try:
         return Identity.from_key_bytes(data)
     except ValueError as error:
-        raise UserError(f"key file {path}: {error}; move it away to get a new identity") from error
+        raise UserError(
+            f"key file {path}: {error}; put back a copy of it, or move it away to get a new "
+            "identity"
+        ) from error

@@ -102,19 +102,25 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     if training is not None and not training.get("resting") and (late := stalled(training)):
         found.append(late)
     if network.get("leaving"):
-        found.append("it is leaving, as it was told to")
+        found.append("it is leaving, as it was told to: it saves, and ends")
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)
         # Before that, the network is starting, too
         if not network.get("running") and begun(training):
-            found.append("the network process is down and will be started again; training goes on")
+            found.append(
+                "the network process is down and will be started again; training goes on. If it "
+                "stays so, read network.log in the home"
+            )
         elif (
             network.get("running")
             and not network.get("addresses")
             and network.get("uptime", 0.0) > SILENT_SECONDS
         ):
-            found.append("the network does not listen: see what the node prints")
+            found.append(
+                "the network does not listen: the node has printed a warning about its port or "
+                "address"
+            )
     return found
 
 
@@ -124,9 +130,15 @@ def stalled(training: Mapping[str, Any]) -> str:
     if "round" in training and since > max(
         STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]
     ):
-        return f"training stands still: no round has ended for {since:.0f} s"
+        return (
+            f"training stands still: no round has ended for {since:.0f} s. See what the node "
+            "prints and how busy the machine is; if it stays so, stop the node and start it again"
+        )
     if not begun(training) and since > START_SECONDS:
-        return f"no round has ended yet, {since:.0f} s after the start"
+        return (
+            f"no round has ended yet, {since:.0f} s after the start; a large model, or a download, "
+            "takes its time"
+        )
     return ""
 
 
@@ -148,9 +160,8 @@ def alone(answer: Mapping[str, Any]) -> str:
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
         f"alone: {len(asking)} peers share, and none asks this node's questions, which are of "
-        f"{printable(own, 120)}: "
-        f"{printable(asking[0], 240)}; compare files and options (swarm-node task try FILE says "
-        "the version)"
+        f"{printable(own, 120)}: {printable(asking[0], 240)}; train with the same rows, template, "
+        "verifier and release to share with them (swarm-node task try FILE says the version)"
     )
 
 
@@ -276,7 +287,9 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
     try:
         act(home / PAUSE_FILE)
     except FileNotFoundError as error:
-        raise UserError(f"home {home} is not paused") from error
+        raise UserError(
+            f"home {home} is not paused; if its node rests all the same, swarm-node status says why"
+        ) from error
     except OSError as error:
         raise UserError(
             f"home {home}: {error.strerror}; name the folder of a node with --home"

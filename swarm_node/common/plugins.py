@@ -87,7 +87,10 @@ def made(kind: str, name: str) -> Any:
     found = load(kind, name)
     missing = [each for each in CALLED[kind] if not hasattr(found, each)]
     if missing := [*missing, *sorted(getattr(found, "__abstractmethods__", ()))]:
-        raise UserError(f"{kind}: {name} lacks {', '.join(missing)}: write a class that has it")
+        raise UserError(
+            f"{kind}: {name} lacks {', '.join(missing)}: write it; docs/how-to/plugins.md says "
+            "what to inherit from"
+        )
     return found()
 
 

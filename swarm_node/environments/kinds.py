@@ -107,7 +107,10 @@ class EnvironmentKind(Protocol):
         """The reference answer, for simulated attackers. UserError if the environment does not
         offer it.
         """
-        raise UserError(f"attackers know no answers of {question.environment}")
+        raise UserError(
+            f"attackers know no answers of {question.environment}: give --attack tasks of "
+            "reasoning-gym"
+        )
 
 
 def find(task: str, kinds: Sequence[EnvironmentKind]) -> EnvironmentKind:
@@ -158,7 +161,7 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(
             f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask "
-            "for fewer"
+            "for fewer, by --questions or validation.questions"
         )
     sizes = [page] * full + [rest] * (rest > 0)
     return [

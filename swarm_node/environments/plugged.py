@@ -103,7 +103,8 @@ class PluggedKind(EnvironmentKind):
             )
         except subprocess.TimeoutExpired as error:
             raise UserError(
-                f"environment {self.target}: its import takes more than {SECONDS:.0f} s"
+                f"environment {self.target}: its import takes more than {SECONDS:.0f} s: load "
+                "files later, not at import"
             ) from error
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -126,4 +126,6 @@ def right_answer(config: Asking, question: Question) -> str:
     for kind in kinds(config.environment.use):
         if kind.name == question.environment:
             return kind.answer(question)
-    raise UserError(f"attackers know no answers of {question.environment}")
+    raise UserError(
+        f"attackers know no answers of {question.environment}: give --attack tasks of reasoning-gym"
+    )

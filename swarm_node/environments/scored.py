@@ -326,7 +326,10 @@ class ScoredEnvironment:
                 self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ())
             )
             if Skipped(NOT_SHOWN) in answers:
-                raise UserError(f"questions of {self.name} show no answers, so they take no shots")
+                raise UserError(
+                    f"questions of {self.name} show no answers, so they take no shots: set "
+                    "environment.shots to 0"
+                )
             pairs = {
                 one: other
                 for one, other in zip(asked, answers, strict=True)

@@ -113,8 +113,7 @@ class BatchGenerator:
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a "
-                "prompt: "
-                f"the model's context is {policy.context_length} tokens"
+                f"prompt: the model's context is {policy.context_length} tokens; make it smaller"
             )
 
     @property

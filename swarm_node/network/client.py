@@ -215,7 +215,9 @@ class RemoteNetwork(Network):
             try:
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
-                self._say(f"this node cannot be asked for its status: {error}", True)
+                self._say(
+                    f"this node cannot be asked for its status: {error}; all else works", True
+                )
             while True:
                 await self._live()
 

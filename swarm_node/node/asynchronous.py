@@ -217,11 +217,12 @@ class AsynchronousNode:
         if self._deaths >= MAX_DEATHS:
             raise GeneratorFailed(
                 f"the generator process failed {self._deaths} times at round {self._next} "
-                f"({reason}): "
-                "see generator.log in the home folder, or run with --asynchronous.no-enabled"
+                f"({reason}): see generator.log in the home folder, or run with "
+                "--asynchronous.no-enabled, if memory is short for two models"
             )
         self._warn(
-            f"the generator process ended ({reason}); another one goes on with round {self._next}"
+            f"the generator process ended ({reason}); another one goes on with round {self._next} "
+            "(generator.log in the home says more)"
         )
         self._process.start()
         self._order()

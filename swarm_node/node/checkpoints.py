@@ -155,7 +155,8 @@ class Kept:
             aside = checkpoint.set_aside(damaged)
         except OSError as failed:
             raise UserError(
-                f"checkpoint {damaged} is damaged ({_short(error)}): move it away"
+                f"checkpoint {damaged} is damaged ({_short(error)}): make its folder writable, or "
+                "move it away"
             ) from failed
         self.warnings.append(
             f"checkpoint {damaged} is damaged ({_short(error)}): it is {aside.name} now"
@@ -170,8 +171,8 @@ class Kept:
     def _other(self, key: str, earlier: object, wanted: object) -> UserError:
         return UserError(
             f"home {self._config.home} holds checkpoints of model.{key} {earlier!r}, not "
-            f"{wanted!r}: "
-            "choose another --home, or move its checkpoints away"
+            f"{wanted!r}: choose another --home, name that model again, or move its checkpoints "
+            "away"
         )
 
 
@@ -258,7 +259,11 @@ class Keeper:
     def keep_best(self, measured: Validated) -> None:
         """Saves the best checkpoint so far in place of the one before."""
         if failed := self._write(BEST, measured.round, {REWARD: measured.reward}, 1, 0):
-            self._telemetry.emit(Warned(f"the best checkpoint so far was not kept: {failed}"))
+            self._telemetry.emit(
+                Warned(
+                    f"the best checkpoint so far was not kept: {failed}; make room for the next one"
+                )
+            )
 
     def _needed(self) -> int:
         """Bytes of a checkpoint: those of the last, else the size of weights and optimiser

@@ -16,8 +16,8 @@ of a level of a tree, P places of attention's blocks.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, compress
+from dataclasses import dataclass, replace
+from itertools import chain, compress, takewhile
 from typing import Any, Protocol
 
 import torch
@@ -98,6 +98,28 @@ class TokenGroup:
             length += fed
         return [self.only(piece) for piece in pieces]
 
+    def differences(self) -> "TokenGroup":
+        """What tells the completions apart: those whose advantage is not zero, without predicting
+        the tokens that all completions of the group begin with. Still fed, as tokens of an
+        environment are. A completion that has no other token is left out.
+        """
+        common = sum(1 for _ in takewhile(_all_one, zip(*self.completion_ids, strict=False)))
+        spared = [sum(place < common for place in places) for places in self.predicted]
+        chosen = list[int]()
+        masks = list[list[bool]]()
+        for number, places in enumerate(self.predicted):
+            different = set(places[spared[number] :])
+            masks.append([place in different for place in range(len(self.completion_ids[number]))])
+            if different and self.advantages[number]:
+                chosen.append(number)
+        return replace(
+            self,
+            behaviour=_without(self.behaviour, spared),
+            proximal=_without(self.proximal, spared),
+            staleness=_without(self.staleness, spared),
+            masks=masks,
+        ).only(chosen)
+
     def only(self, chosen: Sequence[int]) -> "TokenGroup":
         """The same prompt with these of its completions."""
         return TokenGroup(
@@ -110,6 +132,18 @@ class TokenGroup:
             [self.staleness[i] for i in chosen],
             [self.masks[i] for i in chosen] if self.masks else (),
         )
+
+
+def _all_one(tokens: Sequence[int]) -> bool:
+    return len(set(tokens)) == 1
+
+
+def _without(recorded: Recorded, spared: Sequence[int]) -> Recorded:
+    """The recorded values of each completion without its first few."""
+    return [
+        None if values is None else values[few:]
+        for values, few in zip(recorded, spared, strict=True)
+    ]
 
 
 def tokenise(

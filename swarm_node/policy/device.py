@@ -111,7 +111,9 @@ def limit_gpu_memory(megabytes: int, device: str) -> None:
     index = torch.device(device).index or 0 if device.startswith("cuda") else 0
     total = torch.cuda.get_device_properties(index).total_memory
     if megabytes * 1_000_000 > total:
-        raise UserError(f"--limits.memory {megabytes}: this GPU has {total / 1e6:.0f} megabytes")
+        raise UserError(
+            f"--limits.memory {megabytes}: this GPU has {total / 1e6:.0f} megabytes; give less"
+        )
     torch.cuda.set_per_process_memory_fraction(megabytes * 1_000_000 / total, index)
 
 

@@ -112,7 +112,8 @@ def _loaded(
         raise Damaged(f"{len(missing)} weights are missing, e.g. {missing[0]}")
     if len(tokenizer) > (known := model.get_input_embeddings().weight.shape[0]):
         raise UserError(
-            f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}"
+            f"model {str(source)!r} knows {known} tokens, its tokenizer has {len(tokenizer)}: take "
+            "the tokenizer of this model"
         )
     model = model if config.quantization == "nf4" else model.to(device)
     frozen = config.lora_rank and device.type == "cpu" and model.dtype == torch.float32
@@ -160,10 +161,14 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     if config.quantization == "none":
         return {}
     if not config.lora_rank:
-        raise UserError("model.quantization nf4 needs model.lora_rank above 0")
+        raise UserError(
+            "model.quantization nf4 needs model.lora_rank above 0: only a frozen base can have 4 "
+            "bits"
+        )
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
         raise UserError(
-            "model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]'"
+            "model.quantization nf4 needs bitsandbytes: pip install 'textswarm[memory]', or leave "
+            "it at none"
         )
     from transformers import BitsAndBytesConfig  # now: an extra
 
@@ -200,7 +205,8 @@ def _locate(name: str) -> str | Path:
     if path.is_dir():
         if not (path / "config.json").exists() and not (path / "adapter_config.json").exists():
             raise UserError(
-                f"model folder {name!r} has no config.json; is it a Hugging Face model folder?"
+                f"model folder {name!r} has no config.json; is it a Hugging Face model folder? "
+                "Name the one that holds config.json"
             )
         return path
     if not named.is_hub_name(name):
@@ -247,7 +253,10 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
                 model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, **options)
             )
     except ValueError as error:
-        raise UserError(f"LoRA does not fit this model: {first_line(error)}") from error
+        raise UserError(
+            f"LoRA does not fit this model: {first_line(error)}; train all weights, by "
+            "model.lora_rank 0"
+        ) from error
 
 
 def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:

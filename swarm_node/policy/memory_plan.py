@@ -89,7 +89,10 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
         revision = config.model.revision or "main"
         found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"cannot read the shape of model {name!r}: {first_line(error)}") from error
+        raise UserError(
+            f"cannot read the shape of model {name!r}: {first_line(error)}; give its folder, or "
+            "its name while the hub is in reach"
+        ) from error
     return plan_of(
         config,
         found,

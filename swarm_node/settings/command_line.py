@@ -256,10 +256,12 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
     if option.is_list:
         # The flag alone empties a list that is not empty by itself
         if not any(given) and not option.about.default:
-            raise UserError(f"{name} needs a value")
+            raise UserError(
+                f"{name} needs a value behind it; a variable of your shell may be empty"
+            )
         return given
     if not given and not option.alone:
-        raise UserError(f"{name} needs a value")
+        raise UserError(f"{name} needs a value behind it; a variable of your shell may be empty")
     return _read(option, (given or [option.alone])[0])
 
 
@@ -278,14 +280,20 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
     except FileNotFoundError as error:
-        raise UserError(f"config file {file} does not exist") from error
+        raise UserError(
+            f"config file {file} does not exist: give the path of one, or the name of a shipped one"
+        ) from error
     except OSError as error:
         raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
     except RecursionError as error:
-        raise UserError(f"config file {file} is not TOML: too many brackets") from error
+        raise UserError(
+            f"config file {file} is not TOML: too many brackets; name another"
+        ) from error
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
-        raise UserError(f"config file {file} is not TOML: {text}") from error
+        raise UserError(
+            f"config file {file} is not TOML: {text}; text stands in quotes, a section in brackets"
+        ) from error
 
 
 def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
@@ -334,7 +342,10 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
         elif key in kind.model_fields or key in own:
             found[key] = _read(options(kind).get(key), text)
     if strange:
-        trouble = f"{', '.join(strange)}: no option is called so, left alone"
+        trouble = (
+            f"{', '.join(strange)}: no option is called so, left alone; correct it, unless it is "
+            "for another program"
+        )
         print(f"swarm-node: warning: {printable(trouble, 400)}", file=sys.stderr)
     return flatten(_nested(found))
 

@@ -63,8 +63,9 @@ class TrainingConfig(Section):
     """Upper clip of the probability ratio: 1 + epsilon_high."""
     objective: Annotated[str, PlugIn("objectives")] = "decoupled"
     """A registered objective, or FILE:FUNCTION. decoupled (AReaL): PPO around the policy before the
-    update, weighed by how the one that generated differs, older or of another precision; truncated:
-    with a limit of 2. clipped: PPO around the one that generated.
+    update, weighed by how the one that generated differs, older or of another precision; a token
+    that has become more than 5 times as probable is left out. truncated: with a limit of 2, to
+    which larger weights are clamped. clipped: PPO around the one that generated.
     """
     beta: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL penalty to the initial policy; 0 (the paper) keeps no reference model."""
@@ -76,6 +77,11 @@ class TrainingConfig(Section):
     """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group
     divides advantages by the group's standard deviation; none leaves them in units of reward;
     population divides by the population's standard deviation.
+    """
+    only_differences: bool = False
+    """Train on what tells the completions of a group apart: leave out completions of advantage 0,
+    and the tokens that all completions of a group begin with. The recipe published for Temporal
+    Clue does.
     """
     num_iterations: Positive = 1
     """Passes over the training set of a round. With more than one the ratio leaves 1 and clipping

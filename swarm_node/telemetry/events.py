@@ -235,7 +235,8 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
             raise
         except Exception as error:
             raise UserError(
-                f"observer {name} cannot begin: {type(error).__name__}: {error}"
+                f"observer {name} cannot begin: {type(error).__name__}: {error}; mend it, or "
+                "remove its package"
             ) from error
         if observer is not None:
             telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))
@@ -269,8 +270,8 @@ class Guarded:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"{self._name} cannot write ({error.strerror}); the run goes on without some "
-                    "figures"
+                    f"{self._name} cannot write ({error.strerror}); make room there: the run goes "
+                    "on without some figures"
                 )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True

@@ -108,7 +108,7 @@ class JsonLines:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"cannot write {self._path}: {error.strerror}; "
+                    f"cannot write {self._path}: {error.strerror}; make room there: "
                     "the run goes on without some of its events"
                 )
 

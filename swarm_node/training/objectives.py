@@ -21,11 +21,15 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from swarm_node.rollouts.groups import all_equal
+
 LossType = Literal["grpo", "dapo", "dr_grpo"]
 Advantages = Callable[[Sequence[float]], list[float]]
 """From the rewards of a group to one advantage per completion. Registered in pyproject.toml."""
 
-EPSILON = 1e-8  # SAPO: A = (r - mean) / (std + 1e-8)
+# SAPO, and genrl: A = (r - mean) / (std + 1e-8). TRL adds 1e-4, which shrinks advantages where
+# rewards hardly differ; here such rewards count as equal (`all_equal`).
+EPSILON = 1e-8
 
 
 def group_advantages(
@@ -33,11 +37,11 @@ def group_advantages(
 ) -> list[float]:
     """One advantage per completion of a group.
 
-    `std` is the sample standard deviation (n - 1), as in TRL. Equal rewards are found by
+    `std` is the sample standard deviation (n - 1), as in TRL and genrl. Equal rewards are found by
     comparison, not by a small deviation: after rounding, eight rewards of 0.1 would otherwise have
-    advantages of 0.3 to 0.8.
+    advantages of 0.3 to 0.8, and one reward of 16 that is a millionth higher one of 3.6.
     """
-    if len(set(rewards)) <= 1:
+    if all_equal(rewards):
         return [0.0] * len(rewards)
     mean = fsum(rewards) / len(rewards)
     centred = [reward - mean for reward in rewards]
@@ -49,7 +53,7 @@ def group_advantages(
 
 def population_advantages(rewards: Sequence[float]) -> list[float]:
     """(r - mean) / (population deviation + 1e-6), as in the published recipe for Temporal Clue."""
-    if len(set(rewards)) <= 1:
+    if all_equal(rewards):
         return [0.0] * len(rewards)
     return [(reward - fmean(rewards)) / (pstdev(rewards) + 1e-6) for reward in rewards]
 
@@ -139,7 +143,8 @@ class Bounds(NamedTuple):
 
     epsilon: float = 0.2
     epsilon_high: float = 0.28
-    importance: float = 5.0  # largest proximal / behaviour; larger ones are clamped
+    # Largest proximal / behaviour of a token: `decoupled` masks tokens beyond it
+    importance: float = 5.0
 
 
 Objective = Callable[[Terms, Bounds], TokenLoss]
@@ -160,19 +165,36 @@ def clipped(terms: Terms, bounds: Bounds) -> TokenLoss:
 
 
 def decoupled(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq.
-    5).
+    """PPO around the proximal policy, each token weighted by proximal / behaviour (AReaL, eq. 5).
+
+    A token beyond the limit is masked, as by AReaL's rejection sampling (level token, action mask,
+    metric ratio, upper 5): it has no gradient, and still counts in the normalisation.
     """
-    importance = torch.exp((terms.proximal - terms.behaviour).detach()).clamp_max(bounds.importance)
-    around_proximal = clipped(
-        terms._replace(behaviour=terms.proximal, weights=terms.weights * importance), bounds
-    )
-    return around_proximal._replace(ratio=torch.exp(terms.log_probs.detach() - terms.behaviour))
+    importance = _importance(terms)
+    kept = importance <= bounds.importance
+    return _around_proximal(terms, bounds, torch.where(kept, importance, 0.0))
 
 
 def truncated(terms: Terms, bounds: Bounds) -> TokenLoss:
-    """Truncated importance sampling: `decoupled` with a limit of 2."""
-    return decoupled(terms, bounds._replace(importance=2.0))
+    """Truncated importance sampling: as `decoupled`, but a weight beyond 2 is clamped to 2."""
+    return _around_proximal(terms, bounds, _importance(terms).clamp_max(2.0))
+
+
+def _importance(terms: Terms) -> Tensor:
+    """[T] proximal / behaviour."""
+    return torch.exp((terms.proximal - terms.behaviour).detach())
+
+
+def _around_proximal(terms: Terms, bounds: Bounds, importance: Tensor) -> TokenLoss:
+    """PPO around the proximal policy, each token weighted by `importance`. A masked token is not
+    counted as clipped.
+    """
+    weights = terms.weights * importance
+    loss = clipped(terms._replace(behaviour=terms.proximal, weights=weights), bounds)
+    return loss._replace(
+        ratio=torch.exp(terms.log_probs.detach() - terms.behaviour),
+        clipped=loss.clipped & (importance > 0),
+    )
 
 
 def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:

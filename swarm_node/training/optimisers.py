@@ -30,7 +30,8 @@ def build_optimizer(
         from swarm_node.training.eight_bits import PiecewiseAdamW8bit  # now: an extra
     except ImportError as error:
         raise UserError(
-            "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'textswarm[memory]'"
+            "--training.optimizer adamw_8bit needs bitsandbytes: pip install 'textswarm[memory]', "
+            "or take another optimizer"
         ) from error
     made: torch.optim.Optimizer = PiecewiseAdamW8bit(parameters, **how)
     return made

@@ -235,9 +235,11 @@ class GrpoTrainer:
         for group in groups:
             if any(advantages := self._advantages(group.rewards)):
                 tokens = tokenise(group, advantages, self.policy)
+                if not isinstance(tokens, Skipped) and self._config.only_differences:
+                    tokens = tokens.differences()
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
-                else:
+                elif tokens.completion_ids:
                     found.append(tokens)
         return found
 

@@ -193,6 +193,27 @@ def test_what_is_composed_has_options_that_exist_and_one_machine_has_room_for_bo
         composed("node")
 
 
+COMPOSE_FILES = sorted([*DOCKER.rglob("compose*.yaml"), *(DEPLOY / "compose").glob("*.yaml")])
+OURS = re.compile(r"(\$\{SWARM_NODE_IMAGE:-swarm-node\}|swarm-node(:gpu)?)")
+# A name, a version and a digest: what a registry serves under it cannot change
+PINNED = re.compile(r"[a-z]+/[a-z-]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}")
+
+
+def images(file: Path) -> list[str]:
+    return re.findall(r"^\s+image: (.+?)(?:\s+#.*)?$", file.read_text(), re.MULTILINE)
+
+
+def test_every_image_of_others_in_a_compose_file_is_named_by_version_and_digest() -> None:
+    named = {image for file in COMPOSE_FILES for image in images(file)}
+    others = {image for image in named if not OURS.fullmatch(image)}
+    assert {image.split(":")[0] for image in others} == {
+        "prom/prometheus",
+        "prom/alertmanager",
+        "grafana/grafana",
+    }
+    assert [image for image in others if not PINNED.fullmatch(image)] == []
+
+
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
 def test_compose_takes_its_files() -> None:
     for files in (

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
-# Part of an address: the library's version, and ours of how addresses lead to questions
-VERSION = f"{LIBRARY}-2"
+# Part of an address: the library's version, and ours of how addresses lead to questions and how
+# completions score. Raise it with every change of either, here and nowhere else: a peer of another
+# version is refused and counted, never scored by another question.
+VERSION = f"{LIBRARY}-3"
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
@@ -41,17 +43,54 @@ STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a m
     "prime_factorization": {"min_value": 2, "max_value": 60},
 }
 
-# The nine tasks of the SAPO paper, at the settings published with its code
+# The nine tasks of the SAPO paper, at the settings published with its code: datasets.yaml of
+# genrl's example rgym, the same file in the releases 0.1.6 to 0.3.0. Its seeds and sizes are left
+# out, since an address has its own. Every published setting stands here, also those that are the
+# library's defaults: so a new default changes no question.
 PAPER: Mapping[str, Mapping[str, Any]] = {
-    "arc_1d": {},
-    "basic_arithmetic": {"min_terms": 2, "max_terms": 6, "min_digits": 1, "max_digits": 4},
+    "arc_1d": {"min_size": 10, "max_size": 30, "num_train": 3},
+    "basic_arithmetic": {
+        "min_terms": 2,
+        "max_terms": 6,
+        "min_digits": 1,
+        "max_digits": 4,
+        "operators": ("+", "-", "*", "/"),
+        "allow_parentheses": True,
+        "allow_negation": True,
+        "format_style": "natural",
+        "whitespace": "single",
+    },
     "base_conversion": {"min_base": 2, "max_base": 16, "min_value": 0, "max_value": 1000},
-    "bf": {},
+    "bf": {"difficulty": 1},
     "binary_matrix": {"min_n": 3, "max_n": 10, "p_zero": 0.25},
-    "calendar_arithmetic": {},
-    "decimal_arithmetic": {},
-    "fraction_simplification": {},
-    "propositional_logic": {"min_vars": 2, "max_vars": 4},
+    "calendar_arithmetic": {
+        "year": 2023,
+        "offset_upper_bound": 100,
+        "leap_year_range": 200,
+        "tasks": ("count_days", "weekday_of_date", "is_leap_year", "recurring_event_day"),
+    },
+    "decimal_arithmetic": {
+        "min_terms": 2,
+        "max_terms": 6,
+        "min_num_decimal_places": 1,
+        "max_num_decimal_places": 3,
+        "precision": 5,
+    },
+    "fraction_simplification": {
+        "min_value": 1,
+        "max_value": 100,
+        "min_factor": 2,
+        "max_factor": 100,
+        "styles": ("plain", "latex_frac", "latex_dfrac"),
+    },
+    "propositional_logic": {
+        "min_vars": 2,
+        "max_vars": 4,
+        "min_statements": 2,
+        "max_statements": 4,
+        "min_complexity": 1,
+        "max_complexity": 3,
+    },
 }
 
 REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see also scorers.py

@@ -66,7 +66,9 @@ class ReasoningGym(ScoredEnvironment):
         answers: Answers = WHOLE,
     ) -> None:
         if not tasks:
-            raise UnknownTaskError("no tasks: name at least one, e.g. chain_sum/easy")
+            raise UnknownTaskError(
+                "no tasks: name at least one, e.g. chain_sum/easy, or leave environment.tasks out"
+            )
         for task in tasks:
             find(task, [KIND])
         client = ScoringClient(SOURCE, VERSION, time_limit, scorers=SCORER_MODULE)

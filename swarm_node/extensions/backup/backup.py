@@ -66,7 +66,10 @@ def backup(home: Path, file: Path) -> list[str]:
             os.fsync(descriptor)
         part.rename(file)
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}; nothing was written") from error
+        raise UserError(
+            f"{file}: {error.strerror or error}; nothing was written: make room there, or name a "
+            "file in another folder"
+        ) from error
     finally:
         part.unlink(missing_ok=True)
     return names
@@ -90,7 +93,10 @@ def restore(file: Path, home: Path) -> list[str]:
                 _unpack(content, members, home)
     except (OSError, BadArchive) as error:
         text = getattr(error, "strerror", None) or error
-        raise UserError(f"{file} is no whole backup ({text}); nothing was restored") from error
+        raise UserError(
+            f"{file} is no whole backup ({text}); nothing was restored: it was cut off or changed, "
+            "take another"
+        ) from error
     return list(members)
 
 
@@ -102,8 +108,8 @@ def _check_room(file: Path, size: int, home: Path) -> None:
     free = shutil.disk_usage(there).free
     if size > free:
         raise UserError(
-            f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: choose another "
-            "--home"
+            f"{file} has {size >> 20} MB, and {free >> 20} MB are free at {there}: make room "
+            "there, or choose another --home"
         )
 
 

@@ -33,6 +33,12 @@ from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, sect
 Config = NodeConfig | BootstrapConfig
 Chain = Sequence[bytes]  # cards, the oldest first
 MAX_DOWNLOAD = 1 << 20  # bytes
+CLOCK = "is the clock of this machine right?"
+ADVICE: Mapping[str, str] = {  # by why a card is refused; of all others a member has the newest
+    Refusal.OTHER_NETWORK: "take the cards of the swarm that you mean, or correct --card-network",
+    Refusal.NOT_YET: CLOCK,
+    Refusal.EXPIRED: f"get the newest file from a member; {CLOCK}",
+}
 
 
 def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
@@ -84,7 +90,9 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
         return _by_code(source, network, config)
     if "://" not in source:
         if not (chain := load_cards(Path(source).expanduser())[0]):
-            raise UserError(f"{printable(source, 200)} is no file of cards: correct its name")
+            raise UserError(
+                f"{printable(source, 200)} is no file of cards: name the one that the signers gave"
+            )
         return chain, (), network
     # A signed card needs TLS only at first sight
     if not network and not source.startswith("https://"):
@@ -105,7 +113,10 @@ def _enter(
     proofs = [load_proof(home), *([code.proves(own)] if code else ())]
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
     if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
-        raise UserError(f"this swarm is private: {found[-1]}; ask a member for a code")
+        raise UserError(
+            f"this swarm is private: {found[-1]}; ask a member for a new code, and give it by "
+            "--card-code"
+        )
     if keep and text and found[-1] == ends:
         with owned(home):
             write_bytes(home / PROOF_FILE, proofs[-1], 0o600)
@@ -113,6 +124,11 @@ def _enter(
         f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code "
         "prolongs that"
     )
+
+
+def _refused(why: str) -> str:
+    """Why a card is refused, and what to do."""
+    return f"--card: {why}; {ADVICE.get(why, 'get the newest file, or a new code, from a member')}"
 
 
 def _read(text: str) -> Any:
@@ -127,7 +143,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     if not getattr(code, "network", ""):
         raise UserError("this code has no card: use swarm-node join")
     if network not in ("", code.network):
-        raise UserError(f"--card: {Refusal.OTHER_NETWORK}")
+        raise UserError(_refused(Refusal.OTHER_NETWORK))
 
     def holds(chain: Chain) -> bool:
         known = read(chain[code.number - 1]) if len(chain) >= code.number else None
@@ -137,12 +153,8 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
     chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
-        why = (
-            follow(chain, code.network, None)
-            if chain
-            else "none of its nodes answers, ask for a newer code"
-        )
-        raise UserError(f"--card: {Refusal.CONFLICT if isinstance(why, Card) else why}")
+        why = follow(chain, code.network, None) if chain else "none of its nodes answers"
+        raise UserError(_refused(Refusal.CONFLICT if isinstance(why, Card) else why))
     return chain, code.addresses, code.network
 
 
@@ -152,7 +164,7 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
     """
     card = follow(chain, network, int(time.time()), before)
     if isinstance(card, Refusal):
-        raise UserError(f"--card: {card}")
+        raise UserError(_refused(card))
     if keep and card != before:
         with owned(file.parent):
             load_identity(file.parent)  # first: it makes the folder a home
@@ -178,7 +190,7 @@ def _narrowed(
     if not asked:
         raise UserError(
             f"none of your tasks is on the card of {printable(card.name)}: choose of "
-            f"{' '.join(tasks)}"
+            f"{' '.join(tasks)}, or name none for all"
         )
     most = min(config.generation.num_generations, card.episodes)
     sections = {

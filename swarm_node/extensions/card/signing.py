@@ -164,7 +164,7 @@ def show(strict: bool, config: CardConfig) -> None:
 def load(file: Path) -> list[Signed]:
     """The cards in a file, each well formed."""
     if not file.is_file():
-        raise UserError(f"{file} is no file of cards: correct its name")
+        raise UserError(f"{file} is no file of cards: name the one that the signers gave")
     lines = read_plain(file, cards.MAX_CARDS * cards.MAX_BYTES).removesuffix(b"\n").split(b"\n")
     return [held(file, cards.read(line)) for line in lines]
 

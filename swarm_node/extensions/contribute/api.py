@@ -161,7 +161,8 @@ class ApiGenerator:
         self._extra = json.loads(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
             raise UserError(
-                f"extra_body cannot set {', '.join(fixed)}: the budget counts on the options for it"
+                f"extra_body cannot set {', '.join(fixed)}: set it by --model, --samples and "
+                "--max-tokens, as the budget counts on these"
             )
         self._config, self._key, self._budget = config, key, budget
         self._pause, self._say, self._random, self._clock = pause, say, random, clock
@@ -270,12 +271,14 @@ class ApiGenerator:
         api, status = self._config.api, reply.status
         if 300 <= status < 400:
             return UserError(
-                f"{api} sends elsewhere (status {status}): name the address it sends to"
+                f"{api} sends elsewhere (status {status}): give --api the address that it sends "
+                "to, as the key is not sent on"
             )
         # Such answers often repeat part of the key, so their text is not shown
         if status in REFUSED:
             return UserError(
-                f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file"
+                f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file, "
+                "to the one that your provider made"
             )
         if status in HOPELESS:
             said = self._clean(printable(reply.content.decode(errors="replace"), 160))

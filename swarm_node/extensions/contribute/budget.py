@@ -90,13 +90,13 @@ class Budget:
         if limits.total_requests and requests >= limits.total_requests:
             raise UserError(
                 f"the budget of {limits.total_requests} requests in all is used: raise "
-                "--total-requests"
+                "--total-requests, or set it to 0 for no limit"
             )
         if limits.total_tokens and used + tokens > limits.total_tokens:
             raise UserError(
                 f"the budget of {limits.total_tokens} tokens in all has no room for another "
-                f"request (used: {used}, the "
-                f"next may take {tokens}): raise --total-tokens"
+                f"request (used: {used}, the next may take {tokens}): raise --total-tokens (0: no "
+                "limit), or ask for less by --samples and --max-tokens"
             )
 
     def _forget(self, now: float) -> None:
@@ -113,7 +113,8 @@ class Budget:
             return _Used(total_requests=0, total_tokens=0)
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(
-                f"{self._file} is damaged, and what was used is not known: remove it to count anew"
+                f"{self._file} is damaged, and what was used is not known: see what your provider "
+                "counted, then remove it to count anew"
             ) from error
 
 

@@ -24,7 +24,7 @@ from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.secret import Secret
@@ -127,7 +127,7 @@ class Contributor:
         )[0]
         if isinstance(rewards, Skipped):
             return rewards
-        if len(set(rewards)) == 1:
+        if all_equal(rewards):
             self._example = printable(completions[0].text, EXAMPLE)
             alike = len({completion.text for completion in completions}) == 1
             return Skipped(
@@ -223,9 +223,14 @@ def take_key(file: Path | None) -> Secret:
     try:
         key = file.expanduser().read_text(encoding="utf-8") if file else key
     except OSError as error:
-        raise UserError(f"key file {file}: {error.strerror}") from error
+        raise UserError(
+            f"key file {file}: {error.strerror}; correct --key-file, or make it readable"
+        ) from error
     if file and not key.strip():
-        raise UserError(f"key file {file} is empty: its first line is the server's key")
+        raise UserError(
+            f"key file {file} is empty: its first line is the server's key; write it there, or "
+            "leave --key-file out"
+        )
     return Secret(key.strip().partition("\n")[0])
 
 

@@ -22,9 +22,14 @@ TOO_LONG, NO_OBJECT = "row above 1 MB", "no JSON object"
 
 def too_large(file: str) -> UserError:
     """The error for a file above MAX_FILE_BYTES."""
-    return UserError(f"data set {file} is above {MAX_FILE_BYTES >> 20} MB: use a part of it")
+    return UserError(
+        f"data set {file} is above {MAX_FILE_BYTES >> 20} MB: use a part of it, or leave out "
+        "columns that no question needs"
+    )
 
 
 def too_many(file: str) -> UserError:
     """The error for a file of more than MAX_ROWS rows."""
-    return UserError(f"data set {file} has more than {MAX_ROWS} rows: use a part of it")
+    return UserError(
+        f"data set {file} has more than {MAX_ROWS} rows: use a part of it (blank lines count)"
+    )

@@ -110,7 +110,10 @@ def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
     ) as environment:
         (question,) = environment.sample(EVALUATION, Round(0), 1)
         if environment.turns(question) == 1:
-            raise UserError(f"a question of {task} has one turn: swarm-node model eval asks some")
+            raise UserError(
+                f"a question of {task} has one turn: swarm-node model eval asks some; to play, "
+                "name a task of several turns"
+            )
         turns, score = list[Turn](), 0.0
         yield f"environment: {environment.prompts([question])[0]}"
         for line in said:

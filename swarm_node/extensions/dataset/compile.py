@@ -32,7 +32,8 @@ def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
         return compiled(DatasetConfig.model_validate(asked), out)
     except MemoryError as error:
         raise UserError(
-            f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it"
+            f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it, and do "
+            "not trust a small Parquet file that does so"
         ) from error
 
 
@@ -46,7 +47,8 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
         raise UserError(
-            f"data set {config.file}: no question is left to train on: lower --dataset.held-out"
+            f"data set {config.file}: no question is left to train on: lower --dataset.held-out, "
+            "or add rows"
         )
     agreed = {k: v for k, v in verifier.items() if k != "place"}
     version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
@@ -97,7 +99,10 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
     beside: dict[str, Any] = {"form": form} if form else {}
     beside |= {"form_weight": config.form_weight} if config.form_weight else {}
     if config.verifier == "math" and find_spec("math_verify") is None:
-        raise UserError("the verifier math needs the extra math: pip install 'textswarm[math]'")
+        raise UserError(
+            "the verifier math needs the extra math: pip install 'textswarm[math]'; or take "
+            "another verifier"
+        )
     if config.verifier in VERIFIERS:
         tolerance = config.tolerance if config.verifier == "number" else 0.0
         return {"name": config.verifier, "tolerance": tolerance, **beside}
@@ -108,7 +113,8 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(
-            f"verifier {config.verifier}: {path} cannot be read: {error.strerror}"
+            f"verifier {config.verifier}: {path} cannot be read: {error.strerror}; correct "
+            "--dataset.verifier"
         ) from error
     return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}
 

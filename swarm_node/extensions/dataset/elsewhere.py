@@ -42,9 +42,15 @@ def ask(
             env=environment,
         )
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"{what} takes more than {SECONDS:.0f} s to read") from error
+        raise UserError(
+            f"{what} takes more than {SECONDS:.0f} s to read: use a part of it, or see that its "
+            "code ends"
+        ) from error
     if done.returncode < 0:
-        raise UserError(f"{what} ended its reader by signal {-done.returncode}: use another file")
+        raise UserError(
+            f"{what} ended its reader by signal {-done.returncode}: use another file, or write it "
+            "anew in another format"
+        )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
         kind = TemporaryError if done.returncode == os.EX_TEMPFAIL else UserError

@@ -43,7 +43,8 @@ def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
         raise
     except Exception as error:  # whatever the library raises for a file that somebody made up
         raise UserError(
-            f"data set {content.name} is no Parquet file: {printable(str(error))}"
+            f"data set {content.name} is no Parquet file: {printable(str(error))}; write it anew, "
+            "or name it after what it is"
         ) from error
 
 
@@ -96,7 +97,7 @@ def _check_footer(content: BinaryIO) -> None:
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(
             f"data set {content.name} is no Parquet file: its footer is above "
-            f"{MAX_FOOTER_BYTES >> 20} MB"
+            f"{MAX_FOOTER_BYTES >> 20} MB; write it anew"
         )
     content.seek(0)
 

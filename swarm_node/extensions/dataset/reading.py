@@ -44,7 +44,8 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise UserError(
-            f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with {HUB}"
+            f"data set {file}: its name ends in none of {', '.join(READERS)}, nor begins with "
+            f"{HUB}; rename the file, or name a data set of the hub as {HUB}NAME"
         )
     try:
         with open_to_read(path) as content:
@@ -52,7 +53,10 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
                 raise bounds.too_large(file)
             yield from reader(content, wanted)
     except FileNotFoundError as error:
-        raise UserError(f"data set {file} does not exist") from error
+        raise UserError(
+            f"data set {file} does not exist: a path of a configuration is relative to it, another "
+            "to this folder"
+        ) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(
             f"data set {file} cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -138,7 +142,10 @@ def _hub(name: str) -> Iterator[Placed]:
         )
     except Exception as error:  # whatever the library raises for a name, a network or a file
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"data set {HUB}{name} cannot be loaded: {printable(first)}") from error
+        raise UserError(
+            f"data set {HUB}{name} cannot be loaded: {printable(first)}; is its name right, and is "
+            "the hub in reach?"
+        ) from error
 
 
 def _missing(what: str) -> UserError:

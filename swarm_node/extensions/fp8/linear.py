@@ -196,7 +196,10 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
         (name, m) for name, m in model.named_modules() if type(m) is nn.Linear and m is not head
     ]
     if not found:
-        raise UserError(f"{type(model).__name__} has no linear layer that could compute in FP8")
+        raise UserError(
+            f"{type(model).__name__} has no linear layer that could compute in FP8: take "
+            "--fp8.precision bf16"
+        )
     layers = []
     for name, layer in found:
         layers.append(Fp8Linear(layer, kernel, in_training))
@@ -214,5 +217,5 @@ def use_fp8(
     if precision == "bf16":
         return None
     if config.model.quantization != "none":
-        raise UserError("model.quantization needs fp8.precision bf16")
+        raise UserError("model.quantization needs fp8.precision bf16: leave one of the two out")
     return swap_linears(model, choose(device), precision == "fp8")

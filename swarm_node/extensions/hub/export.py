@@ -75,7 +75,7 @@ def export(
     """
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is not empty: name another folder")
+        raise UserError(f"{out} is not empty: name a folder that is new or empty")
     rounds, model = _made_by(checkpoint)
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -97,7 +97,10 @@ def export(
             out.rmdir()
         part.rename(out)
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error.strerror or error}") from error
+        raise UserError(
+            f"{out} cannot be written: {error.strerror or error}; make room there, or name another "
+            "folder"
+        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return told
@@ -112,7 +115,8 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
         )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home"
+            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home, such as a "
+            "restored backup"
         ) from error
 
 
@@ -127,7 +131,8 @@ def _forget_places(folder: Path, told: Story) -> None:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise UserError(
-                f"{file.name} of the checkpoint is broken: take --best, or another home"
+                f"{file.name} of the checkpoint is broken: take --best, or start the node once, "
+                "which goes back to the checkpoint before"
             ) from error
         clean = _placeless(content, told)
         if clean != content:

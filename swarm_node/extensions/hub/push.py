@@ -48,13 +48,19 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         made = hub.create_repo(repo, private=not public, exist_ok=True)
         hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
     except HFValidationError as error:
-        raise UserError(f"{repo!r} is no name of a repository: {_line(error)}") from error
+        raise UserError(
+            f"{repo!r} is no name of a repository: {_line(error)}; write NAME/MODEL, with letters, "
+            "digits, dots and dashes"
+        ) from error
     except HfHubHTTPError as error:
         raise UserError(
-            f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN"
+            f"the hub refused {repo}: {_line(error)}; hf auth login, or set HF_TOKEN, to a token "
+            "that may write"
         ) from error
     except Exception as error:  # whatever goes wrong in the network
-        raise UserError(f"{repo} could not be pushed: {_line(error)}") from error
+        raise UserError(
+            f"{repo} could not be pushed: {_line(error)}; try again when the hub is in reach"
+        ) from error
     return str(made)
 
 

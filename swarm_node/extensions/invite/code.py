@@ -135,7 +135,7 @@ def decode(text: str) -> Invitation:
             raise ValueError("another spelling")
     except (ValueError, RecursionError, UserError) as error:
         raise UserError(
-            "this invitation is not as swarm-node writes it: ask for another"
+            "this invitation is not as swarm-node writes it: do not trust it, ask for another"
         ) from error
     return found
 

@@ -55,7 +55,8 @@ def command(argv: list[str]) -> None:
         raise UserError("; ".join(answer["problems"]))
     if "invitation" not in answer:
         raise UserError(
-            "this node has no address: its network starts, rests or is off; see swarm-node status"
+            "this node has no address: its network starts, rests or is off; try again in some "
+            "seconds, or see swarm-node status"
         )
     invited, home = decode(answer["invitation"]), config.home.expanduser()
     _, card = load_cards(home / CARDS_FILE) if invited.network else ((), None)
@@ -99,7 +100,7 @@ def admit(argv: list[str]) -> None:
     )
     _, card = load_cards(config.card.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
-        raise UserError("swarm admit needs FILE and --key")
+        raise UserError("swarm admit needs FILE and --key: the cards, and a key that they name")
     named, addresses = (
         (network_of(card), card.number, digest_of(card)),
         card.bootstrap[:MAX_ADDRESSES],

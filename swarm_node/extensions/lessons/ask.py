@@ -131,7 +131,8 @@ def answers(
         policy = configured_policy(config, checkpoint)
     except Damaged as error:
         raise UserError(
-            f"checkpoint {checkpoint} is damaged ({error}): move it away, or take a backup"
+            f"checkpoint {checkpoint} is damaged ({error}): move it away to ask the one before it, "
+            "or take a backup"
         ) from error
     now = list(_likeliest(config, policy, prompts))
     if config.model.lora_rank:

@@ -150,7 +150,10 @@ class Libp2pBackend(StreamBackend):
             try:
                 async with host.run([Multiaddr(address) for address in self._listen]):
                     if not self.swarm.listeners:
-                        raise UserError(f"cannot listen on {' and '.join(self._listen)}")
+                        raise UserError(
+                            f"cannot listen on {' and '.join(self._listen)}: is a port taken? If "
+                            "not, try --network.backend hivemind"
+                        )
                     started.set()
                     await trio.sleep_forever()
             except Exception as error:

@@ -25,5 +25,7 @@ def load_report(path: Path | str) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{file} is no report: {error}") from error
+        raise UserError(
+            f"{file} is no report: {error}; it is damaged, run the simulation again"
+        ) from error
     return report

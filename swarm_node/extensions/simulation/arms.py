@@ -143,7 +143,10 @@ def parse_arm(text: str) -> Arm:
     if "dapo" in arm.ways and arm.external:
         raise UserError(f"arm {text!r}: dapo is for a node alone, such as 8/0:dapo")
     if arm.local + arm.external == 0:
-        raise UserError(f"arm {text!r} trains on nothing: local and external groups are both 0")
+        raise UserError(
+            f"arm {text!r} trains on nothing: local and external groups are both 0; make one of "
+            "them larger"
+        )
     return arm
 
 
@@ -154,7 +157,9 @@ def parse_arms(texts: Sequence[str]) -> list[Arm]:
         raise UserError("no arms: give at least one, such as --arms 8/0,4/4")
     for index, arm in enumerate(arms):
         if arm in arms[:index]:
-            raise UserError(f"arm {arm} is given twice")
+            raise UserError(
+                f"arm {arm} is given twice: leave one out, and repeat an arm by --seeds"
+            )
     return arms
 
 

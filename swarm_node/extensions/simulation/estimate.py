@@ -45,7 +45,10 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
             "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
         )
         advice = f"--workers {int(free / most)}" if most < free else smaller
-        raise UserError(f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}")
+        raise UserError(
+            f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}, or end other "
+            "programs"
+        )
     seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
     yield f"{need} and up to {duration(seconds)}, roughly, where nothing else runs"
 

@@ -27,11 +27,14 @@ class Schedule:
                 if number >= rounds:
                     raise UserError(
                         f"--faults.{name} {node}@{number}: the run has rounds 0 to {rounds - 1} "
-                        "only"
+                        "only; name an earlier one, or more --rounds"
                     )
         for node, end in self._last.items():
             if end <= self._first.get(node, 0):
-                raise UserError(f"--faults.die {node}@{end}: node {node} would never take part")
+                raise UserError(
+                    f"--faults.die {node}@{end}: node {node} would never take part; let it die "
+                    "later than it joins"
+                )
         for node, pace in self._pace.items():
             if pace == 0:
                 raise UserError(
@@ -40,7 +43,10 @@ class Schedule:
                 )
         for number in range(rounds):
             if not self.present(number):
-                raise UserError(f"these faults leave no node in round {number}")
+                raise UserError(
+                    f"these faults leave no node in round {number}: let fewer die, or some join "
+                    "earlier"
+                )
 
     def present(self, number: int) -> list[int]:
         """Nodes that are in the swarm in this round, in order."""
@@ -70,9 +76,10 @@ def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
         node, number = int(match[1]), int(match[2])
         if node >= nodes:
             raise UserError(
-                f"--faults.{name} {spec}: there is no node {node}; nodes are 0 to {nodes - 1}"
+                f"--faults.{name} {spec}: there is no node {node}; nodes are 0 to {nodes - 1}, and "
+                "--nodes makes more"
             )
         if node in found:
-            raise UserError(f"--faults.{name}: node {node} is given twice")
+            raise UserError(f"--faults.{name}: node {node} is given twice; leave one out")
         found[node] = number
     return found

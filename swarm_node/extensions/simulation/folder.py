@@ -139,7 +139,10 @@ class ReportFolder:
                 f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3]
             )
             more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-            raise UserError(f"can't --resume {self.path} with another configuration: {shown}{more}")
+            raise UserError(
+                f"can't --resume {self.path} with another configuration: {shown}{more}; give the "
+                "options of the first run, or another --out"
+            )
         fresh = manifest(KIND, config, ())
         other = [key for key in ("commit", "versions") if fresh[key] != earlier.get(key)]
         if other:

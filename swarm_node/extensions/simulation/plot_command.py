@@ -87,10 +87,14 @@ def report_of(folder: Path) -> Report:
         return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
     except FileNotFoundError:
         raise UserError(
-            f"{folder} has no report.json yet: its simulation is not finished"
+            f"{folder} has no report.json yet: its simulation is not finished; go on with it by "
+            "swarm-node simulate --resume"
         ) from None
     except (ValueError, RecursionError) as error:  # every error of msgspec is a ValueError
-        raise UserError(f"{folder / 'report.json'} is no report: {error}") from error
+        raise UserError(
+            f"{folder / 'report.json'} is no report: {error}; it is damaged, run the simulation "
+            "again"
+        ) from error
 
 
 PLOT = Command(PlotConfig, PAGE, command)

@@ -47,11 +47,13 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # whatever its code raises
         raise UserError(
-            f"task set {config.name} cannot be read: {type(error).__name__}: {error}"
+            f"task set {config.name} cannot be read, its own code raises {type(error).__name__}: "
+            f"{error}"
         ) from error
     if not read.sides[TRAIN]:
         raise UserError(
-            f"task set {config.name} has no question to train on: lower its option held_out"
+            f"task set {config.name} has no question to train on: lower taskset.held_out, or see "
+            "that its prompts are text"
         )
     agreed = {
         "hashes": sorted(read.hashes),
@@ -97,7 +99,8 @@ class Read:
 
         if not config.alone and (reason := library.unscorable(task)):
             raise UserError(
-                f"task set {config.name}: {reason}; train alone on it by its option alone"
+                f"task set {config.name}: {reason}; set taskset.alone to train on it without "
+                "sharing"
             )
         prompt, data = library.prompt_of(task.data), library.dumped(task.data)
         if not prompt or len(prompt) > MAX_PROMPT_CHARS:
@@ -107,7 +110,7 @@ class Read:
         if self._chars > MAX_CHARS:
             raise UserError(
                 f"task set {config.name}: more than {MAX_CHARS >> 20} MB of questions; "
-                "take a part of it by an option of its own"
+                "take a part of it by an option of its own, in taskset.options"
             )
         self.hashes.append(task.hash)
         self.sides[HELD_OUT if share(prompt) < config.held_out else TRAIN].append((prompt, data))

@@ -117,7 +117,7 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
     sets.
     """
     if not config.name:
-        raise UserError("task taskset/train needs a task set: name it in the section taskset")
+        raise UserError("task taskset/train needs a task set: name it by taskset.name")
     if find_spec("verifiers") is None:
         raise UserError("task sets need the extra verifiers: pip install 'textswarm[verifiers]'")
     module, what = "swarm_node.extensions.taskset.compile", f"task set {config.name}"
@@ -140,8 +140,8 @@ def compare(name: str, first: Facts, second: Facts) -> None:
         if one != other:
             raise UserError(
                 f"task set {name}: question {place} of two processes differs: it must not depend "
-                "on chance, time or "
-                "the order of a set; train alone on it by its option alone"
+                "on chance, time or the order of a set; give its chance a fixed seed, or set "
+                "taskset.alone to train on it without sharing"
             )
     for one_try, other_try in zip(first.tries, second.tries, strict=True):
         _same_scores(name, one_try, other_try["scores"], "another process")
@@ -164,7 +164,7 @@ def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
         if any(not 0.0 <= score <= 1.0 for score in outside):
             raise UserError(
                 f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is "
-                "in [0, 1]"
+                "in [0, 1]: give its rewards weights that add up to 1"
             )
         _same_scores(
             name, tried, found, "the sandbox, which has no network, files, threads and timers"
@@ -176,8 +176,8 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
         if here != there:
             raise UserError(
                 f"task set {name}: {printable(text, 40)!r} scores {here} in one process and "
-                f"{there} in {where}; train "
-                "alone on it by its option alone"
+                f"{there} in {where}; let its reward depend on the completion only, or set "
+                "taskset.alone to train on it without sharing"
             )
 
 

@@ -170,11 +170,13 @@ def loaded(name: str, options: Mapping[str, Any]) -> Library:
         reason = library.refusal()
     except Exception as error:  # whatever somebody's file raises
         raise UserError(
-            f"task set {name} cannot be loaded: {type(error).__name__}: {_first(error)}"
+            f"task set {name} cannot be loaded: {type(error).__name__}: {_first(error)}; install "
+            "it, or correct taskset.name"
         ) from error
     if reason:
         raise UserError(
-            f"task set {name}: {reason}, and only single turns of text can be trained on"
+            f"task set {name}: {reason}, and only single turns of text can be trained on; take "
+            "another"
         )
     return library
 

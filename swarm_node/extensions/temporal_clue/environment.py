@@ -81,7 +81,8 @@ class PuzzleFileKind(_Kind):
         file = section_of(config, TemporalClueConfig).puzzles
         if file is None:
             raise UserError(
-                f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles"
+                f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles, or "
+                "take a smaller task"
             )
         count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
         environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config)

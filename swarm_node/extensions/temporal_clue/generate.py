@@ -1,9 +1,9 @@
 """From an address to a puzzle: a random world, and a minimal set of true clues that allows no other
 world.
 
-The puzzle is a pure function of (version, config id, seed, index). The random stream is Python's
-own, seeded by text; the solver is asked only whether another world exists, which depends on logic,
-not on its search.
+The puzzle is a pure function of (version of the size, config id, seed, index). The random stream is
+Python's own, seeded by text; the solver is asked only whether another world exists, which depends
+on logic, not on its search.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 
 from swarm_node.extensions.temporal_clue import clues as c
-from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION, Size, draw_setting
+from swarm_node.extensions.temporal_clue.sizes import SIZES, Size, draw_setting
 from swarm_node.extensions.temporal_clue.solver import Rules
 from swarm_node.extensions.temporal_clue.worlds import (
     DIRECTIONS,
@@ -24,11 +24,20 @@ from swarm_node.extensions.temporal_clue.worlds import (
 
 # Probability that somebody walks on, and that a weapon at hand is taken along
 STEPS, TAKES = 0.5, 0.8
-# Added to a uniform number in [0, 1): clues of families with a larger bias are more often kept
+# Added to a uniform number in [0, 1): clues of families with a larger bias are more often kept.
+# These are of the sizes with addresses, whose puzzles must stay as they are, and of `large`.
 BIAS = {
     c.Solution: -0.2, c.At: -0.15, c.HasMotive: 0.0, c.Either: 0.1, c.Moved: 0.2, c.Beside: 0.2,
     c.Equivalent: 0.2, c.Same: 0.5, c.Together: 0.8,
 }  # fmt: skip
+# Those of the published generator, for the size with the published distribution: without and with a
+# piece that is named by its deed
+PUBLISHED_BIAS = {
+    c.Solution: (-0.2, -0.2), c.At: (-0.15, -0.1), c.HasMotive: (0.0, 0.0), c.Beside: (0.2, 0.2),
+    c.Same: (0.5, 2.0), c.Together: (0.8, 2.3),
+}  # fmt: skip
+WALKS, CARRIES = (0.1, 0.2), (0.2, 0.35)  # of `Moved`, without a weapon and with one
+EITHER, EQUIVALENT = 0.1, 0.2  # more than the mean of both sentences
 # How often a suspect is named by its motive, and murderer and weapon by their deed
 BY_MOTIVE, BY_DEED = 0.3, 0.2
 MOST = 60  # clues of one family at most, except the two that join sentences
@@ -60,7 +69,8 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     limit.
     """
     size = SIZES[config_id]
-    rng = Random(f"temporal_clue/{VERSION}/{config_id}/{seed}/{index}")
+    rng = Random(f"temporal_clue/{size.version}/{config_id}/{seed}/{index}")
+    bias = published_bias if size.players else own_bias
     setting = draw_setting(size, rng)
     rules = Rules(setting)
     while True:
@@ -70,12 +80,38 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
             for clue in true_clues(setting, world, rng)
             if size.told or not isinstance(clue, c.Solution)
         ]
-        order = sorted(candidates, key=lambda clue: BIAS[type(clue)] + rng.random())
+        order = sorted(candidates, key=lambda clue: bias(clue) + rng.random())
         kept = minimal(rules, world, order)
         if kept is not None:
             break
     rng.shuffle(kept)
     return Puzzle(setting, world, tuple(kept), tuple(ask(setting, world, kept, size, rng)))
+
+
+def own_bias(clue: c.Clue) -> float:
+    """How much more often a clue of this family is kept, in our own sizes."""
+    return BIAS[type(clue)]
+
+
+def published_bias(clue: c.Clue) -> float:
+    """The same as in the published generator (temporal_clue/scenario.py there)."""
+    if isinstance(clue, c.Either | c.Equivalent):
+        more = EITHER if isinstance(clue, c.Either) else EQUIVALENT
+        return (published_bias(clue.left) + published_bias(clue.right)) / 2 + more
+    terms: list[c.Term | None]
+    match clue:
+        case c.Moved():
+            usual, by_deed = WALKS if clue.weapon is None else CARRIES
+            terms = [clue.who, clue.weapon]
+        case c.Same() | c.Together():
+            usual, by_deed = PUBLISHED_BIAS[type(clue)]
+            terms = [clue.who, clue.other]
+        case _:
+            usual, by_deed = PUBLISHED_BIAS[type(clue)]
+            terms = [clue.who] if isinstance(clue, c.At) else []
+    return (
+        by_deed if any(isinstance(term, c.Murderer | c.MurderWeapon) for term in terms) else usual
+    )
 
 
 def draw_world(setting: Setting, rng: Random) -> World:

@@ -62,13 +62,19 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
             for entry in entries
         ]
     except FileNotFoundError as error:
-        raise UserError(f"puzzle file {file} does not exist") from error
+        raise UserError(
+            f"puzzle file {file} does not exist; a path is relative to this folder"
+        ) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
-            f"puzzle file {file} is not a JSON list of prompt and solution: {error!r}"
+            f"puzzle file {file} is not a JSON list of prompt and solution: {error!r}; make it as "
+            "docs/reference/environments.md says"
         ) from error
     if not puzzles or not all(puzzle.key for puzzle in puzzles):
-        raise UserError(f"puzzle file {file} has no puzzles, or one without a solution")
+        raise UserError(
+            f"puzzle file {file} has no puzzles, or one without a solution; make it as "
+            "docs/reference/environments.md says"
+        )
     return puzzles
 
 

@@ -7,6 +7,8 @@ from random import Random
 from swarm_node.extensions.temporal_clue.worlds import Setting
 
 VERSION = "1"  # of all that an address determines: names, sizes, clues, wording, scorer
+# Of the puzzles of `full`, which have no addresses: 2 has the published generator's biases
+FULL_VERSION = "2"
 
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
@@ -42,10 +44,11 @@ class Size:
     questions: int = 3  # at most; those about the murder first
     # Whether a clue may tell a part of the solution, which is then not a question
     told: bool = False
-    # Draw the numbers as the published generator does, from so many players
+    # Draw the numbers, and weigh the clues, as the published generator does, from so many players
     players: Range | None = None
     # Whether it has addresses: only if every puzzle can be made within the time for prompts
     shared: bool = True
+    version: str = VERSION  # of the puzzles of this size
 
 
 SIZES: Mapping[str, Size] = {
@@ -55,7 +58,7 @@ SIZES: Mapping[str, Size] = {
     "large": Size(
         (4, 6), (3, 4), (5, 8), (2, 4), motives=True, questions=8, told=True, shared=False
     ),
-    "full": Size(players=(1, 6), questions=8, told=True, shared=False),
+    "full": Size(players=(1, 6), questions=8, told=True, shared=False, version=FULL_VERSION),
 }
 
 

@@ -47,5 +47,8 @@ def _tracker(name: str, folder: Path) -> Sink:
     try:
         made: Sink = tracker(folder)
     except Exception as error:
-        raise UserError(f"tracker {name} cannot begin: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"tracker {name} cannot begin: {type(error).__name__}: {error}; mend it, or leave it "
+            "out of --observers"
+        ) from error
     return made

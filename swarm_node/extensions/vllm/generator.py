@@ -240,7 +240,8 @@ class VllmGenerator:
             server.start(self._healthy, SECONDS)
         except (NoServer, OSError) as error:
             raise RoundLost(
-                f"the vLLM server does not start ({error}): is vLLM in the Python of vllm.python?"
+                f"the vLLM server does not start ({error}): is vLLM in the Python of vllm.python, "
+                "an environment of its own?"
             ) from error
 
     def _healthy(self, url: str) -> bool:
@@ -266,8 +267,8 @@ class VllmGenerator:
         if not self.difference <= DISAGREEMENT * max(1.0, sqrt(ENOUGH / len(differences))):
             raise RoundLost(
                 f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} "
-                "nats per token: does "
-                f"it serve {self._folder}, with --logprobs-mode processed_logprobs?"
+                f"nats per token: does it serve {self._folder}, with --logprobs-mode "
+                "processed_logprobs? If it does, start it anew: it has old weights"
             )
 
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
@@ -350,7 +351,8 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         )
     if not policy.precision.plain:
         raise UserError(
-            "a vLLM server generates with plain weights: leave out what another precision asks for"
+            "a vLLM server generates with plain weights, not in another precision: take "
+            "--fp8.precision bf16, or generate without vLLM"
         )
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError(

@@ -174,7 +174,11 @@ class NetworkService:
                 self._restarts += 1
                 early = 0 if self.clock() - began > SOUND_SECONDS else early + 1
                 delay = backoff(early, FIRST_RESTART, LAST_RESTART)
-                self._say(f"network: {reason}; starting it again in {delay:.1f} s", True)
+                self._say(
+                    f"network: {reason}; starting it again in {delay:.1f} s (network.log in the "
+                    "home says more)",
+                    True,
+                )
                 await asyncio.sleep(delay)
         finally:
             for task in besides:
@@ -209,7 +213,10 @@ class NetworkService:
                 if self._serve_only:
                     raise
                 if self._config.port:
-                    self._say(f"network: {error}; a free port is used meanwhile", True)
+                    self._say(
+                        f"network: {error}; a free port is used meanwhile",
+                        True,
+                    )
         return free_port()
 
     def memory(self) -> Memory:

@@ -32,7 +32,7 @@ def listen_addresses(host: str, port: int) -> list[str]:
         ip = ipaddress.ip_address(host)
     except ValueError as error:
         raise UserError(
-            f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of them"
+            f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of this machine"
         ) from error
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
@@ -89,7 +89,8 @@ def _reason(number: int | None, host: str, port: str, transport: str) -> str:
             f"cannot listen on {where}: this machine has no such address; "
             "use --network.host 0.0.0.0"
         )
-    return f"cannot listen on {where}: {errno.errorcode.get(number or 0, 'error')}"
+    what = errno.errorcode.get(number or 0, "error")
+    return f"cannot listen on {where}: {what}; choose another --network.host or --network.port"
 
 
 MAX_CONNECTIONS = 64  # peers of a node that trains, at the same time
@@ -142,7 +143,10 @@ def check_addresses(config: NetworkConfig) -> None:
     """UserError of one line for an address that makes no sense."""
     listen_addresses(config.host, config.port)
     if config.p2pd and not os.access(Path(config.p2pd).expanduser(), os.X_OK):
-        raise UserError(f"--network.p2pd: {config.p2pd} is no program that this user can start")
+        raise UserError(
+            f"--network.p2pd: {config.p2pd} is no program that this user can start; correct the "
+            "path, or make it executable"
+        )
     for flag, addresses, check in (
         ("--peers", config.peers, split_peer),
         ("--network.announce", config.announce, to_bytes),

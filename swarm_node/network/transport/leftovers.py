@@ -42,11 +42,16 @@ def _private_folder(*parents: Path) -> Path:
         try:
             folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
         except OSError as error:
-            raise UserError(f"no place for sockets in {parent}: {error.strerror}") from error
+            raise UserError(
+                f"no place for sockets in {parent}: {error.strerror}; make it writable, or set "
+                "TMPDIR to another"
+            ) from error
         if len(str(folder)) + len("/p2pd-12345678/control") <= UNIX_PATH_BYTES:
             return folder
         folder.rmdir()
-    raise UserError("paths of temporary files are too long for sockets; set TMPDIR to a short one")
+    raise UserError(
+        "paths of temporary files are too long for sockets; set TMPDIR to a short one, such as /tmp"
+    )
 
 
 def sweep(parent: Path) -> None:

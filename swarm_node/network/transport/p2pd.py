@@ -79,7 +79,8 @@ class Daemon:
                 raise
             what = options.config.p2pd or "p2pd"
             raise UserError(
-                f"the network daemon {what} did not start: {self.last_words() or error!r}"
+                f"the network daemon {what} did not start: {self.last_words() or error!r}; is its "
+                "port taken?"
             ) from error
         return self
 

@@ -3,25 +3,60 @@ as right.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import reasoning_gym
 
+from lab.fuzzing.right_answers import answered
 from lab.studies.catalogue_survey import SAME, alike
+from protocol import codec
+from protocol.admission import AdmissionRules, admit
+from protocol.identity import Identity
+from protocol.messages import Reason, Rejected, RolloutGroup, Round
 from swarm_node.environments.reasoning_gym.catalogue import (
     CATALOGUE,
     EXCLUDED,
     LEFT_OUT,
+    PAPER,
     REFUSED,
     VERSION,
 )
-from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE
+from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE, ReasoningGym
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
 from swarm_node.scoring.client import Item, ScoringClient
+from tests.groups import group
 
 DIGESTS = str(Path(__file__).with_name("digest_source.py"))
+# genrl/examples/rgym/datasets.yaml of gensyn-genrl 0.1.6, 0.1.11 and 0.3.0 (the same bytes,
+# MD5 e784237447eaf85411c153854a17725b), without the seeds and sizes of its lists of questions
+PUBLISHED = {
+    "arc_1d": "min_size=10 max_size=30 num_train=3",
+    "basic_arithmetic": (
+        "min_terms=2 max_terms=6 min_digits=1 max_digits=4 operators=+,-,*,/ "
+        "allow_parentheses=True allow_negation=True format_style=natural whitespace=single"
+    ),
+    "base_conversion": "min_base=2 max_base=16 min_value=0 max_value=1000",
+    "bf": "difficulty=1",
+    "binary_matrix": "min_n=3 max_n=10 p_zero=0.25",
+    "calendar_arithmetic": (
+        "year=2023 offset_upper_bound=100 leap_year_range=200 "
+        "tasks=count_days,weekday_of_date,is_leap_year,recurring_event_day"
+    ),
+    "decimal_arithmetic": (
+        "min_terms=2 max_terms=6 min_num_decimal_places=1 max_num_decimal_places=3 precision=5"
+    ),
+    "fraction_simplification": (
+        "min_value=1 max_value=100 min_factor=2 max_factor=100 styles=plain,latex_frac,latex_dfrac"
+    ),
+    "propositional_logic": (
+        "min_vars=2 max_vars=4 min_statements=2 max_statements=4 min_complexity=1 max_complexity=3"
+    ),
+}
+OLDER = ("0.1.25", "0.1.25-2")  # versions of this environment in earlier releases
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # seed and index; the catalogue was measured with others
 
 
@@ -69,6 +104,60 @@ def test_what_the_library_would_execute_is_scored_by_us_or_left_out() -> None:
         EXCLUDED.values()
     )
     assert not set(CATALOGUE) & set(EXCLUDED)
+
+
+def written(settings: Mapping[str, object]) -> str:
+    """Settings as one line, in the form of PUBLISHED."""
+    values = [
+        (name, ",".join(value) if isinstance(value, tuple) else value)
+        for name, value in settings.items()
+    ]
+    return " ".join(f"{name}={value}" for name, value in values)
+
+
+def test_the_tasks_of_the_paper_have_the_settings_published_with_its_code() -> None:
+    assert {name: written(settings) for name, settings in PAPER.items()} == PUBLISHED
+    for name in PAPER:
+        assert CATALOGUE[name]["paper"] == PAPER[name]
+        config = reasoning_gym.create_dataset(name, seed=1, size=1, **PAPER[name]).config
+        by_seed = {"seed", "size"}
+        assert {field.name for field in fields(config)} - by_seed == set(PAPER[name]), (
+            "a setting that is not published would follow the library's default"
+        )
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_every_right_answer_to_a_task_of_the_paper_scores_one(name: str) -> None:
+    wrong, asked = [], 0
+    for item, answer in answered(name, PAPER[name], 7, 100):
+        asked += 1
+        if item.score(answer) != 1.0:
+            wrong.append((item.prompt, answer))
+    assert (wrong, asked) == ([], 100)
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_a_group_of_an_earlier_version_is_refused_before_its_question_is_built(
+    version: str,
+) -> None:
+    ann, bob = Identity.create(), Identity.create()
+    environment = ReasoningGym(["calendar_arithmetic/paper"])
+    (asked,) = environment.sample(ann.peer_id, Round(7), 1)
+    knows = environment.catalogue.knows
+    rules = AdmissionRules("test", bob.peer_id, knows)
+
+    def outcome(sent_version: str) -> RolloutGroup | Rejected:
+        sent = group(
+            ann.peer_id,
+            round=7,
+            version=sent_version,
+            dataset=asked.dataset,
+            config_id=asked.config_id,
+        )
+        return admit(codec.seal(sent, ann, "test"), rules)
+
+    assert isinstance(outcome(VERSION), RolloutGroup)
+    assert outcome(version) == Rejected(Reason.UNKNOWN_QUESTION)
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 changes a number.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -228,3 +230,33 @@ def test_a_row_joins_the_batch_with_room_that_has_the_fewest() -> None:
     assert dynamic_batches(of_length(4, 4, 4, 4), 12) == [[0, 1, 2], [3]]
     # Even, where there must be two
     assert dynamic_batches(of_length(4, 4, 4, 4), 12, fewest=2) == [[0, 2], [1, 3]]
+
+
+def test_what_tells_completions_apart_is_what_stands_behind_their_common_beginning() -> None:
+    """Four completions begin with 7 8. The second has advantage 0. The third has no other token.
+    Of the fourth an environment wrote 8 and 5.
+    """
+    group = TokenGroup(
+        [1, 2],
+        [[7, 8, 9, 3], [7, 8, 4], [7, 8], [7, 8, 5, 6, 6]],
+        [1.5, 0.0, -0.5, -1.0],
+        [False, True, False, False],
+        behaviour=[[-0.1, -0.2, -0.3, -0.4], None, [-1.0, -2.0], [-3.0, -4.0, -5.0]],
+        proximal=[None] * 4,
+        staleness=[[1.0, 1.0, 2.0, 2.0], None, [0.0, 0.0], [3.0, 4.0, 5.0]],
+        masks=[(), (), (), (True, False, False, True, True)],
+    )
+    found = group.differences()
+    assert (found.completion_ids, found.advantages) == (
+        [[7, 8, 9, 3], [7, 8, 5, 6, 6]],
+        [1.5, -1.0],
+    )
+    assert [list(places) for places in found.predicted] == [[2, 3], [3, 4]]
+    assert found.behaviour == [[-0.3, -0.4], [-4.0, -5.0]]
+    assert found.staleness == [[2.0, 2.0], [4.0, 5.0]]
+    assert build_rows([found], CPU).target_T.tolist() == [9, 3, 6, 6]
+
+
+def test_completions_that_begin_otherwise_lose_no_token() -> None:
+    group = replace(new([1], [[7, 8], [6, 8]]), advantages=[1.0, -1.0])
+    assert [list(places) for places in group.differences().predicted] == [[0, 1], [0, 1]]

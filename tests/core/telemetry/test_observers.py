@@ -97,7 +97,7 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
     ("error", "said"),
     [
         (UserError("set it"), "^set it$"),
-        (OSError("no"), "^observer bad cannot begin: OSError: no$"),
+        (OSError("no"), "^observer bad cannot begin: OSError: no; mend it, or remove its package$"),
     ],
 )
 def test_an_observer_that_cannot_begin_is_one_line_and_the_others_are_closed(

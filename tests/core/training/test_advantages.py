@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarm_node.common import plugins
+from swarm_node.environments.rewards import DIGITS
+from swarm_node.rollouts.groups import SAME_REWARD
 from swarm_node.training.objectives import group_advantages, population_advantages
 from tests.models import text_group
 
+RULES = {name: plugins.load("advantages", name) for name in plugins.registered("advantages")}
 REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)
 
 
@@ -39,6 +43,29 @@ def test_advantages_sum_to_nothing_and_keep_the_order_of_rewards(rewards) -> Non
 @given(REWARDS)
 def test_a_group_is_informative_exactly_when_an_advantage_is_not_zero(rewards) -> None:
     assert text_group(rewards, ["x"] * len(rewards)).informative == any(group_advantages(rewards))
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_rewards_within_the_tolerance_count_as_equal_and_the_group_is_uninformative(name) -> None:
+    # Before, a reward of 16 that was a millionth higher had an advantage of 3.6
+    for differing in (1e-6, 0.99 * SAME_REWARD):
+        rewards = [0.3 + differing] + [0.3] * 15
+        assert RULES[name](rewards) == [0.0] * 16
+        assert not text_group(rewards, ["x"] * 16).informative
+    rewards = [0.3 + 1.01 * SAME_REWARD] + [0.3] * 15
+    assert all(RULES[name](rewards)) and text_group(rewards, ["x"] * 16).informative
+
+
+def test_close_rewards_keep_their_difference_where_another_is_far() -> None:
+    # mean 1/2, deviation of 0, 0.50001, 0.49999, 1 is the root of 1/6 but for the tenth digit
+    advantages = group_advantages([0.0, 0.50001, 0.49999, 1.0])
+    assert advantages == pytest.approx(
+        [-0.5 * sqrt(6), 1e-5 * sqrt(6), -1e-5 * sqrt(6), 0.5 * sqrt(6)], abs=1e-7
+    )
+
+
+def test_the_tolerance_is_wider_than_the_rounding_of_rewards() -> None:
+    assert SAME_REWARD >= 10 * 10**-DIGITS
 
 
 def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:

@@ -43,8 +43,17 @@ def loss_and_slope(name: str, given: Terms, bounds: Bounds = Bounds()) -> tuple[
         ("decoupled", 0.6, 0.2, 0.4, 1.0, -2.56, 0.0),
         # theta / proximal = 0.5 of a bad token is held at 0.8, times 2
         ("decoupled", 0.2, 0.2, 0.4, -1.0, 1.6, 0.0),
-        # proximal / behaviour = 10 is held at 5 (`truncated` holds it at 2)
-        ("decoupled", 0.5, 0.05, 0.5, 1.0, -5.0, -5.0),
+        # proximal / behaviour = 4.9 weighs the token; at 5.1 and 10 it is masked, good or bad
+        ("decoupled", 0.49, 0.1, 0.49, 1.0, -4.9, -4.9),
+        ("decoupled", 0.51, 0.1, 0.51, 1.0, 0.0, 0.0),
+        ("decoupled", 0.5, 0.05, 0.5, -1.0, 0.0, 0.0),
+        # so much that exp overflows
+        ("decoupled", 0.5, 1e-320, 0.5, 1.0, 0.0, 0.0),
+        # truncated: proximal / behaviour = 10 is held at 2
+        ("truncated", 0.5, 0.05, 0.5, 1.0, -2.0, -2.0),
+        ("truncated", 0.15, 0.1, 0.15, 1.0, -1.5, -1.5),
+        # imitating holds external tokens as decoupled does: this one is a local one
+        ("imitating", 0.5, 0.05, 0.5, 1.0, 0.0, 0.0),
         # clipped: the ratio of 10 of a bad token is not held
         ("clipped", 0.5, 0.05, 0.5, -1.0, 10.0, 10.0),
     ],
@@ -53,6 +62,37 @@ def test_one_token_by_hand(name, theta, behaviour, proximal, advantage, loss, sl
     assert loss_and_slope(name, terms(theta, behaviour, proximal, advantage)) == pytest.approx(
         (loss, slope)
     )
+
+
+def test_the_decoupled_loss_is_areals_with_its_mask() -> None:
+    """ppo_actor_loss_fn of AReaL (areal/utils/functional/functional.py) with the defaults of its
+    RejectionSamplingConfig, token by token, from probabilities. Its mean is over all tokens of the
+    batch, masked ones included.
+    """
+    torch.manual_seed(3)
+    theta, behaviour, proximal = (torch.rand(400, dtype=torch.float64) for _ in range(3))
+    advantages = torch.randn(400, dtype=torch.float64)
+    losses, masked = list[float](), 0
+    for now, wrote, before, advantage in zip(
+        theta.tolist(), behaviour.tolist(), proximal.tolist(), advantages.tolist(), strict=True
+    ):
+        ratio, weight = now / before, before / wrote
+        held = min(max(ratio, 0.8), 1.28)
+        masked += weight > 5.0
+        losses.append(weight * max(-ratio * advantage, -held * advantage) if weight <= 5.0 else 0.0)
+    assert 10 < masked < 100
+    even = torch.full((400,), 1 / 400, dtype=torch.float64)
+    logs = [p.log() for p in (theta, behaviour, proximal)]
+    found = OBJECTIVES["decoupled"](
+        Terms(*logs, torch.ones_like(even), advantages, even, LOCAL), Bounds()
+    )
+    assert found.loss.item() == pytest.approx(sum(losses) / 400, rel=1e-12)
+
+
+def test_a_masked_token_is_not_counted_as_clipped() -> None:
+    # theta / proximal = 2 is beyond 1.28 in both; proximal / behaviour is 1 and 10
+    assert OBJECTIVES["decoupled"](terms(0.8, 0.4, 0.4, 1.0), Bounds()).clipped.item()
+    assert not OBJECTIVES["decoupled"](terms(0.8, 0.04, 0.4, 1.0), Bounds()).clipped.item()
 
 
 @pytest.mark.parametrize("name", NAMES)

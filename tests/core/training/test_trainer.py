@@ -449,14 +449,16 @@ def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:
 
 
 def test_stale_text_weighs_by_what_it_has_become_within_the_limit() -> None:
-    """All tokens are twice, then ten times as likely now as when they were generated. The decoupled
-    gradient is then 2 and 5 times the fresh one; the clipped objective has clipped every good token
-    away.
+    """All tokens are 2, 4, then 10 times as likely now as when they were generated. The decoupled
+    gradient is then 2 and 4 times the fresh one, and there is none: as AReaL does, it masks tokens
+    beyond 5, and no step is taken. The truncated one is held at twice the fresh one. The clipped
+    objective has clipped every good token away.
     """
     fresh = gradient_of("decoupled", 0.0)
-    for shift, factor in ((-math.log(2.0), 2.0), (-math.log(10.0), 5.0)):
+    for shift, factor in ((-math.log(2.0), 2.0), (-math.log(4.0), 4.0)):
         expected = [factor * each for each in fresh]
         torch.testing.assert_close(gradient_of("decoupled", shift), expected, rtol=1e-3, atol=1e-6)
+    assert gradient_of("decoupled", -math.log(10.0)) == []
     found, expected = gradient_of("truncated", -math.log(10.0)), [2.0 * each for each in fresh]
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
     naive = gradient_of("clipped", -math.log(10.0))
@@ -479,6 +481,31 @@ def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objecti
         )
         results.append(weights_of(policy.model))
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_only_differences_trains_on_the_tokens_that_tell_completions_apart(padded) -> None:
+    """As in the recipe published for Temporal Clue: the completion of advantage 0 and the beginning
+    of all, 11 12, have no weight and do not count; each other completion weighs the same.
+    """
+    completions = [[11, 12, 13, 14, 15], [11, 12, 16], [11, 12, 17, 18], [11, 12, 19]]
+    rewards, prompt = [1.0, 0.5, 0.0, 0.5], "12+30="
+    policy = tiny_policy()
+    reference, ids = copy.deepcopy(policy.model), policy.encode_prompt(prompt)
+    old = [plain_log_probs(policy.model, ids, each).tolist() for each in completions]
+    trainer = trainer_of(policy, padded=padded, only_differences=True, max_grad_norm=1e9)
+    seen = gradients_of(trainer)
+    report = trainer.update([token_group(rewards, completions, old, prompt)])
+    total = torch.zeros(())
+    for number, sign in ((0, 1.0), (2, -1.0)):
+        # mean 1/2, deviation the root of 1/6
+        advantage = sign * 0.5 * math.sqrt(6)
+        apart = plain_log_probs(reference, ids, completions[number])[2:]
+        total = total - advantage * (apart - apart.detach()).exp().mean() / 2
+    total.backward()
+    expected = [p.grad for p in reference.parameters() if p.grad is not None]
+    torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-6)
+    assert (report.trained_tokens, report.trained_groups) == (5, 1)
 
 
 def test_staleness_is_reported_in_updates_and_an_uninformative_round_counts_as_one() -> None:

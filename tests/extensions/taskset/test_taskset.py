@@ -136,7 +136,7 @@ def test_a_task_set_that_is_not_for_single_turns_of_text_is_one_line(
 def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
     file = written(tmp_path, "of_models")
     scored_by = '{"task": {"judges": [{"id": "reference"}]}}'
-    with pytest.raises(UserError, match="another model scores it; train alone on it"):
+    with pytest.raises(UserError, match=r"another model scores it; set taskset\.alone"):
         facts(file, tmp_path / "a", options=scored_by)
     found = facts(file, tmp_path / "a", options=scored_by, alone=True)
     assert found.train + found.held_out == 4 and not found.tries  # no model was asked

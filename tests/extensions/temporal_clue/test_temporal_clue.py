@@ -1,5 +1,6 @@
 """Temporal Clue: generated puzzles, published ones, and how answers are scored."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -17,9 +18,11 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.extensions.temporal_clue import clues as c
+from swarm_node.extensions.temporal_clue import generate as generating
 from swarm_node.extensions.temporal_clue import make, puzzle_file, text
 from swarm_node.extensions.temporal_clue.environment import FILE_KIND, KIND
-from swarm_node.extensions.temporal_clue.generate import generate
+from swarm_node.extensions.temporal_clue.generate import generate, published_bias
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.solver import Rules, Undecided
 from swarm_node.rollouts.groups import Skipped
@@ -91,6 +94,63 @@ def test_a_puzzle_does_not_depend_on_which_worlds_the_solver_happens_upon(
 
     monkeypatch.setattr(Rules, "another", last_of_three)
     assert [generate("small", 3, index) for index in range(5)] == before
+
+
+def test_an_address_leads_to_the_puzzle_of_earlier_releases() -> None:
+    """Digests of puzzles at commit 861d7f36, before `full` took the published biases."""
+    digests = dict[str, str]()
+    for config_id in ("tiny", "small", "medium"):
+        made = [generate(config_id, 7, index) for index in range(12)]
+        texts = "".join(text.prompt(puzzle) + str(text.key(puzzle)) for puzzle in made)
+        digests[config_id] = hashlib.sha256(texts.encode()).hexdigest()[:16]
+    assert digests == {
+        "tiny": "bfcba1a45878a37d",
+        "small": "34176cf519e05376",
+        "medium": "d4f7b56f38cac525",
+    }
+
+
+ANNA, ROPE, DEED, THING = c.Named(0), c.Named(5), c.Murderer(), c.MurderWeapon()
+
+
+@pytest.mark.parametrize(
+    ("clue", "bias"),
+    [
+        # Values of temporal_clue/scenario.py in github.com/bradhilton/temporal-clue, e84cf68
+        (c.Solution("weapon", 5), -0.2),
+        (c.At(ANNA, 0, 0), -0.15),
+        (c.At(c.Motivated(1), 0, 0), -0.15),
+        (c.At(DEED, 0, 0), -0.1),
+        (c.At(THING, 0, 0), -0.1),
+        (c.HasMotive(0, 1), 0.0),
+        (c.Beside(ANNA, "north", ROPE, 0), 0.2),
+        (c.Same(ANNA, ROPE, 0), 0.5),
+        (c.Same(DEED, ROPE, 0), 0.5 + 1.5),
+        (c.Same(ANNA, THING, 0), 0.5 + 1.5),
+        (c.Together(ANNA, ROPE, 0), 0.8),
+        (c.Together(THING, ANNA, 0), 0.8 + 1.5),
+        (c.Moved(ANNA, 0, 1, 1), 0.1),
+        (c.Moved(DEED, 0, 1, 1), 0.2),
+        (c.Moved(c.Motivated(1), 0, 1, 1, ROPE), 0.2),
+        (c.Moved(DEED, 0, 1, 1, ROPE), 0.35),
+        (c.Moved(ANNA, 0, 1, 1, THING), 0.35),
+        (c.Either(c.At(ANNA, 0, 0), c.At(ROPE, 1, 0)), -0.15 + 0.1),
+        (c.Either(c.At(DEED, 0, 0), c.At(ROPE, 1, 0)), -0.125 + 0.1),
+        (c.Equivalent(c.At(DEED, 0, 0), c.At(THING, 1, 0)), -0.1 + 0.2),
+    ],
+)
+def test_clues_of_the_published_distribution_have_the_published_biases(clue, bias) -> None:
+    assert published_bias(clue) == pytest.approx(bias)
+
+
+@pytest.mark.slow
+def test_a_puzzle_of_the_published_distribution_is_made_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = generate("full", 0, 30)  # small enough to enumerate
+    monkeypatch.setattr(generating, "published_bias", generating.own_bias)
+    assert generate("full", 0, 30) != made
+    assert enumeration.check(made) == ""
 
 
 def test_beyond_its_limit_the_solver_says_so() -> None:

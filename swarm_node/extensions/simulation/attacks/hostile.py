@@ -38,7 +38,10 @@ def hostile_nodes(config: SimulationConfig) -> frozenset[int]:
         return frozenset()
     count = round(config.attack.share * config.nodes)
     if count == config.nodes:
-        raise UserError("an attack needs somebody to attack: not all nodes can be hostile")
+        raise UserError(
+            "an attack needs somebody to attack: not all nodes can be hostile; name fewer, or a "
+            "smaller --attack.share"
+        )
     return frozenset(range(config.nodes - count, config.nodes))
 
 

@@ -1,19 +1,14 @@
-"""The page of messages, made of the code and of messages.toml: `python docs/reference/messages.py`
-writes it.
+"""What the code says to people: the walker over its syntax trees that finds every message.
 
-The code has the messages: what is passed to UserError, Warned and their kin, with … for what
-differs. messages.toml has what to do about each. A message without an entry, or an entry without a
-message, is an error.
+A message is what is passed to UserError, Warned and their kin, with … for what differs. Tests look
+at their words.
 """
 
 import ast
-import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
 ERRORS = {
     "UserError",
     "TemporaryError",
@@ -29,20 +24,6 @@ TABLES = {"Reason", "Refusal"}  # enumerations of them
 LISTS = {"problems"}  # functions that append them to a list
 VARIABLES = {"failed", "lost", "trouble"}  # that hold one
 CONSTANTS = {"INSTALL"}  # dictionaries of them
-
-HEAD = """# Messages, and what to do
-
-Here you can look up what to do about an error or a warning. `make reference` makes this page from
-the code and from messages.toml.
-
-An error is one line that begins with `swarm-node:`, and the command ends with exit code 2, or with
-75 where the cause may pass by itself. A warning begins with `warning:`, and the run goes on. `…`
-stands for a name, a number or the words of another program. Look for a few words of yours with the
-search of your browser.
-
-`swarm-node doctor` looks for most of these by itself. A traceback is a mistake of this program:
-please report it.
-"""
 
 
 def messages() -> dict[str, str]:
@@ -99,32 +80,3 @@ def words(value: ast.expr) -> str:
         case ast.IfExp(body=body, orelse=other):
             return words(body) or words(other)
     return ""
-
-
-def page() -> str:
-    """The page. ValueError where code and messages.toml differ."""
-    known = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
-    listed = {text for section in known.values() for text in section}
-    found = messages()
-    if listed != found.keys():
-        missing = [f"{found[text]}: {text}" for text in found.keys() - listed]
-        raise ValueError(
-            f"no remedy in messages.toml for {missing}; no such message in the code: "
-            f"{listed - found.keys()}"
-        )
-    parts = [HEAD]
-    for title, section in known.items():
-        rows = [f"| {escaped(text)} | {escaped(remedy)} |\n" for text, remedy in section.items()]
-        parts.append(f"## {title}\n\n| message | what to do |\n|---|---|\n{''.join(rows)}")
-    return "\n".join(parts)
-
-
-def escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--list"]:  # for whoever writes messages.toml
-        sys.stdout.write("".join(f"{file}\t{text}\n" for text, file in messages().items()))
-    else:
-        (HERE / "messages.md").write_text(page(), encoding="utf-8")
