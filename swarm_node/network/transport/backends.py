@@ -6,7 +6,7 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,6 +18,7 @@ from protocol.identity import Identity
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
+from swarm_node.network.parties import Range
 from swarm_node.network.transport.dialling import own_networks
 from swarm_node.network.transport.gate import Dialable, DialGate, parsed
 from swarm_node.network.transport.multiaddr import parts, split_peer, to_bytes
@@ -159,11 +160,15 @@ def check_addresses(config: NetworkConfig) -> None:
             raise UserError(f"{flag}: {error}") from error
 
 
-def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
+def make_gate(
+    config: NetworkConfig,
+    private: Sequence[str] = (),
+    interfaces: Callable[[], Sequence[Range]] = own_networks,
+) -> DialGate:
     """The gate of a node, which outlives its backends. Of all addresses only those of `--peers` are
     the user's. `private`: private ranges that an earlier network process of this run opened.
     """
-    where = Dialable(config.peers, private, own_networks)
+    where = Dialable(config.peers, private, interfaces)
     # Then so are all peers that can reach this node
     if (host := ip_address(config.host)).is_loopback:
         where.found(host)

@@ -112,7 +112,10 @@ class Dialable:
 
     def is_given(self, address: str) -> bool:
         """Whether the first hop of the address, its peer included, is one that the user gave."""
-        return _first_hop(address) in self._given
+        try:
+            return _first_hop(address) in self._given
+        except ValueError:  # no address
+            return False
 
     def is_entrance(self, address: str) -> bool:
         """Whether host and port of the first hop are those of an address that the user gave: for

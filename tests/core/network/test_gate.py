@@ -1,12 +1,16 @@
 """The gate before dials to addresses that came from others: pure, with time passed in."""
 
+import re
 from collections.abc import Sequence
 from ipaddress import ip_network
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import protocol
 from protocol.identity import Identity
+from swarm_node.network.transport import gate as rules
 from swarm_node.network.transport.gate import (
     CROWD_SECONDS,
     LOOKUPS,
@@ -224,6 +228,14 @@ def test_a_relay_that_answers_is_not_blamed_for_who_is_not_behind_it() -> None:
         assert choice.addresses
         it.failed(choice, 1.0)
     assert choose(it, relay, now=2.0).addresses
+
+
+def test_the_numbers_are_those_of_the_page_of_the_protocol() -> None:
+    page = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")
+    block = page.partition("```dials\n")[2].partition("```")[0]
+    named = {name: int(value) for name, value in re.findall(r"^([A-Z_]+) +(\d+)", block, re.M)}
+    assert named.pop("MAX_GIVEN_SECONDS") == Dialable.longest_rest
+    assert named == {name: getattr(rules, name) for name in named} and len(named) == 14
 
 
 def test_names_of_others_are_looked_up_rarely() -> None:
