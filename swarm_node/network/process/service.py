@@ -193,9 +193,7 @@ class NetworkService:
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
             named = self._config.peers or self._config.suggested
             suggested = self._config.suggested if named else known
-            config = self._config.model_copy(
-                update={"port": self._port, "suggested": suggested}
-            )
+            config = self._config.model_copy(update={"port": self._port, "suggested": suggested})
             limits = self._sockets, self._max_connections
             backend = make_backend(config, self._identity, self._serve_only, self._gate, *limits)
             return await self.runner.run(backend)

@@ -4,10 +4,11 @@ protocol/README.md, and protocol/vectors/dials.json judges them.
 An announcement may name anybody's address, and a thousand nodes believe it; so may a card, a code,
 a file in a home, or a neighbour on the local network. So the gate lets such an address be dialled
 rarely until a peer has answered there, and never in networks that only this machine can see. What
-the user gave by `--peers` is dialled wherever it is, less and less often while nobody answers. A peer whose address must wait loses little, because a peer that is alive calls by
-itself. Dialling back only peers that called would be safer, but nodes that know each other by
-gossip alone would never meet. Pure: the time is an argument, in seconds of any clock that never
-goes back.
+the user gave by `--peers` is dialled wherever it is, less and less often while nobody answers.
+
+A peer whose address must wait loses little, because a peer that is alive calls by itself. Dialling
+back only peers that called would be safer, but nodes that know each other by gossip alone would
+never meet. Pure: the time is an argument, in seconds of any clock that never goes back.
 """
 
 from collections import Counter, deque
