@@ -82,5 +82,7 @@ def _window() -> Iterator[tuple[str, Sequence[Step]]]:
     yield "those of a local network count", [one, *local, (0, tcp(1), "", False)]
     known: list[Step] = [(0, tcp(30), "answers", True)]
     yield "where a peer answered no dial counts", [*known, *full, (2, tcp(30), "fails", True)]
+    again: Step = (2, tcp(30), "answers", True)
+    yield "and an answer there frees none", [*known, *full, again, (3, tcp(20), "", False)]
     port: list[Step] = [(0, f"/ip4/45.0.{number}.1/tcp/22", "", False) for number in range(30)]
     yield "what is never dialled does not count", [*port, (0, tcp(1), "", True)]

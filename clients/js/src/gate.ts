@@ -68,8 +68,10 @@ function groupsOf(ip: string): number[] {
 
 /** Where a dial sends its first packet; null where the address has no IP address and port. */
 export function targetOf(address: string): Target | null {
-  const [, version, host, transport, port] = /^\/(ip4|ip6)\/([^/]+)\/(tcp|udp)\/(\d{1,5})(?=\/|$)/.exec(address) ?? [];
-  if (version === undefined || host === undefined || host.includes("%") || isIP(host) !== (version === "ip4" ? 4 : 6)) return null;
+  const found = /^\/(ip4|ip6)\/([^/]+)\/(tcp|udp)\/(\d{1,5})(?=\/|$)/.exec(address);
+  if (found === null) return null;
+  const [, version, host, transport, port] = found as unknown as [string, string, string, string, string];
+  if (host.includes("%") || isIP(host) !== (version === "ip4" ? 4 : 6)) return null;
   if (Number(port) > 65_535) return null;
   const rest = { port: Number(port), udp: transport === "udp", relayed: address.includes("/p2p-circuit") };
   if (version === "ip4") return { ...rest, ip: host, family: "ipv4" };
@@ -110,7 +112,7 @@ export class Gate {
   constructor(given: readonly string[], listens: string, private readonly networks: () => readonly string[]) {
     this.given = new Set(given.map(firstHop));
     for (const address of given) this.opens(address);
-    const own = isIP(listens) ? targetOf(`/ip${isIP(listens)}/${listens}/tcp/0`) : null;
+    const own = targetOf(`/ip${isIP(listens)}/${listens}/tcp/0`);
     if (own && LOOPBACK.check(own.ip, own.family)) this.openAround(own);
   }
 
