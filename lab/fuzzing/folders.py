@@ -60,6 +60,7 @@ from swarm_node.extensions.page.metrics import exposition
 from swarm_node.extensions.page.node import NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
+from swarm_node.extensions.page.sight import PrivateSwarm, Sight
 from swarm_node.extensions.simulation import plot_command as plot
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.settings import NodeConfig
@@ -166,7 +167,7 @@ def read_folder(folder: Path) -> Iterator[Callable[[], Any]]:
     yield lambda: json.dumps(page.node.state(), allow_nan=False)
     yield lambda: _samples(page)
     yield lambda: exposition(page, {})
-    yield lambda: PublicView(page, monotonic, frozenset({"gcd/easy"})).view()
+    yield lambda: PublicView(page, monotonic, Sight({"gcd/easy"}, (), PrivateSwarm(folder))).view()
     yield lambda: ask(folder)
     yield lambda: load_memory(folder, "public")
     yield lambda: bundle.write_bundle(

@@ -4,7 +4,7 @@ them.
     python -m lab.vectors                # writes protocol/vectors/*.json, the same bytes each time
     python -m tests.protocol.deletions   # deletes each check of protocol/*.py: does a vector fail?
 
-keys, texts, messages, cards, frames and seeds make the vectors from protocol/README.md alone: they
-import nothing of `protocol`, so they do not repeat its mistakes. lab/vectors/reading.py reads a
-vector with `protocol`.
+keys, texts, messages, cards, dials, frames and seeds make the vectors from protocol/README.md
+alone: they import nothing of `protocol`, so they do not repeat its mistakes. lab/vectors/reading.py
+reads a vector with `protocol`, and dials with the gate of a node.
 """

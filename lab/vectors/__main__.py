@@ -4,7 +4,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from lab.vectors import cards, frames, keys, messages, seeds, texts
+from lab.vectors import cards, dials, frames, keys, messages, seeds, texts
 from lab.vectors.forms import FOLDER, written
 
 NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text())
@@ -12,6 +12,7 @@ FILES = {
     "announcement": messages.announcements,
     "cards": cards.cards,
     "canonical": texts.canonical_forms,
+    "dials": dials.dials,
     "frames": frames.frames,
     "group": messages.groups,
     "keys": keys.keys,

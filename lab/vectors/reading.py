@@ -10,6 +10,7 @@ mistake, too.
 import json
 import sys
 from collections.abc import Callable, Mapping
+from ipaddress import ip_network
 from time import process_time
 from typing import Any
 
@@ -29,6 +30,9 @@ from protocol.messages import (
     Round,
 )
 from protocol.versions import CURRENT
+from swarm_node.network.transport.backends import make_gate
+from swarm_node.network.transport.gate import DialGate
+from swarm_node.settings import NetworkConfig
 
 Fields = Mapping[str, Any]
 KINDS: Mapping[str, type[Message]] = {
@@ -205,9 +209,30 @@ def _made(data: bytes, fields: Fields) -> str | Rejected:
     return codec.content_hash(codec.encode(message)).hex()
 
 
+def _dials(data: bytes, fields: Fields) -> list[bool]:
+    """Whether the gate of such a node lets each dial pass, one after another."""
+    config = NetworkConfig(host=fields["listens"], peers=tuple(fields["given"]))
+    networks = [ip_network(network, strict=False) for network in fields["networks"]]
+    gate = make_gate(config, interfaces=lambda: networks)
+    return [_dialled(gate, step) for step in fields["steps"]]
+
+
+def _dialled(gate: DialGate, step: Fields) -> bool:
+    address, now = step["address"], float(step["at"])
+    if address.startswith("/dns") and not gate.where.is_given(address):
+        return gate.may_look_up(now)
+    choice = gate.choose([address], now)
+    if choice.addresses and step["then"] == "fails":
+        gate.failed(choice, now)
+    if choice.addresses and step["then"] == "answers":
+        gate.reached(choice, [step.get("where", address)], now)
+    return bool(choice.addresses)
+
+
 READERS: Mapping[str, Callable[[bytes, Fields], Any]] = {
     "announcement": _announcement,
     "card": _card,
+    "dials": _dials,
     "environment-digest": lambda data, fields: codec.environment_digest(
         json.loads(data), fields["salt"]
     ),

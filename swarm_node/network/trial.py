@@ -14,7 +14,12 @@ from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes, why
 from swarm_node.network.process.service import free_port, reachability_line
-from swarm_node.network.transport.backends import check_free, listen_addresses, make_backend
+from swarm_node.network.transport.backends import (
+    check_free,
+    listen_addresses,
+    make_backend,
+    make_gate,
+)
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
 
@@ -40,9 +45,8 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
     except UserError as error:
         yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
         port = 0
-    given = [
-        (peer, address) for address in config.network.peers for _, peer in [split_peer(address)]
-    ]
+    named = (*config.network.peers, *config.network.suggested)
+    given = [(split_peer(address)[1], address) for address in named]
     found = bootstrap_nodes(given, memory.peers, identity.peer_id)[:MAX_DIALLED]
     network = config.network.model_copy(update={"port": port or free_port()})
     try:
@@ -64,7 +68,7 @@ async def _dial(
     """Dials all at once and notes how each goes; returns this node's addresses. UserError where no
     backend starts.
     """
-    backend = make_backend(config, identity)
+    backend = make_backend(config, identity, gate=make_gate(config))
     try:
         await backend.start({}, {})
         await asyncio.gather(asyncio.sleep(LOOK_SECONDS), *(_try(backend, node) for node in found))
@@ -96,7 +100,8 @@ def ask_for_cards(
     where no backend starts.
     """
     identity = Identity.create()
-    backend = make_backend(config.model_copy(update={"port": free_port()}), identity)
+    gate = make_gate(config)
+    backend = make_backend(config.model_copy(update={"port": free_port()}), identity, gate=gate)
     proof = proves(identity)
 
     async def first() -> list[bytes]:

@@ -305,11 +305,26 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
     )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
     kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
+    kept = _peers_suggested(kept, given)
     return Source(
         "home",
         {key: kept[key] for key in kept if key in known},
         {key: f"{file}: {key}" for key in kept},
     )
+
+
+# An older `join` wrote the addresses of a code as if the user had given them
+PEERS = {"network.peers": "network.suggested", "peers": "suggested"}
+
+
+def _peers_suggested(kept: Mapping[str, Any], given: Sequence[Source]) -> dict[str, Any]:
+    """What a home keeps, with its peers as suggested ones: only its user gives a node addresses
+    that it dials wherever they lead. Where the user does so, those of the home are left out.
+    """
+    named = any(key in source.values for source in given for key in PEERS)
+    kept = {PEERS.get(key, key): value for key, value in kept.items()}
+    left_out = PEERS.values() if named else ()
+    return {key: value for key, value in kept.items() if key not in left_out}
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:

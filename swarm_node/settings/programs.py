@@ -141,6 +141,10 @@ class NetworkConfig(Section):
     """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those
     known from last time.
     """
+    suggested: tuple[str, ...] = ()
+    """Bootstrap nodes that somebody else names, as a card or a code does: dialled as rarely as
+    addresses that peers announce, and in no private network that this machine is not in.
+    """
     host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on; 127.0.0.1 keeps the node to this machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 0
@@ -339,6 +343,10 @@ class BootstrapConfig(WithObservers):
     peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give
     several).
+    """
+    suggested: Annotated[tuple[str, ...], _as_in_run("suggested")] = ()
+    """Other bootstrap nodes that somebody else names, as a card does: dialled as rarely as
+    addresses that peers announce.
     """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Be found by nodes on the same local network."""

@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { follow, linesOf, networkOf, readCard } from "./card.js";
+import { Held } from "./gate.js";
 import { Identity } from "./identity.js";
 import { isName, type Episode, type Group } from "./messages.js";
 import { Peer, type Asked } from "./peer.js";
@@ -98,6 +99,7 @@ function readArguments() {
 
 class Program {
   private shown = 0;
+  private held = 0; // calls for which no address might be dialled yet
   private asked: Asked | null = null;
   private nextRound = 0;
 
@@ -127,7 +129,7 @@ class Program {
       this.publish();
       await new Promise((done) => setTimeout(done, EXCHANGE_MS));
     }
-    this.say("summary", { peers: this.peer.heard.size, groups: this.shown, served: this.peer.served });
+    this.say("summary", { peers: this.peer.heard.size, groups: this.shown, served: this.peer.served, held: this.held });
     for (const [reason, count] of this.peer.refused) this.say("refused", { reason, count });
   }
 
@@ -135,10 +137,10 @@ class Program {
     for (const [author, { message }] of this.peer.heard) {
       const given = this.options.addresses.find((each) => each.endsWith(`/p2p/${author}`));
       const told = message.addresses.filter((each) => /^\/(ip4|ip6|dns|dns4|dns6)\/[^/]+\/tcp\/\d+$/.test(each));
-      const address = given ?? (told[0] && `${told[0]}/p2p/${author}`);
-      if (address === undefined) continue;
-      await this.attempt(address, async () => {
-        for (const { message: group } of await this.peer.pull(address, message.groups)) this.show(group);
+      const addresses = given ? [given] : told.map((each) => `${each}/p2p/${author}`);
+      if (addresses.length === 0) continue;
+      await this.attempt(addresses[0]!, async () => {
+        for (const { message: group } of await this.peer.pull(addresses, message.groups)) this.show(group);
       });
     }
   }
@@ -162,12 +164,13 @@ class Program {
     this.say("published", { round: made[0]!.message.round, groups: made.length, served: this.peer.served });
   }
 
-  /** Reports a peer that does not answer, and goes on: the loop asks it again. */
+  /** Reports a peer that does not answer, and goes on: the loop asks it again, and the gate decides when to dial. */
   private async attempt(address: string, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();
     } catch (error) {
-      this.say("failed", { peer: address.split("/p2p/").at(-1)!, why: escaped(error instanceof Error ? error.message : String(error)) });
+      if (error instanceof Held) this.held += 1;
+      else this.say("failed", { peer: address.split("/p2p/").at(-1)!, why: escaped(error instanceof Error ? error.message : String(error)) });
     }
   }
 }
@@ -176,7 +179,7 @@ async function main(): Promise<void> {
   const options = readArguments();
   if (options.card !== undefined) return showCard(options.card, options.network);
   const listen = options.listen ?? (options.serve === undefined ? undefined : "/ip4/0.0.0.0/tcp/0");
-  const peer = await Peer.start(identityOf(options.key), options.swarm, listen === undefined ? [] : [listen]);
+  const peer = await Peer.start(identityOf(options.key), options.swarm, listen === undefined ? [] : [listen], {}, options.addresses);
   try {
     await new Program(options, peer).run();
   } finally {

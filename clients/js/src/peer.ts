@@ -7,9 +7,12 @@ import type { Connection, Libp2p, Stream } from "@libp2p/interface";
 import { tcp } from "@libp2p/tcp";
 import { multiaddr } from "@multiformats/multiaddr";
 import { createLibp2p } from "libp2p";
+import { lookup } from "node:dns/promises";
+import { networkInterfaces } from "node:os";
 import { keyTag, questionSeed, swarmTag } from "./addressing.js";
 import { admitAnnouncement, admitGroup, seal, type Rules, type Sealed } from "./admission.js";
 import { base64url, concat, equal, fromBase64url, hex, sha256 } from "./bytes.js";
+import { Gate, Held, isNamed, targetOf } from "./gate.js";
 import { keyOf, type Identity } from "./identity.js";
 import * as limits from "./limits.js";
 import type { Announcement, Episode, Group, Hello, Question } from "./messages.js";
@@ -20,6 +23,9 @@ import * as wire from "./wire.js";
 const KEPT_ROUNDS = 3;
 const KEPT_MS = 60_000; // at least, even if KEPT_ROUNDS rounds have passed
 const MOST_PEERS = 64;
+const CALL_MS = 20_000;
+const DIAL_MS = 5_000; // for an address of others: what a dial costs is measured over this time
+const LOOKUP_MS = 2_000;
 const MOST_SEEN = 4_096; // groups whose hashes are remembered
 const BAN_MS = 3_600_000; // an hour
 // Calls that one peer may make: a burst, and after it so many a second.
@@ -54,10 +60,23 @@ export class Peer {
     readonly swarm: string,
     private readonly node: Libp2p<{ identify: Identify }>,
     private readonly rules: Rules,
+    private readonly gate: Gate,
+    private readonly dialled: Set<string>, // addresses that the library may dial at this moment
   ) {}
 
-  /** `listen`: multiaddrs, such as /ip4/0.0.0.0/tcp/0; none for a peer that only reads. */
-  static async start(identity: Identity, swarm: string, listen: string[], wants: Partial<Rules> = {}): Promise<Peer> {
+  /**
+   * `listen`: multiaddrs, such as /ip4/0.0.0.0/tcp/0; none for a peer that only reads. `given`: full multiaddrs that this
+   * peer's user named; all others pass the gate.
+   */
+  static async start(
+    identity: Identity,
+    swarm: string,
+    listen: string[],
+    wants: Partial<Rules> = {},
+    given: string[] = [],
+  ): Promise<Peer> {
+    const dialled = new Set<string>();
+    const gate = new Gate(given, listen.length === 1 ? (targetOf(listen[0]!)?.ip ?? "") : "", ownNetworks);
     const node = await createLibp2p({
       privateKey: privateKeyFromRaw(concat(identity.seed, identity.key)),
       addresses: { listen },
@@ -65,6 +84,7 @@ export class Peer {
       connectionEncrypters: [noise()],
       streamMuxers: [yamux()],
       services: { identify: identify() },
+      connectionGater: { denyDialMultiaddr: (address) => !dialled.has(String(address)) },
     });
     const rules: Rules = {
       swarm,
@@ -74,7 +94,7 @@ export class Peer {
       knows: () => "yes", // this client shows groups and does not score them
       ...wants,
     };
-    const peer = new Peer(identity, swarm, node, rules);
+    const peer = new Peer(identity, swarm, node, rules, gate, dialled);
     await peer.answer(wire.HELLO, limits.MAX_HELLO_BYTES, () => wire.hello(peer.hello));
     await peer.answer(wire.EXCHANGE, limits.MAX_EXCHANGE_REQUEST_BYTES, (request, from) => peer.exchanged(request, from));
     await peer.answer(wire.PULL, limits.MAX_PULL_REQUEST_BYTES, (request) => peer.pulled(request));
@@ -122,13 +142,17 @@ export class Peer {
     return true;
   }
 
-  /** Pulls the groups that this peer has not seen. The peer at `address` is banned if it sends wrong or forged ones. */
-  async pull(address: string, hashes: string[]): Promise<Sealed<Group>[]> {
+  /**
+   * Pulls the groups that this peer has not seen. `addresses`: full multiaddrs of one peer, which is banned if it sends
+   * wrong or forged ones.
+   */
+  async pull(addresses: string | string[], hashes: string[]): Promise<Sealed<Group>[]> {
+    const from = peerOf(addresses);
     const wanted = hashes.filter((hash) => !this.seen.has(hash)).slice(0, limits.MAX_PULLED);
     if (wanted.length === 0) return [];
     const asked = wanted.map((hash) => fromBase64url(hash)!);
     const request = wire.pullRequest({ tag: swarmTag(this.swarm), hashes: asked });
-    const reply = await this.call(address, wire.PULL, request, limits.MAX_PULL_REPLY_BYTES);
+    const reply = await this.call(addresses, wire.PULL, request, limits.MAX_PULL_REPLY_BYTES);
     if (reply.length === 0) return [];
     const found: Sealed<Group>[] = [];
     const envelopes = this.counted(() => wire.readPullReply(reply, asked.length)) ?? [];
@@ -136,7 +160,7 @@ export class Peer {
       if (envelope.length === 0) return;
       this.remember(wanted[i]!);
       const isAsked = equal(sha256(envelope.subarray(limits.SIGNATURE_BYTES)), asked[i]!);
-      const group = isAsked ? this.counted(() => admitGroup(envelope, this.rules), peerOf(address)) : this.ban(peerOf(address));
+      const group = isAsked ? this.counted(() => admitGroup(envelope, this.rules), from) : this.ban(from);
       if (group) found.push(group);
     });
     return found;
@@ -265,11 +289,71 @@ export class Peer {
     return null;
   }
 
-  private async call(address: string, protocol: string, request: Uint8Array, most: number): Promise<Uint8Array> {
-    if ((this.banned.get(peerOf(address)) ?? 0) > Date.now()) throw new Error("this peer is banned");
-    const stream = await this.node.dialProtocol(multiaddr(address), protocol, { signal: AbortSignal.timeout(20_000) });
-    return call(stream, request, most);
+  private async call(addresses: string | string[], protocol: string, request: Uint8Array, most: number): Promise<Uint8Array> {
+    if ((this.banned.get(peerOf(addresses)) ?? 0) > Date.now()) throw new Error("this peer is banned");
+    const connection = await this.connection([addresses].flat());
+    return call(await connection.newStream(protocol, { signal: AbortSignal.timeout(CALL_MS) }), request, most);
+  }
+
+  // Connections
+
+  /** The connection to a peer; if there is none, a new one, to the first of its addresses that the gate lets pass. */
+  private async connection(addresses: string[]): Promise<Connection> {
+    const peer = peerOf(addresses);
+    const open = this.node.getConnections().find(({ remotePeer, status }) => status === "open" && remotePeer.toString() === peer);
+    if (open) return open;
+    const objections: string[] = [];
+    for (const address of await this.lookedUp(addresses)) {
+      const objection = this.gate.objection(address, now());
+      if (objection === null) return this.dial(address);
+      objections.push(objection);
+    }
+    throw new Held(objections[0] ?? "no address");
+  }
+
+  /** Dials one address that the gate let pass, and tells the gate how that went. */
+  private async dial(address: string): Promise<Connection> {
+    const [where, patience] = [multiaddr(address), this.gate.isGiven(address) ? CALL_MS : DIAL_MS];
+    this.dialled.add(String(where));
+    try {
+      const connection = await this.node.dial(where, { signal: AbortSignal.timeout(patience) });
+      this.gate.answered(address, String(connection.remoteAddr), now());
+      return connection;
+    } catch (error) {
+      this.gate.failed(address, now());
+      throw error;
+    } finally {
+      this.dialled.delete(String(where));
+    }
+  }
+
+  /** The addresses, with host names of others looked up here: a second lookup by the library may lead elsewhere. */
+  private async lookedUp(addresses: string[]): Promise<string[]> {
+    const found: string[] = [];
+    for (const address of addresses) {
+      if (!isNamed(address) || this.gate.isGiven(address)) found.push(address);
+      else if (this.gate.mayLookUp(now())) found.push(...(await ipsOf(address)));
+    }
+    return found;
   }
 }
 
-const peerOf = (address: string): string => address.split("/p2p/").at(-1)!;
+/** The peer that full multiaddrs of one peer lead to. */
+const peerOf = (addresses: string | string[]): string => [addresses].flat()[0]!.split("/p2p/").at(-1)!;
+
+/** Seconds of a clock that never goes back. */
+const now = (): number => performance.now() / 1000;
+
+function ownNetworks(): string[] {
+  return Object.values(networkInterfaces()).flatMap((all) => (all ?? []).flatMap(({ cidr }) => cidr ?? []));
+}
+
+/** A multiaddr that begins with a host name, with the IP addresses of that name in its place, one of each family. */
+async function ipsOf(address: string): Promise<string[]> {
+  const [, kind, name] = address.split("/") as [string, string, string];
+  const family = kind === "dns4" ? 4 : kind === "dns6" ? 6 : 0;
+  const late = new Promise<[]>((done) => setTimeout(done, LOOKUP_MS, []).unref());
+  const found = await Promise.race([lookup(name, { all: true, family }).catch(() => []), late]);
+  const first = [4, 6].flatMap((version) => found.find((each) => each.family === version) ?? []);
+  return first.map((each) => address.replace(`/${kind}/${name}`, `/ip${each.family}/${each.address}`));
+}

@@ -25,6 +25,7 @@ function* always(test, value) {
 }
 
 function refuses(node) {
+  if (node === undefined) return false; // a return without a value
   if (ts.isBlock(node)) return refuses(node.statements.at(-1));
   if (ts.isReturnStatement(node)) return refuses(node.expression);
   return ts.isThrowStatement(node) || node.kind === SyntaxKind.FalseKeyword || node.kind === SyntaxKind.NullKeyword;

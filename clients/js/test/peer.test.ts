@@ -63,7 +63,7 @@ test("what is old, or of nobody, is not passed on", async () => {
 });
 
 test("a peer of another swarm is told so, and gets nothing", async () => {
-  const other = await Peer.start(BOB, "others", []);
+  const other = await Peer.start(BOB, "others", [], {}, [address]);
   assert.equal(await other.difference(address), "it is of the swarm tests, this peer of others");
   assert.equal(await other.exchange(address), false);
   await other.stop();

@@ -9,6 +9,7 @@ import { admitAnnouncement, admitGroup, type Rules } from "../src/admission.js";
 import { concat, equal, hex, sha256 } from "../src/bytes.js";
 import { encoded, parse, type Json } from "../src/canonical.js";
 import { follow, linesOf, type Card } from "../src/card.js";
+import { Gate, isNamed } from "../src/gate.js";
 import { Identity, isKey, isSigned, keyOf, peerId, type Kind } from "../src/identity.js";
 import * as limits from "../src/limits.js";
 import { judge } from "../src/member.js";
@@ -129,6 +130,16 @@ const RUN: Record<string, (given: Uint8Array, fields: Fields) => unknown> = {
   },
   "card-reply": (given) => wire.readCardReply(given).map(hex),
   hello: (given) => wire.readHello(given),
+  dials: (_, { given, listens, networks, steps }) => {
+    const gate = new Gate(given, listens, () => networks);
+    return steps.map(({ at, address, then, where }: Fields) => {
+      if (isNamed(address) && !gate.isGiven(address)) return gate.mayLookUp(at);
+      if (gate.objection(address, at) !== null) return false;
+      if (then === "fails") gate.failed(address, at);
+      if (then === "answers") gate.answered(address, where ?? address, at);
+      return true;
+    });
+  },
   card: (given, { network, now, newest }) => {
     const known = newest === undefined ? null : (parse(bytes(newest)) as Card);
     return hex(sha256(encoded(follow(linesOf(given), network, now, known))));

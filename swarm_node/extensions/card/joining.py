@@ -27,6 +27,7 @@ from swarm_node.network.process.keeper import (
     load_cards,
     load_proof,
 )
+from swarm_node.network.transport.backends import check_addresses, never_dialled
 from swarm_node.network.trial import ask_for_cards, download
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
 
@@ -153,9 +154,17 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
     chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
-        why = follow(chain, code.network, None) if chain else "none of its nodes answers"
+        why = follow(chain, code.network, None) if chain else _unreached(own, code.addresses)
         raise UserError(_refused(Refusal.CONFLICT if isinstance(why, Card) else why))
     return chain, code.addresses, code.network
+
+
+def _unreached(config: NetworkConfig, addresses: Sequence[str]) -> str:
+    """Why no node of a code answered, and what to do."""
+    if refused := never_dialled(config, addresses):
+        address, reason = next(iter(refused.items()))
+        return f"{address} is not dialled, {reason}: if you know it, give it by --peers"
+    return "none of its nodes answers, ask for a newer code"
 
 
 def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
@@ -180,10 +189,16 @@ def _narrowed(
     """
     swarm, key, tasks = swarm_of(card), config.home.expanduser() / KEY_FILE, _tasks(card)
     own = load_identity(key.parent).peer_id if key.exists() else "nobody"
-    given = config.peers if isinstance(config, BootstrapConfig) else config.network.peers
-    peers = tuple(dict.fromkeys((*given, *(each for each in others if not each.endswith(own)))))
+    section = config if isinstance(config, BootstrapConfig) else config.network
+    named = (*section.suggested, *(address for address in others if not address.endswith(own)))
+    # Whoever wrote the card may name anybody's address: it does not become one of the user's
+    suggested = tuple(
+        address
+        for address in dict.fromkeys(named)
+        if address not in section.peers and _makes_sense(address)
+    )
     if isinstance(config, BootstrapConfig):
-        return config.model_copy(update={"swarm": swarm, "peers": peers})
+        return config.model_copy(update={"swarm": swarm, "suggested": suggested})
     if strange := [task for task in config.environment.tasks if task not in tasks]:
         say(f"not on the card, and left out: {' '.join(strange)}")
     asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
@@ -194,7 +209,7 @@ def _narrowed(
         )
     most = min(config.generation.num_generations, card.episodes)
     sections = {
-        "network": {"peers": peers},
+        "network": {"suggested": suggested},
         "generation": {"num_generations": most},
         "environment": {"tasks": asked},
     }
@@ -202,6 +217,15 @@ def _narrowed(
         name: getattr(config, name).model_copy(update=values) for name, values in sections.items()
     }
     return config.model_copy(update={"swarm": swarm, **changed})
+
+
+def _makes_sense(address: str) -> bool:
+    """Whether a node can dial the address at all. A card is not refused for one that it cannot."""
+    try:
+        check_addresses(NetworkConfig(suggested=(address,)))
+    except UserError:
+        return False
+    return True
 
 
 def _tasks(card: Card) -> list[str]:

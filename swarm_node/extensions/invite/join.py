@@ -100,7 +100,7 @@ def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
     """What the home remembers, as TOML: what the code says, and the user's own options for the
     questions.
     """
-    values: dict[str, Any] = {"swarm": invited.swarm, "network.peers": invited.addresses}
+    values: dict[str, Any] = {"swarm": invited.swarm, "network.suggested": invited.addresses}
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}
     sections = {"environment", *(each.environment for each in invited.asked)}

@@ -1,7 +1,7 @@
 """The routes of a page. All but one are read-only; any other path is not found."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,17 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from swarm_node.extensions.page.asking import route
+from swarm_node.extensions.page.guard import SHOWED_TOKEN, refused
 from swarm_node.extensions.page.metrics import CONTENT_TYPE, exposition
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import PublicView
+from swarm_node.extensions.page.sight import EVERYTHING, Sight
 
 MOST_VIEWERS = 100
 HEARTBEAT = 15.0  # seconds without news until a comment is sent, so that a dead connection is found
 RETRY = "retry: 3000\n\n"  # milliseconds until a browser comes back
+Endpoint = Callable[[Request], Awaitable[Response]]
+NOTHING = Sight()  # shows no name
 LATER = {"retry-after": "30"}
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -35,9 +39,9 @@ def static_files() -> Mapping[str, Response]:
     }
 
 
-def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
+def routes(page: Page, public: PublicView | None, home: Path, sight: Sight = NOTHING) -> Starlette:
     """`public`: the public view, if there is one; the page itself is then at /node, and takes no
-    commands.
+    commands. `sight`: what is shown to those who did not show the token; the guard says who did.
     """
     files = static_files()
 
@@ -47,10 +51,11 @@ def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
     async def samples(_: Request) -> Response:
         return answer({"number": page.samples.number, "samples": page.samples.last()})
 
-    async def metrics(_: Request) -> Response:
+    async def metrics(request: Request) -> Response:
         if page.loading:  # sums over a part of the events would look like a counter that leaps
             return PlainTextResponse("503: older events are still read\n", 503, LATER)
-        return Response(exposition(page, await page.asking.fresh()), media_type=CONTENT_TYPE)
+        status = await page.asking.fresh()
+        return Response(exposition(page, status, sight_of(request, sight)), media_type=CONTENT_TYPE)
 
     async def stream(request: Request) -> Response:
         if page.viewers >= MOST_VIEWERS:
@@ -62,9 +67,9 @@ def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
 
     table = [
         *(Route(f"/static/{name}", file) for name, file in files.items()),
-        Route("/api/state", state),
-        Route("/api/samples", samples),
-        Route("/api/stream", stream),
+        Route("/api/state", with_token(state)),
+        Route("/api/samples", with_token(samples)),
+        Route("/api/stream", with_token(stream)),
         Route("/metrics", metrics),
         Route("/node" if public else "/", files["index.html"]),
     ]
@@ -77,6 +82,21 @@ def routes(page: Page, public: PublicView | None, home: Path) -> Starlette:
 
         table += [Route("/", files["public.html"]), Route("/api/public", seen_by_all)]
     return Starlette(routes=table)
+
+
+def sight_of(request: Request, without_token: Sight) -> Sight:
+    """What the viewer who asks may see. The guard says whether it showed the token."""
+    return EVERYTHING if request.scope.get(SHOWED_TOKEN) is True else without_token
+
+
+def with_token(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, for viewers who may see everything; others are refused."""
+
+    async def guarded(request: Request) -> Response:
+        may_see = sight_of(request, NOTHING).everything
+        return await endpoint(request) if may_see else refused()
+
+    return guarded
 
 
 def answer(content: Mapping[str, Any]) -> Response:

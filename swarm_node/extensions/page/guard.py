@@ -32,6 +32,7 @@ REFUSED = (
     "401: this page needs its token. Open the address that swarm-node printed; it ends in "
     "#token=...\n"
 )
+SHOWED_TOKEN = "swarm_node.showed_token"  # noqa: S105  key of a scope: whether the viewer did
 ENTER = "/api/enter"  # takes the token by POST, and gives the cookie
 ENTRANCE_FILES = ("enter.js", "app.css", "icon.svg")
 ENTER_BYTES = 1024  # of what is posted there
@@ -72,6 +73,7 @@ class Guard:
         if scope["type"] != "http":
             return
         path, request = scope["path"], Request(scope, receive)
+        scope[SHOWED_TOKEN] = self._may_enter(request)
         refusal = self._refusal(request)
         if refusal is None and path == ENTER:
             refusal = await self._enter(request)
@@ -99,8 +101,8 @@ class Guard:
             return PlainTextResponse("431: too many headers\n", 431)
         if refusal := _of_method(request, self._writes) or _of_origin(headers):
             return refusal
-        if path not in self._free and not self._may_enter(request):
-            return _refused()
+        if path not in self._free and not request.scope[SHOWED_TOKEN]:
+            return refused()
         return None
 
     async def _enter(self, request: Request) -> Response:
@@ -108,9 +110,9 @@ class Guard:
         try:
             shown = (await posted(request, ENTER_BYTES))["token"]
         except (ValueError, KeyError, TypeError):
-            return _refused()
+            return refused()
         if not isinstance(shown, str) or not self._is_token(shown):
-            return _refused()
+            return refused()
         entered = Response(status_code=204)
         entered.set_cookie(
             self._cookie, self._token.decode(), COOKIE_SECONDS, httponly=True, samesite="strict"
@@ -157,7 +159,8 @@ async def posted(request: Request, most: int) -> Any:
         raise ValueError("not whole") from error
 
 
-def _refused() -> PlainTextResponse:
+def refused() -> PlainTextResponse:
+    """What one gets without the token."""
     return PlainTextResponse(REFUSED, 401, {"www-authenticate": "Bearer"})
 
 

@@ -4,7 +4,7 @@ Every metric of a round's report is here by its name. Counters of events are sum
 so they go on when node or page restart, and their increments are those of the events.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from swarm_node.extensions.page.node import SUMMED, NodeWatch
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import present
+from swarm_node.extensions.page.sight import EVERYTHING, Sight
 from swarm_node.rollouts.groups import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -30,14 +31,16 @@ COUNTERS = {  # of NodeWatch.totals, besides the metrics that are sums
 }
 
 
-def exposition(page: Page, status: Mapping[str, Any]) -> bytes:
-    """The body of the answer. `status`: what the node answers; without a role where it does not
-    answer.
+def exposition(page: Page, status: Mapping[str, Any], sight: Sight = EVERYTHING) -> bytes:
+    """The body of the answer, as far as the viewer's `sight` goes. `status`: what the node answers;
+    without a role where it does not answer.
     """
     viewers = GaugeMetricFamily(
         "swarm_node_page_viewers", "Browsers that look at this page", value=page.viewers
     )
-    return generate_latest(_Now([*_of_events(page.node), *_of_status(status), viewers]))
+    return generate_latest(
+        _Now([*_of_events(page.node, sight), *_of_status(status, sight), viewers])
+    )
 
 
 @dataclass
@@ -54,13 +57,12 @@ def help_of(name: str) -> str:
     return f"{metric.meaning} ({metric.unit})" if metric.unit else metric.meaning
 
 
-def _of_events(node: NodeWatch) -> Iterator[Metric]:
+def _of_events(node: NodeWatch, sight: Sight) -> Iterator[Metric]:
     for name, text in [*COUNTERS.items(), *((name, help_of(name)) for name in SUMMED)]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
     yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)
-    yield _counted(
-        "skipped_groups", "Questions and groups left out, by reason", "reason", node.skipped
-    )
+    reasons = _summed(node.skipped, sight.reason)
+    yield _counted("skipped_groups", "Questions and groups left out, by reason", "reason", reasons)
     if not node.last:
         return
     figures = {**node.last["step"], **node.last}
@@ -72,8 +74,11 @@ def _of_events(node: NodeWatch) -> Iterator[Metric]:
     tasks = GaugeMetricFamily(
         "swarm_node_task_reward", "Reward by task in the last round, 0 to 1", labels=["task"]
     )
+    by_name: dict[str, list[float]] = {}
     for task, reward in figures["reward_by_task"].items():
-        tasks.add_metric([task], reward)
+        by_name.setdefault(sight.task(task), []).append(reward)
+    for name, rewards in by_name.items():
+        tasks.add_metric([name], sum(rewards) / len(rewards))
     yield tasks
     if node.validated is not None:
         yield GaugeMetricFamily(
@@ -81,7 +86,7 @@ def _of_events(node: NodeWatch) -> Iterator[Metric]:
         )
 
 
-def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
+def _of_status(status: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
     answers = "role" in status
     yield GaugeMetricFamily("swarm_node_up", "Whether the node runs and answers", value=answers)
     yield GaugeMetricFamily(
@@ -102,7 +107,7 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         for name in ("swarm", "protocol", "backend", "reachability")
         if name in network
     }
-    yield InfoMetricFamily("swarm_node", "What the node is", value=about)
+    yield InfoMetricFamily("swarm_node", "What the node is", value=sight.about(about))
     for family, name, part, key, text in (
         (
             GaugeMetricFamily,
@@ -154,10 +159,12 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         idle = status.get("state") == "starting" or "resting" in training
         if key in part and not (key == "seconds_since" and idle):
             yield family(f"swarm_node_{name}", text, value=part[key])
-    yield from _of_card(status.get("card", {}), network)
+    yield from _of_card(status.get("card", {}), network, sight)
     if "rejected" in training:
         text = "Messages refused since the node started, by reason"
-        yield _counted("refused_messages", text, "reason", training["rejected"])
+        yield _counted(
+            "refused_messages", text, "reason", _summed(training["rejected"], sight.reason)
+        )
     if network.get("running"):
         yield GaugeMetricFamily(
             "swarm_node_known_peers", "Peers known", value=len(network.get("peers", []))
@@ -165,7 +172,7 @@ def _of_status(status: Mapping[str, Any]) -> Iterator[Metric]:
         yield from _traffic(network.get("counters", {}))
 
 
-def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Metric]:
+def _of_card(card: Mapping[str, Any], network: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
     """The swarm's card and its age, how many peers do not take the newest, and which bootstrap
     nodes are connected.
     """
@@ -184,9 +191,9 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Me
     reached = GaugeMetricFamily(
         "swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"]
     )
-    for node in network.get("bootstrap_nodes", ()):
-        if node.get("given"):
-            reached.add_metric([node["peer"]], node["state"] == "connected")
+    given = [node for node in network.get("bootstrap_nodes", ()) if node.get("given")]
+    for number, node in enumerate(given, 1):
+        reached.add_metric([sight.peer(node["peer"], number)], node["state"] == "connected")
     yield reached
 
 
@@ -205,6 +212,14 @@ def _traffic(counters: Mapping[str, int]) -> Iterator[Metric]:
             others[name] = count
     yield traffic
     yield _counted("network_events", "What happened in the network, by name", "event", others)
+
+
+def _summed(counts: Mapping[str, float], shown: Callable[[str], str]) -> dict[str, float]:
+    """The counts by what is shown of their names."""
+    found: dict[str, float] = {}
+    for name, count in counts.items():
+        found[shown(name)] = found.get(shown(name), 0) + count
+    return found
 
 
 def _counted(name: str, text: str, label: str, counts: Mapping[str, float]) -> Metric:

@@ -4,10 +4,12 @@ address or a name.
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from swarm_node.extensions.page.page import Page
+from swarm_node.extensions.page.sight import OTHERS as OTHERS
+from swarm_node.extensions.page.sight import Sight
 
 FILES = (
     "app.css",
@@ -23,15 +25,13 @@ EVERY = 10.0  # seconds between two points
 POINTS = 2160  # six hours
 PRESENT = 180.0  # seconds for which a peer counts as present after it was seen or announced itself
 MOST_VERSIONS, MOST_TASKS = 8, 40
-OTHERS = "other tasks"  # stands for all tasks whose names are not shown
 
 
 class PublicView:
     """The public view. It asks the node even while nobody looks, so that there is a history."""
 
-    def __init__(self, page: Page, clock: Callable[[], float], tasks: Collection[str]) -> None:
-        """`tasks`: names of the tasks that the view may name."""
-        self._page, self._clock, self._named = page, clock, tasks
+    def __init__(self, page: Page, clock: Callable[[], float], sight: Sight) -> None:
+        self._page, self._clock, self._sight = page, clock, sight
         self._points: deque[tuple[float, int, float | None]] = deque(maxlen=POINTS)
         self._next = clock()
         self._announcements: tuple[float, int] | None = None  # when, and how many so far
@@ -65,7 +65,7 @@ class PublicView:
         connected, relayed = int(network.get("connected", 0)), int(network.get("relayed", 0))
         return {
             "running": bool(network.get("running")),
-            "swarm": str(network.get("swarm", "")),
+            "swarm": self._sight.swarm(str(network.get("swarm", ""))),
             "uptime": network.get("uptime"),
             "nodes": len(present(network)),
             "connected": connected,
@@ -93,12 +93,9 @@ class PublicView:
         sampled = self._network().get("sampled_tasks", {})
         found: Counter[str] = Counter()
         for task, count in sampled.items():
-            found[self._shown(task)] += count
-        found.update(self._shown(sample["task"]) for sample in self._page.samples.last())
+            found[self._sight.task(task)] += count
+        found.update(self._sight.task(sample["task"]) for sample in self._page.samples.last())
         return {task: count / found.total() for task, count in found.most_common(MOST_TASKS)}
-
-    def _shown(self, task: str) -> str:
-        return task if task in self._named else OTHERS
 
 
 def present(network: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -30,7 +30,9 @@ class ObservedConfig(Section):
     and has no addresses; all else needs the token.
     """
     open_metrics: bool = False
-    """Answer /metrics without the token."""
+    """Answer /metrics without the token: then without names of nodes, and with those names of
+    tasks only that the public view may show. With the token it has all.
+    """
 
 
 class PageConfig(ObservedConfig):
@@ -43,8 +45,8 @@ class PageConfig(ObservedConfig):
     taken.
     """
     public_tasks: tuple[str, ...] = ()
-    """Tasks of your own that the public view shows by name, as it does those that come with this
-    program. All others it shows together, without a name.
+    """Tasks of your own that the public view and open metrics show by name, as they do those that
+    come with this program. All others stand together, without a name.
     """
     with_parent: bool = False
     """End when standard input is closed, as it is when the process that started the page has

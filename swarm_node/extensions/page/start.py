@@ -28,7 +28,8 @@ Stops on Ctrl-C; the node goes on.
   --names NAME ...     host names by which a proxy asks for it
   --public             the public view at / without the token
   --public-tasks LIST  tasks of your own that it may name
-  --open-metrics       /metrics without the token, for Prometheus"""
+  --open-metrics       /metrics without the token: figures, and only names
+                       that the public view may show"""
 
 NICE = 10  # beside a node: viewers wait, training does not
 # Set at every start: by Python, macOS, cli.py
@@ -75,20 +76,18 @@ async def _show(config: PageConfig, home: Path) -> None:
     from swarm_node.extensions.page.page import Page
     from swarm_node.extensions.page.public import FREE, PublicView
     from swarm_node.extensions.page.server import listener_at, serve
+    from swarm_node.extensions.page.sight import PrivateSwarm, Sight
 
     listener, token = listener_at(config.listen), token_of(home)
     page = Page(home, with_pause(ask), monotonic)
-    public = (
-        PublicView(page, monotonic, shipped_tasks() | set(config.public_tasks))
-        if config.public
-        else None
-    )
+    sight = Sight(shipped_tasks(), config.public_tasks, PrivateSwarm(home))
+    public = PublicView(page, monotonic, sight) if config.public else None
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # a page with a public view takes no commands
     # Each folder has its own
     cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
-    app = Guard(routes(page, public, home), token, cookie, config.names, free, writes, door)
+    app = Guard(routes(page, public, home, sight), token, cookie, config.names, free, writes, door)
     addresses = shown(listener, token, public is not None)
     await serve(
         page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent

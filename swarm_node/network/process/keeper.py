@@ -9,7 +9,6 @@ another swarm is left alone, and a full disk costs only what would have been rem
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +34,6 @@ PROOF_FILE = "member.proof"  # proves that this node is a member of a private sw
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of peers.json and of exchange.json
 MAX_ADDRESSES = 4  # of one peer
-MAX_RANGES = 16
 SAVE_SECONDS = 30.0
 LISTS_SECONDS = 2.0  # between two looks for changes of the user's lists
 
@@ -49,7 +47,8 @@ class _Peers(msgspec.Struct, forbid_unknown_fields=True):
     swarm: str
     port: Annotated[int, Meta(ge=0, le=65535)]
     peers: Annotated[list[_Peer], Meta(max_length=MAX_PEERS)]
-    private: Annotated[list[str], Meta(max_length=MAX_RANGES)] = []
+    # Of older homes. Not read: a home, which may be a stranger's, lets nobody be dialled
+    private: list[str] = []
 
 
 class _Exchange(msgspec.Struct):
@@ -63,9 +62,7 @@ def load_memory(home: Path, swarm: str) -> Memory:
     """
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
     with suppress(OSError, ValueError, RecursionError):
-        read = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
-        read.private = [str(ip_network(each)) for each in read.private]
-        known = read
+        known = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
     if known.swarm != swarm:
         return Memory(port=known.port)
     with suppress(OSError, ValueError, RecursionError):
@@ -76,7 +73,7 @@ def load_memory(home: Path, swarm: str) -> Memory:
     }
     peers = {PeerId(peer): addresses for peer, addresses in found.items() if addresses}
     state = kept.state if kept.swarm == swarm else Remembered()
-    return Memory(known.port, state, peers, tuple(known.private))
+    return Memory(known.port, state, peers)
 
 
 def save_memory(home: Path, swarm: str, memory: Memory) -> None:
@@ -89,7 +86,6 @@ def save_memory(home: Path, swarm: str, memory: Memory) -> None:
         "swarm": swarm,
         "port": memory.port,
         "peers": peers[:MAX_PEERS],
-        "private": memory.private[:MAX_RANGES],
     }
     write_json(home / PEERS_FILE, known)
     write_bytes(home / EXCHANGE_FILE, msgspec.json.encode(_Exchange(swarm, memory.exchange)))

@@ -26,14 +26,14 @@ _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
 
 class Memory(Message, frozen=True):
     """What must outlive the network process. It goes to the trainer every few seconds, and is kept
-    on disk as well.
+    on disk as well, except `private`.
     """
 
     port: int = 0  # that the node listened on; 0: none yet
     exchange: Remembered = Remembered()
     # Full multiaddrs by peer, steady peers first
     peers: dict[PeerId, tuple[str, ...]] = field(default_factory=dict)
-    # Private ranges of peers that the user named: others may be dialled there
+    # Private ranges where the user's peers were found in this run: others may be dialled there
     private: tuple[str, ...] = ()
 
 

@@ -36,7 +36,8 @@ class BootstrapNode:
 
     peer: PeerId
     addresses: tuple[str, ...]  # full multiaddrs
-    # By the user; else known from last time, and tried only while there is little company
+    # By the user, a card or a code of this start; else known from last time, and tried only while
+    # there is little company. What may be dialled, and how often, is the gate's business.
     given: bool
     state: str = "not tried yet"
     failures: int = 0  # in a row
@@ -156,7 +157,9 @@ class ExchangeRunner:
             async with asyncio.timeout(DIAL_SECONDS + 1.0):
                 await backend.dial(node.addresses, DIAL_SECONDS)
         except (CallFailed, TimeoutError) as error:
-            node.state = why(error)
+            # A node that rests after failures goes on showing why the last dial failed
+            if not node.failures or not is_held(error):
+                node.state = why(error)
             node.failures += 1
         else:
             node.state, node.failures = "connected", 0
@@ -211,6 +214,11 @@ class ExchangeRunner:
         return await backend.call(
             call.peer, call.protocol, call.request, call.max_reply, call.timeout
         )
+
+
+def is_held(error: Exception) -> bool:
+    """Whether the gate let no address be dialled."""
+    return isinstance(error, CallFailed) and error.failure == Failure.HELD
 
 
 def why(error: Exception) -> str:

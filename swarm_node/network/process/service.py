@@ -33,6 +33,7 @@ from swarm_node.network.transport.backends import (
     listen_addresses,
     make_backend,
     make_gate,
+    never_dialled,
 )
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
@@ -125,13 +126,17 @@ class NetworkService:
         )
         if memory.exchange != Remembered():
             self.exchange.restore(memory.exchange, now)
-        given = [(peer, address) for address in config.peers for _, peer in [split_peer(address)]]
+        named = (*config.peers, *config.suggested)
+        given = [(split_peer(address)[1], address) for address in named]
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(
                 f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}",
                 True,
             )
+        for address, reason in never_dialled(config, config.suggested).items():
+            advice = "if you know it, give it by --peers"
+            say(f"network: {address} of the card or code is not dialled, {reason}; {advice}", False)
         if lonely := one_network([address for _, address in given]):
             say(
                 (
@@ -190,9 +195,9 @@ class NetworkService:
         try:
             self._port = self._choose_port()
             known = tuple(address for node in self._bootstrap_nodes for address in node.addresses)
-            config = self._config.model_copy(
-                update={"port": self._port, "peers": self._config.peers or known}
-            )
+            named = self._config.peers or self._config.suggested
+            suggested = self._config.suggested if named else known
+            config = self._config.model_copy(update={"port": self._port, "suggested": suggested})
             limits = self._sockets, self._max_connections
             backend = make_backend(config, self._identity, self._serve_only, self._gate, *limits)
             return await self.runner.run(backend)

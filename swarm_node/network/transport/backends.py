@@ -6,7 +6,7 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,8 +18,9 @@ from protocol.identity import Identity
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
+from swarm_node.network.parties import Range
 from swarm_node.network.transport.dialling import own_networks
-from swarm_node.network.transport.gate import Dialable, DialGate
+from swarm_node.network.transport.gate import Dialable, DialGate, parsed
 from swarm_node.network.transport.multiaddr import parts, split_peer, to_bytes
 from swarm_node.settings import NetworkConfig
 
@@ -149,6 +150,7 @@ def check_addresses(config: NetworkConfig) -> None:
         )
     for flag, addresses, check in (
         ("--peers", config.peers, split_peer),
+        ("--network.suggested", config.suggested, split_peer),
         ("--network.announce", config.announce, to_bytes),
     ):
         try:
@@ -162,15 +164,32 @@ def check_addresses(config: NetworkConfig) -> None:
             raise UserError(f"{flag}: {error}") from error
 
 
-def make_gate(config: NetworkConfig, private: Sequence[str] = ()) -> DialGate:
-    """The gate of a node, which outlives its backends. `private`: private ranges remembered from
-    the last run.
+def make_gate(
+    config: NetworkConfig,
+    private: Sequence[str] = (),
+    interfaces: Callable[[], Sequence[Range]] = own_networks,
+) -> DialGate:
+    """The gate of a node, which outlives its backends. Of all addresses only those of `--peers` are
+    the user's. `private`: private ranges that an earlier network process of this run opened.
     """
-    where = Dialable(config.peers, private, own_networks)
+    where = Dialable(config.peers, private, interfaces)
     # Then so are all peers that can reach this node
     if (host := ip_address(config.host)).is_loopback:
         where.found(host)
     return DialGate(where)
+
+
+def never_dialled(config: NetworkConfig, addresses: Sequence[str]) -> dict[str, str]:
+    """Those of these full multiaddrs that a node of this configuration never dials, each with the
+    reason. A host name is judged when it is looked up.
+    """
+    where = make_gate(config).where
+    found = {
+        address: where.objection(target)
+        for address in addresses
+        if not where.is_given(address) and (target := parsed(address)) is not None
+    }
+    return {address: reason for address, reason in found.items() if reason}
 
 
 def make_backend(
@@ -187,7 +206,7 @@ def make_backend(
     check_addresses(config)
     check_installed(config.backend)
     listen = listen_addresses(config.host, config.port)
-    relays = config.peers if config.relay and not bootstrap else ()
+    relays = (*config.peers, *config.suggested) if config.relay and not bootstrap else ()
     options = HostOptions(
         config, identity, listen, relays, bootstrap, max_connections, gate, sockets
     )

@@ -51,13 +51,13 @@ class Dialling:
         """
         self.gate = gate or DialGate(Anywhere())
         self._connect, self._connections, self._careful = connect, connections, careful
-        self._given = gate.where.is_given if gate else lambda _: False
+        self._is_entrance = gate.where.is_entrance if gate else lambda _: False
 
     def leads_to_given(self, address: str) -> bool:
         """Whether a connection ends at an address that this node's user gave, and does not lead
         through it.
         """
-        return bool(address) and "/p2p-circuit" not in address and self._given(address)
+        return bool(address) and "/p2p-circuit" not in address and self._is_entrance(address)
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         """`Backend.dial`, for those addresses that the gate lets pass."""

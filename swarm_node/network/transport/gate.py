@@ -1,11 +1,14 @@
-"""The gate decides on every dial to an address that came from other peers.
+"""The gate decides on every dial. Its rules are those of "Which addresses to dial" in
+protocol/README.md, and protocol/vectors/dials.json judges them.
 
-An announcement may name anybody's address, and a thousand nodes believe it. So the gate lets an
-address be dialled rarely until a peer has answered there, and never in networks that only this
-machine can see. A peer whose address must wait loses little, because a peer that is alive calls by
-itself. Dialling back only peers that called would be safer, but nodes that know each other by
-gossip alone would never meet. Pure: the time is an argument, in seconds of any clock that never
-goes back.
+An announcement may name anybody's address, and a thousand nodes believe it; so may a card, a code,
+a file in a home, or a neighbour on the local network. So the gate lets such an address be dialled
+rarely until a peer has answered there, and never in networks that only this machine can see. What
+the user gave by `--peers` is dialled wherever it is, less and less often while nobody answers.
+
+A peer whose address must wait loses little, because a peer that is alive calls by itself. Dialling
+back only peers that called would be safer, but nodes that know each other by gossip alone would
+never meet. Pure: the time is an argument, in seconds of any clock that never goes back.
 """
 
 from collections import Counter, deque
@@ -16,6 +19,7 @@ from ipaddress import ip_address, ip_network
 from math import inf
 from typing import Any
 
+from swarm_node.common.backoff import backoff
 from swarm_node.common.lru import Lru
 from swarm_node.network.access import Access
 from swarm_node.network.parties import IP, PRIVATE, Range, network_around
@@ -23,14 +27,30 @@ from swarm_node.network.transport.multiaddr import parts
 
 MIN_PORT = 1024  # mail, DNS, NTP and the web listen below it; a node never needs to
 
-_NEVER = [  # where clouds tell secrets, link-local, and ranges that spell one address as another
-    ip_network(each)
-    for each in (
+# Where clouds tell secrets, link-local, groups, and ranges that spell one address as another
+_NEVER = [
+    ip_network(network)
+    for network in (
         "169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32",
-        "168.63.129.16/32", "192.0.0.192/32", "0.0.0.0/8", "64:ff9b::/96", "64:ff9b:1::/48",
-        "2002::/16", "2001::/32",
+        "168.63.129.16/32", "192.0.0.192/32", "0.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4",
+        "::/128", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "ff00::/8",
     )
 ]  # fmt: skip
+_LOOPBACK_6 = ip_network("::1/128")  # inside ::/96, and yet an address of its own
+
+# What is not the internet, besides. Python's `is_global` says so too, but differently in each
+# release, and other clients do not have it.
+_NOT_PUBLIC = [
+    *PRIVATE,
+    *(
+        ip_network(network)
+        for network in (
+            "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+            "203.0.113.0/24", "2001::/23", "2001:db8::/32", "3fff::/20",
+        )
+    ),
+]  # fmt: skip
+_PUBLIC_6 = ip_network("2000::/3")  # all that is given out of IPv6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +80,17 @@ def target_of(address: str) -> Target | None:
     return Target(address, ip, int(port), transport == "udp", "/p2p-circuit" in address)
 
 
+def is_internet(ip: IP) -> bool:
+    """Whether the address is one of the internet."""
+    return (ip.version == 4 or ip in _PUBLIC_6) and not _within(ip, (*_NEVER, *_NOT_PUBLIC))
+
+
 class Dialable:
-    """Which addresses of others may be dialled. `interfaces`: the networks of this machine's own,
-    at this moment.
+    """Which addresses may be dialled. `interfaces`: the networks of this machine's own, at this
+    moment.
     """
+
+    longest_rest = 300.0  # seconds that an address of the user rests which has never answered
 
     def __init__(
         self,
@@ -71,12 +98,13 @@ class Dialable:
         allowed: Iterable[str],
         interfaces: Callable[[], Sequence[Range]],
     ) -> None:
-        """`given`: multiaddrs by this node's user, who may dial any. `allowed`: private ranges that
-        `found` opened in an earlier run.
+        """`given`: full multiaddrs by this node's user, who may dial any. `allowed`: private ranges
+        that `found` opened before, in this run.
         """
         self.private: set[Range] = set()  # opened by `found`
         self.access = Access()  # the lists of this node's user
-        self._given = frozenset(map(_entrance, given))
+        self._given = frozenset(map(_first_hop, given))
+        self._entrances = frozenset(map(_entrance, given))
         self._allowed: set[Range] = {ip_network(each) for each in allowed}
         self._interfaces = interfaces
         for target in (target_of(address) for address in given):
@@ -84,8 +112,17 @@ class Dialable:
                 self.found(target.ip)
 
     def is_given(self, address: str) -> bool:
-        """Whether the first hop of the address is one that the user gave."""
-        return _entrance(address) in self._given
+        """Whether the first hop of the address, its peer included, is one that the user gave."""
+        try:
+            return _first_hop(address) in self._given
+        except ValueError:  # no address
+            return False
+
+    def is_entrance(self, address: str) -> bool:
+        """Whether host and port of the first hop are those of an address that the user gave: for
+        connections, whose addresses name no peer.
+        """
+        return _entrance(address) in self._entrances
 
     def found(self, ip: IP) -> None:
         """A peer that the user named is at `ip`: from now on, others in the same private range may
@@ -100,14 +137,9 @@ class Dialable:
             return f"port below {MIN_PORT}"
         if not self.access.address(target.address):
             return "blocked"
-        if (
-            ip.is_multicast
-            or ip.is_unspecified
-            or ip.is_reserved
-            or any(ip in each for each in _NEVER)
-        ):
+        if _within(ip, _NEVER) and ip not in _LOOPBACK_6:
             return "never dialled"
-        return "" if ip.is_global or self.is_local(ip) else "not a public address"
+        return "" if is_internet(ip) or self.is_local(ip) else "not a public address"
 
     def is_local(self, ip: IP) -> bool:
         """Whether `ip` is in a network of this machine, or in one that the user allows. Loopback
@@ -131,7 +163,9 @@ class Dialable:
 
 
 class Anywhere(Dialable):
-    """Lets every address be dialled, as if the user had given it."""
+    """Lets every address be dialled at any time: for a program whose user names each dial."""
+
+    longest_rest = 0.0
 
     def __init__(self) -> None:
         super().__init__([], [], list)
@@ -139,6 +173,18 @@ class Anywhere(Dialable):
     def is_given(self, address: str) -> bool:
         """True for every address."""
         return True
+
+
+def _within(ip: IP, networks: Iterable[Range]) -> bool:
+    return any(ip in network for network in networks)
+
+
+@lru_cache(maxsize=4096)
+def _first_hop(address: str) -> tuple[tuple[str, str], ...]:
+    """The parts up to the first peer id: a node, or the relay that leads to one."""
+    found = parts(address)
+    names = [name for name, _ in found]
+    return tuple(found[: names.index("p2p") + 1]) if "p2p" in names else tuple(found)
 
 
 @lru_cache(maxsize=4096)
@@ -157,6 +203,9 @@ WINDOW_BYTES = 120_000  # ... and the bytes that they sent: 2 kB/s
 LOOKUPS = 4  # host names from other peers looked up in a window
 PROVEN_SECONDS = 3600.0  # that an address counts as proven after a peer answered there
 CROWDS, PROVEN = 4096, 1024  # remembered
+# Until an address of the user that did not answer is dialled again; doubles with each failure, up
+# to `longest_rest`, or to this where it has answered in this run
+GIVEN_SECONDS, KNOWN_SECONDS = 1.0, 15.0
 # A dial of 5 s that nobody answers, with IP headers: docs/results/reflection.md
 TCP_BYTES, QUIC_BYTES = 300, 12_800
 
@@ -165,6 +214,15 @@ TCP_BYTES, QUIC_BYTES = 300, 12_800
 class _Hold:
     until: float  # seconds
     failures: int  # in a row
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """How an address of the user has answered."""
+
+    until: float  # seconds
+    failures: int  # in a row
+    answered: bool  # ever, in this run
 
 
 @dataclass(slots=True)
@@ -186,37 +244,46 @@ class Choice:
     spent: Spent | None = None
     reason: str = ""
 
+    @property
+    def given(self) -> list[str]:
+        """Those that this node's user gave."""
+        others = {target.address for target in self.targets}
+        return [address for address in self.addresses if address not in others]
+
 
 @dataclass(slots=True)
 class DialGate:
     """Belongs to a node, and outlives its backends: neither a new identity nor a new daemon resets
-    its limits.
+    its limits. It is kept in memory alone.
     """
 
     where: Dialable
     welcomes: Callable[[Any], bool] = lambda peer: True  # which peers may learn where this node is
     counters: Counter[str] = field(default_factory=Counter)
     _holds: Lru[str, _Hold] = field(default_factory=lambda: Lru(CROWDS))
+    # By full address, so that nobody else named there delays the peer that the user named
+    _rests: Lru[str, _Rest] = field(default_factory=lambda: Lru(CROWDS))
     # When a peer answered there
     _proven: Lru[tuple[IP, int], float] = field(default_factory=lambda: Lru(PROVEN))
     _window: deque[Spent] = field(default_factory=deque)
     _lookups: deque[float] = field(default_factory=deque)
 
     def choose(self, addresses: Sequence[str], now: float) -> Choice:
-        """Which of these addresses of one peer to dial now: all that the user gave and those where
-        a peer answered before; if there are none, one, over TCP where there is a choice, as TCP
-        sends a fortieth of the bytes.
+        """Which of these addresses of one peer to dial now: all that the user gave, except those
+        that rest, and those where a peer answered before; if there are none, one, over TCP where
+        there is a choice, as TCP sends a fortieth of the bytes.
         """
-        given = tuple(address for address in addresses if self.where.is_given(address))
         reasons: dict[str, None] = {}
-        targets = [target for address in addresses if (target := self._target(address, reasons))]
-        proven = tuple(
-            target
-            for target in targets
-            if target.address not in given and self._is_proven(target, now)
-        )
-        if given or proven:
-            return Choice((*given, *(target.address for target in proven)), proven)
+        given, others = list[str](), list[str]()
+        for address in addresses:
+            (given if self.where.is_given(address) else others).append(address)
+        ready = tuple(address for address in given if self._is_ready(address, now))
+        if len(ready) < len(given):
+            reasons["it did not answer just now"] = None
+        targets = [target for address in others if (target := self._target(address, reasons))]
+        proven = tuple(target for target in targets if self._is_proven(target, now))
+        if ready or proven:
+            return Choice((*ready, *(target.address for target in proven)), proven)
         for target in sorted(targets, key=lambda target: target.udp):
             if reason := self._too_soon(target, now):
                 reasons[reason] = None
@@ -231,7 +298,9 @@ class DialGate:
 
     def reached(self, choice: Choice, ends: Sequence[str], now: float) -> None:
         """The peer is connected at the addresses `ends`: it has answered only there."""
-        found = [target for end in ends if (target := _parsed(end))]
+        for address in choice.given:
+            self._rests[address] = _Rest(-inf, 0, answered=True)
+        found = [target for end in ends if (target := parsed(end))]
         for target in found:
             if (target.ip, target.port) in {(each.ip, each.port) for each in choice.targets}:
                 self.proves(target, now)
@@ -252,6 +321,9 @@ class DialGate:
         relay may be there when the peer behind it is not. `further`: bytes sent to addresses that
         the gate did not choose.
         """
+        for address in choice.given:
+            if "/p2p-circuit" not in address:
+                self._rest(address, now)
         for target in choice.targets:
             if not target.relayed:
                 self._proven[target.ip, target.port] = -inf
@@ -271,7 +343,7 @@ class DialGate:
         return True
 
     def _target(self, address: str, reasons: dict[str, None]) -> Target | None:
-        target = _parsed(address)
+        target = parsed(address)
         reason = self.where.objection(target) if target else "not an address"
         if reason:
             reasons[reason] = None
@@ -296,6 +368,16 @@ class DialGate:
             else ""
         )
 
+    def _is_ready(self, address: str, now: float) -> bool:
+        rest = self._rests.get(address)
+        return rest is None or now >= rest.until
+
+    def _rest(self, address: str, now: float) -> None:
+        before = self._rests.get(address) or _Rest(-inf, 0, answered=False)
+        longest = KNOWN_SECONDS if before.answered else self.where.longest_rest
+        pause = backoff(before.failures, GIVEN_SECONDS, min(longest, self.where.longest_rest))
+        self._rests[address] = _Rest(now + pause, before.failures + 1, before.answered)
+
     def _hold(self, target: Target, now: float, failed: bool) -> None:
         crowd = self.where.crowd(target)
         local = self.where.is_local(target.ip)
@@ -308,7 +390,8 @@ class DialGate:
         self._holds[crowd] = _Hold(now + pause, failures)
 
 
-def _parsed(address: str) -> Target | None:
+def parsed(address: str) -> Target | None:
+    """The target of an address; None where it begins with a host name or makes no sense."""
     try:
         return target_of(address)
     except ValueError:

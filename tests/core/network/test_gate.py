@@ -1,11 +1,16 @@
 """The gate before dials to addresses that came from others: pure, with time passed in."""
 
+import re
 from collections.abc import Sequence
 from ipaddress import ip_network
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import protocol
 from protocol.identity import Identity
+from swarm_node.network.transport import gate as rules
 from swarm_node.network.transport.gate import (
     CROWD_SECONDS,
     LOOKUPS,
@@ -142,15 +147,44 @@ def test_metadata_addresses_are_not_dialled_even_in_an_own_subnet_or_an_allowed_
     )
 
 
-def test_what_the_user_gave_is_dialled_whatever_it_is() -> None:
+def test_what_the_user_gave_is_dialled_whatever_it_is_and_less_often_while_nobody_answers() -> None:
     given = [tcp("169.254.1.1", 80), "/dns4/bootstrap/tcp/443", tcp("45.1.1.1", 22)]
     it = gate(given)
-    for _ in range(50):
-        for each in given:
-            choice = choose(it, each)
-            assert choice.addresses
-            it.failed(choice, 1.0)
+    for address in given:
+        dialled = []
+        for second in range(3600):
+            choice = choose(it, address, now=float(second))
+            if choice.addresses:
+                it.failed(choice, float(second))
+                dialled.append(second)
+        # At 0, 1, 3, 7, ... and from 511 on every 300 s: the bound
+        assert dialled[:9] == [0, 1, 3, 7, 15, 31, 63, 127, 255] and len(dialled) == 20
+        assert {later - sooner for sooner, later in pairwise(dialled[10:])} == {300}
     assert not choose(it, tcp("45.1.1.1", 23)).addresses
+
+
+def test_a_given_address_that_has_answered_is_tried_again_soon_when_it_falls_silent() -> None:
+    where = tcp("45.1.1.1", 22)
+    it = gate([where])
+    it.failed(choose(it, where), 0.0)
+    it.reached(choose(it, where, now=5.0), [where], 5.0)
+    for attempt in range(30):
+        now = 100.0 + 15 * attempt
+        choice = choose(it, where, now=now)
+        assert choice.addresses
+        it.failed(choice, now)
+
+
+def test_who_names_a_given_address_as_its_own_neither_passes_the_gate_nor_delays_it() -> None:
+    where, other = tcp("45.1.1.1", 22), Identity.from_seed_bytes(bytes(31) + b"x").peer_id
+    it = gate([where])
+    assert it.choose([f"{where}/p2p/{other}"], 0.0).reason == "port below 1024"
+    behind = f"{where}/p2p/{PEER}/p2p-circuit/p2p/{other}"
+    for _ in range(5):  # through the relay that the user gave, whoever is not behind it
+        choice = it.choose([behind], 0.0)
+        assert choice.addresses == (behind,)
+        it.failed(choice, 0.0)
+    assert choose(it, where).addresses
 
 
 SWARMS = {  # addresses given to a node, networks of its machine, and where others of its swarm are
@@ -194,6 +228,14 @@ def test_a_relay_that_answers_is_not_blamed_for_who_is_not_behind_it() -> None:
         assert choice.addresses
         it.failed(choice, 1.0)
     assert choose(it, relay, now=2.0).addresses
+
+
+def test_the_numbers_are_those_of_the_page_of_the_protocol() -> None:
+    page = (Path(protocol.__file__).parent / "README.md").read_text(encoding="utf-8")
+    block = page.partition("```dials\n")[2].partition("```")[0]
+    named = {name: int(value) for name, value in re.findall(r"^([A-Z_]+) +(\d+)", block, re.M)}
+    assert named.pop("MAX_GIVEN_SECONDS") == Dialable.longest_rest
+    assert named == {name: getattr(rules, name) for name in named} and len(named) == 14
 
 
 def test_names_of_others_are_looked_up_rarely() -> None:

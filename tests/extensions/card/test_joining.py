@@ -97,11 +97,14 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
         and "card 2 of friends" in first.lines[1]
     )
     assert first.config.swarm == SWARM and first.config.environment.tasks == (TASK,)
-    assert first.config.network.peers == (f"{DOOR[:-52]}{KEYS[5].peer_id}", DOOR)
+    # Only what the user gives is the user's: addresses of the card pass the gate
+    assert first.config.network.peers == (f"{DOOR[:-52]}{KEYS[5].peer_id}",)
+    assert first.config.network.suggested == (DOOR,)
     again = Tried(home)
     assert (
         again.config.swarm == SWARM
-        and again.config.network.peers == (DOOR,)
+        and again.config.network.suggested == (DOOR,)
+        and again.config.network.peers == ()
         and len(again.lines) == 1
     )
     assert (
@@ -110,7 +113,7 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     )
     assert "card 5 of friends" in Tried(home).lines[0] and "0 days old, 8" in Tried(home).lines[0]
     entrance = Tried(home, kind=BootstrapConfig).config
-    assert (entrance.swarm, entrance.peers) == (SWARM, (DOOR,))
+    assert (entrance.swarm, entrance.peers, entrance.suggested) == (SWARM, (), (DOOR,))
     assert (
         Tried(tmp_path / "other").config.swarm == "public" and not Tried(tmp_path / "other").lines
     )

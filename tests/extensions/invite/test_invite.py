@@ -46,7 +46,7 @@ def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:
     said = Invitation((LAN,), "--home", (Asked("basics", "1", ("--seed/7", "next/few")),), 2)
     assert tomllib.loads(remembered(said, NodeConfig(seed=3), {"seed", "environment.at_once"})) == {
         "swarm": "--home",
-        "network": {"peers": [LAN]},
+        "network": {"suggested": [LAN]},
         "environment": {"tasks": ["--seed/7", "next/few"], "at_once": 0},
     }
 

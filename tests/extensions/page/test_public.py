@@ -9,6 +9,7 @@ from typing import Any
 from swarm_node.environments.registry import kinds
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.public import OTHERS, PublicView
+from swarm_node.extensions.page.sight import Sight
 from swarm_node.extensions.page.start import shipped_tasks
 from tests.runs import home_with, line, sampled
 
@@ -29,7 +30,7 @@ def view(home: Path, named: frozenset[str], **network: Any) -> dict[str, Any]:
     page = Page(home, lambda _: {}, monotonic)
     page.asking.answer, page.asking.number = {"network": {"running": True, **network}}, 1
     page.samples.read()
-    public = PublicView(page, monotonic, named)
+    public = PublicView(page, monotonic, Sight(named))
     public.look()
     return public.view()
 
