@@ -154,7 +154,9 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     own = config.network if isinstance(config, NodeConfig) else NetworkConfig(host=config.host)
     chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
-        why = follow(chain, code.network, None) if chain else _unreached(own, code.addresses)
+        if not chain:
+            raise UserError(f"--card: {_unreached(own, code.addresses)}")
+        why = follow(chain, code.network, None)
         raise UserError(_refused(Refusal.CONFLICT if isinstance(why, Card) else why))
     return chain, code.addresses, code.network
 
