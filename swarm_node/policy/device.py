@@ -104,7 +104,7 @@ def limit_gpu_memory(megabytes: int, device: str) -> None:
 
     Args:
         megabytes: 0 sets no limit, and without a GPU there is nothing to limit. UserError for more
-        than there is.
+            than there is.
     """
     if not megabytes or not torch.cuda.is_available() or device.startswith("cpu"):
         return

@@ -164,7 +164,7 @@ class Telemetry:
         """
         Args:
             show: prints a line on the user's terminal at once, in any thread. No sink gets the
-            line.
+                line.
         """
         self._sinks, self.show = list(sinks), show
 

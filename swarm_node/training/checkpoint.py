@@ -46,7 +46,7 @@ def save(
 
     Args:
         states: so many of the newest keep the optimiser's state, which is twice as large as the
-        weights.
+            weights.
     """
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
     if (final / STATE).is_file():

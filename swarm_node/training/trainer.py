@@ -86,13 +86,12 @@ class GrpoTrainer:
         """
         Args:
             reference: the initial policy, for the KL penalty; None takes `policy` as it is now.
-            advantages: from the rewards of a group. padded: one completion a row. Else a common
-            beginning of sequences stands once in a row, if the model's
-                logits agree, which is tested once.
+            advantages: from the rewards of a group.
+            padded: one completion a row. Else a common beginning of sequences stands once in a row,
+                if the model's logits agree, which is tested once.
             recompute: whether a block of the model keeps only its input and is computed again in
-            the backward pass: a
-                third more work, a small part of the memory. None: only if a micro-batch would not
-                fit otherwise.
+                the backward pass: a third more work, a small part of the memory. None: only if a
+                micro-batch would not fit otherwise.
         """
         self.policy, self._config = policy, config
         self._objective, self._advantages = objective, advantages
