@@ -41,11 +41,21 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
         raise
 
 
-def open_to_read(path: Path) -> BufferedReader:
+def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
     """The file. OSError where it is no plain file: reading a pipe might block, and a device may
     have no end.
+
+    Without `follow` OSError for a link, too. That is how files of a home are read: a link in a
+    home that a stranger made may lead to any file of this user.
     """
-    file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
+    flags = os.O_RDONLY | _OPEN | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise OSError(errno.ELOOP, "it is a link: put the file itself there", path) from error
+        raise
+    file = open(descriptor, "rb")  # noqa: SIM115  for the caller
     try:
         _plain(file.fileno(), path)
     except BaseException:
@@ -54,9 +64,9 @@ def open_to_read(path: Path) -> BufferedReader:
     return file
 
 
-def read_plain(path: Path, most: int = -1) -> bytes:
-    """The content, or its first `most` bytes. OSError where it is no plain file."""
-    with open_to_read(path) as file:
+def read_plain(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
+    """The content, or its first `most` bytes. OSError as `open_to_read` raises it."""
+    with open_to_read(path, follow=follow) as file:
         return file.read(most)
 
 
