@@ -16,6 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
+PIECE = 1024 * 1024  # bytes read at a time
 _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or not at all
 
 
@@ -66,8 +67,14 @@ def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
 
 def read_plain(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
     """The content, or its first `most` bytes. OSError as `open_to_read` raises it."""
+    content = bytearray()
     with open_to_read(path, follow=follow) as file:
-        return file.read(most)
+        if most < 0:
+            return file.read()
+        # In pieces: for a small file, too, a read of a gigabyte would take a gigabyte
+        while piece := file.read(min(most - len(content), PIECE)):
+            content += piece
+    return bytes(content)
 
 
 def keep_private(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """JSON and TOML that others may have written: files of a home, a backup, a report, a card, a page.
 
 Python's parsers accept more than a reader expects. A thousand brackets raise RecursionError, which
-is no ValueError; `NaN` and `1e999` are numbers that no integer takes; `"\\ud800"` is a text that
-cannot be written or printed. Here such a document is refused with a ValueError, as every broken one
-is. So is one that is too large or nested too deep for the code that walks through it.
+is no ValueError; `NaN` and `1e999` are numbers that no integer takes. Here such a document is
+refused with a ValueError, as every broken one is. So is one that is too large or nested too deep
+for the code that walks through it, and a file with `"\\ud800"`, which cannot be written or printed.
 
 Every parser of JSON and TOML in this package is called from here, but for those that read what a
 process of ours wrote (`tests/house/test_parsing.py` lists them).
@@ -23,7 +23,8 @@ MEGABYTE = 1024 * 1024  # bytes
 # Keys with more dots than DEPTH. tomllib's time grows with the square of their number: a key of
 # 500,000 parts in a file of a megabyte would take hours
 _DOTTED = re.compile(
-    r"(?<![\w-])(?:(?:[A-Za-z0-9_-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+){%d}" % DEPTH
+    r"(?<![\w-])(?:(?:[A-Za-z0-9_-]++|\"[^\"\n]*+\"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"
+    f"{{{DEPTH}}}"
 )
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # of a pair that spells one character
 
@@ -37,8 +38,6 @@ def parse_json(text: bytes | str) -> Any:
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     check_depth(value)
-    if _HALF.search(text if isinstance(text, bytes) else text.encode("utf-8", "replace")):
-        json.dumps(value, ensure_ascii=False).encode()  # half a pair cannot be encoded
     return value
 
 
@@ -68,12 +67,16 @@ def read_json(path: Path, most: int) -> Any:
     """The value of a JSON file of at most `most` bytes. OSError where the file cannot be read or is
     reached through a link; ValueError for everything else.
     """
-    return parse_json(read_whole(path, most))
+    content = read_whole(path, most)
+    value = parse_json(content)
+    if _HALF.search(content):
+        json.dumps(value, ensure_ascii=False).encode()  # raises where it is not a whole pair
+    return value
 
 
 def read_whole(path: Path, most: int) -> bytes:
-    """The content of a file of a home. ValueError where it has more than `most` bytes; OSError where
-    it cannot be read, or is reached through a link.
+    """The content of a file of a home. ValueError where it has more than `most` bytes; OSError
+    where it cannot be read, or is reached through a link.
     """
     content = read_plain(path, most + 1, follow=False)
     if len(content) > most:
@@ -97,13 +100,8 @@ def _below(level: list[Any], finite: bool) -> list[Any]:
     """The values within these lists and objects that are lists or objects themselves."""
     found: list[Any] = []
     for outer in level:
-        if isinstance(outer, dict):
-            inner = outer.values()
-        elif isinstance(outer, list):
-            inner = outer
-        else:
-            continue
-        for value in inner:
+        inner = outer.values() if isinstance(outer, dict) else outer
+        for value in inner if isinstance(outer, dict | list) else ():
             if isinstance(value, dict | list):
                 found.append(value)
             elif finite and isinstance(value, float) and not math.isfinite(value):

@@ -4,7 +4,6 @@ Loads no torch.
 What the user gave, in a file, a variable or a flag, stays as it is.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import psutil
 
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import read_json
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
 from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
@@ -71,8 +70,8 @@ def model_of(folder: Path) -> Mapping[str, Any]:
             (*folder.glob(STATE), folder / "state.json"),
             key=lambda path: (path.exists(), path.parent.name),
         )
-        found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        found = read_json(newest, STATE_BYTES)["extra"]["model"]
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -75,21 +75,23 @@ def granted(option: Option) -> str:
     """What the type of this option grants whoever sets it; "" where it grants nothing."""
     marks, kinds = {*option.about.metadata}, [*_kinds(option.about.annotation)]
     marks |= {mark for mark in kinds if isinstance(mark, PlugIn | Grants | Words)}
-    for mark in marks:
-        if isinstance(mark, PlugIn):
-            return "code to load"
-        if isinstance(mark, Grants):
-            return mark.what
-    types = [kind for kind in kinds if isinstance(kind, type)]
-    if any(issubclass(kind, Path) for kind in types):
+    if any(isinstance(mark, PlugIn) for mark in marks):
+        return "code to load"
+    by_mark = (mark.what for mark in marks if isinstance(mark, Grants))
+    types = tuple(kind for kind in kinds if isinstance(kind, type))
+    by_type = (_of_type(kind, Words() in marks) for kind in types)
+    return next(by_mark, "") or next(filter(None, by_type), "")
+
+
+def _of_type(kind: type, is_words: bool) -> str:
+    """What a value of this type grants; "" where it grants nothing."""
+    if issubclass(kind, Path):
         return "a file or folder"
-    if any(issubclass(kind, Secret) for kind in types):
+    if issubclass(kind, Secret):
         return "a secret"
-    if any(issubclass(kind, str) for kind in types) and Words() not in marks:
-        return "a text of no known use"
-    if any(not issubclass(kind, str | bool | int | float | type(None)) for kind in types):
-        return "a value of no known use"
-    return ""
+    if issubclass(kind, str):
+        return "" if is_words else "a text of no known use"
+    return "" if issubclass(kind, bool | int | float | type(None)) else "a value of no known use"
 
 
 def as_flag(option: Option, value: Any) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.files import open_to_read, open_to_write, plain
+from swarm_node.common.parsing import parse_json
 from swarm_node.telemetry.events import Event
 
 LONGEST = 8 * 1024 * 1024  # bytes of a line; a longer one is skipped
@@ -127,8 +128,8 @@ class JsonLines:
 def record_of(line: bytes) -> dict[str, Any] | None:
     """The object in a line; None if the line holds no JSON object. NaN and Infinity are no JSON."""
     try:
-        record = json.loads(line, parse_constant=_refused)
-    except (ValueError, RecursionError):
+        record = parse_json(line)
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 
@@ -143,7 +144,3 @@ def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
             begins, whole = whole, line.endswith(b"\n")
             if begins and (record := record_of(line)) is not None:
                 yield record
-
-
-def _refused(name: str) -> None:
-    raise ValueError(name)

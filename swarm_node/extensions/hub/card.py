@@ -2,7 +2,6 @@
 the home only.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,11 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import read_json
 from swarm_node.environments.kinds import UnknownTaskError, find
 from swarm_node.environments.registry import kinds
 from swarm_node.policy.named import KNOWN, folder, is_hub_name
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
+MANIFEST_BYTES, README_BYTES = 1 << 24, 1 << 20  # read at most
 POINTS = 10  # rows of a curve, at most
 UNKNOWN = "unknown"
 MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "python")
@@ -91,7 +93,7 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
         elif event.get("event") == "Validated" and event["round"] <= rounds:
             told.validated.append((event["round"], event["reward"]))
     with suppress(OSError, ValueError, KeyError):
-        manifest = json.loads((home / "manifest.json").read_text())
+        manifest = read_json(home / "manifest.json", MANIFEST_BYTES)
         told.settings, told.versions = manifest["config"], manifest.get("versions", {})
         told.swarm = told.settings["swarm"]
         told.data = Path(told.settings.get("dataset", {}).get("file", "")).name
@@ -123,7 +125,7 @@ def licence(model: str) -> str:
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
-        text = page.read_text(encoding="utf-8")
+        text = read_plain(page, README_BYTES).decode(errors="replace")
     except Exception:  # noqa: BLE001  no network, no card or no such model: the licence is unknown
         return UNKNOWN
     head = text.split("---")[1] if text.startswith("---") else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import read_json
 from swarm_node.extensions.hub.card import APART, Story, card, story
 from swarm_node.extensions.hub.gguf import write
 from swarm_node.node import defaults
@@ -106,7 +107,7 @@ def export(
 def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
     """Rounds and model of a checkpoint, read without torch. UserError where it is broken."""
     try:
-        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        state = read_json(checkpoint / "state.json", defaults.STATE_BYTES)
         return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(
             mode="json"
         )
@@ -124,8 +125,8 @@ def _forget_places(folder: Path, told: Story) -> None:
         if file.name in VOCABULARIES:
             continue
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+            content = read_json(file, defaults.STATE_BYTES)
+        except ValueError as error:
             raise UserError(
                 f"{file.name} of the checkpoint is broken: take --best, or another home"
             ) from error

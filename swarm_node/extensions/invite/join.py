@@ -65,8 +65,9 @@ def command(argv: list[str]) -> None:
         load_identity(home)  # first: it makes the folder a home
         write_bytes(home / HOME_FILE, remembered(invited, config, {*own}).encode(), 0o600)
     if again := not_kept(invited, config, own):
-        line = f"the home does not keep {', '.join(again)}: give next time {' '.join(again.values())}"
-        print(f"swarm-node: warning: {line}", file=sys.stderr, flush=True)
+        flags = " ".join(again.values())
+        told = f"the home does not keep {', '.join(again)}: give next time {flags}"
+        print(f"swarm-node: warning: {told}", file=sys.stderr, flush=True)
     print(f"joining the swarm {invited.swarm} through {invited.addresses[0]}", flush=True)
     RUN.do(flags)
 

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import parse_json
 
 MAX_PATH_BYTES = 100  # sun_path holds 108 on Linux, 104 elsewhere
 ANSWER_SECONDS = 10.0
@@ -115,7 +116,7 @@ def ask(home: Path) -> dict[str, Any] | None:
                 data += chunk
                 if len(data) > MAX_ANSWER_BYTES:
                     return None
-            answer = json.loads(data)
+            answer = parse_json(bytes(data))
         except (OSError, ValueError):
             return None
     return answer if isinstance(answer, dict) else None

@@ -9,7 +9,6 @@ another swarm is left alone, and a full disk costs only what would have been rem
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +18,10 @@ from msgspec import Meta
 from protocol.card import DAY, MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
 from swarm_node.common.files import read_plain, write_bytes, write_json
+from swarm_node.common.parsing import parse_typed, read_whole
 from swarm_node.network.access import Access, parse
 from swarm_node.network.actions import Cards, Remembered
+from swarm_node.network.parties import PRIVATE
 from swarm_node.network.process.messages import MAX_PEERS, Memory
 from swarm_node.network.transport import multiaddr
 
@@ -36,6 +37,10 @@ MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one 
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of peers.json and of exchange.json
 MAX_ADDRESSES = 4  # of one peer
 MAX_RANGES = 16
+# Ranges that a peer named by the user may have opened, and that a restart opens again: the private
+# networks around this machine, and nothing else that somebody wrote into the file. This machine's
+# own addresses are not among them, as its other programs listen there
+OPENED = frozenset(str(each) for each in PRIVATE if not each.is_loopback)
 SAVE_SECONDS = 30.0
 LISTS_SECONDS = 2.0  # between two looks for changes of the user's lists
 
@@ -62,14 +67,14 @@ def load_memory(home: Path, swarm: str) -> Memory:
     counts as empty.
     """
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
-    with suppress(OSError, ValueError, RecursionError):
-        read = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
-        read.private = [str(ip_network(each)) for each in read.private]
+    with suppress(OSError, ValueError):
+        read = parse_typed(read_whole(home / PEERS_FILE, MAX_FILE_BYTES), _Peers)
+        read.private = [each for each in read.private if each in OPENED]
         known = read
     if known.swarm != swarm:
         return Memory(port=known.port)
-    with suppress(OSError, ValueError, RecursionError):
-        kept = msgspec.json.decode(read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
+    with suppress(OSError, ValueError):
+        kept = parse_typed(read_whole(home / EXCHANGE_FILE, MAX_FILE_BYTES), _Exchange)
     found = {
         each.id: tuple(address for address in each.addresses if _names(address, each.id))
         for each in known.peers
@@ -120,7 +125,7 @@ def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
 def load_proof(home: Path) -> bytes:
     """The proof in the home, not checked; empty where there is none."""
     with suppress(OSError):
-        return read_plain(home / PROOF_FILE, MAX_BYTES)
+        return read_plain(home / PROOF_FILE, MAX_BYTES, follow=False)
     return b""
 
 
@@ -223,7 +228,7 @@ class Keeper:
         try:
             if status.st_size > MAX_LISTS_BYTES:
                 raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
-            self._allow(parse(path.read_text()))
+            self._allow(parse(read_plain(path, MAX_LISTS_BYTES).decode()))
         except (OSError, ValueError) as error:
             self._say(f"network: {path}: {error}; what it said before goes on", False)
         else:

@@ -140,7 +140,9 @@ def test_a_secret_is_named_and_not_shown(
 
 def test_a_command_minds_only_its_own_options() -> None:
     kinds = {kind.__name__: with_sections(kind) for kind in all_kinds()}
-    found = sorted_out(kinds["ArchiveConfig"], {"swarm": "a", "environment.use": ["x"], "file": "f"})
+    found = sorted_out(
+        kinds["ArchiveConfig"], {"swarm": "a", "environment.use": ["x"], "file": "f"}
+    )
     assert found.taken == {} and found.refused == {"file": "f"}
 
 
