@@ -77,6 +77,27 @@ def read_plain(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
     return bytes(content)
 
 
+def is_plain(path: Path) -> bool:
+    """Whether this is a plain file, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def has_holes(descriptor: int) -> bool:
+    """Whether parts of the file were never written: it takes seconds to make one of terabytes, and
+    hours to read it. Reading goes on at the start of the file.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
+    except OSError:  # not on every file system
+        return False
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+
 def keep_private(folder: Path) -> None:
     """Makes the folder, and all files and folders in it, private to their user. Links, and files of
     other users, are left as they are; a file may vanish meanwhile.

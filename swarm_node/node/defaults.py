@@ -22,6 +22,7 @@ NEEDED = 1.9e9  # bytes that the processes of a node with that model take: 1.7e9
 # First tasks asked at a time; shots where not all of them are texts to go on with
 AT_ONCE, SHOTS = 4, 4
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
+MAX_RANK = 4096  # of adapters that a checkpoint may have
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
 S = TypeVar("S", bound=Section)
@@ -39,8 +40,9 @@ def resolved(config: N, tell: named.Tell) -> N:
     else:
         name = _first_model(config, tell)
     config = _filled(config, {"model": {"name": name}})
-    if kept.get("name") == name and isinstance(rank := kept.get("lora_rank"), int):
-        config = _filled(config, {"model": {"lora_rank": max(0, rank)}})
+    rank = kept.get("lora_rank")
+    if kept.get("name") == name and isinstance(rank, int) and 0 <= rank <= MAX_RANK:
+        config = _filled(config, {"model": {"lora_rank": rank}})
     return suited(config)
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from swarm_node.commands.home import KEY_FILE
+from swarm_node.common.files import has_holes
 from swarm_node.common.parsing import parse_typed
 
 FOLDERS = ("checkpoints", "best")
@@ -54,6 +55,8 @@ def survey(file: BinaryIO) -> dict[str, Member]:
 
     Raises BadArchive, and OSError.
     """
+    if has_holes(file.fileno()):
+        raise BadArchive("parts of it were never written: copy it again, by cp --sparse=never")
     line = file.readline(MAX_LIST_BYTES)
     try:
         listed: Listed = parse_typed(line, dict[str, Entry])

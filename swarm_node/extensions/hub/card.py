@@ -84,21 +84,31 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
         told.model, told.revision = known.hub, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
-        if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
-            report = event["report"]
-            if report["reward"] is not None:
-                told.rewards.append((report["round"], report["reward"]))
-            told.external += report.get("external_informative", 0)
-            told.tasks = sorted({*told.tasks, *report.get("reward_by_task", {})})
-        elif event.get("event") == "Validated" and event["round"] <= rounds:
-            told.validated.append((event["round"], event["reward"]))
-    with suppress(OSError, ValueError, KeyError):
+        # A line that makes no sense costs only itself: the home may be a stranger's
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            _tell(told, event, rounds)
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         manifest = read_json(home / "manifest.json", MANIFEST_BYTES)
-        told.settings, told.versions = manifest["config"], manifest.get("versions", {})
-        told.swarm = told.settings["swarm"]
-        told.data = Path(told.settings.get("dataset", {}).get("file", "")).name
+        settings = {str(key): value for key, value in manifest["config"].items()}
+        told.versions = {str(k): str(v) for k, v in manifest.get("versions", {}).items()}
+        told.swarm = str(settings["swarm"])
+        told.data = Path(settings.get("dataset", {}).get("file", "")).name
+        told.settings = {k: v for k, v in settings.items() if isinstance(v, Mapping)}
     told.environments = sorted({_environment(task, told.settings) for task in told.tasks})
     return told
+
+
+def _tell(told: Story, event: Mapping[str, Any], rounds: int) -> None:
+    """Adds what an event says. Raises what `story` drops, where it makes no sense."""
+    if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
+        report = event["report"]
+        tasks = {*told.tasks, *map(str, report.get("reward_by_task", {}))}
+        external = int(report.get("external_informative", 0))
+        if report["reward"] is not None:
+            told.rewards.append((int(report["round"]), float(report["reward"])))
+        told.external, told.tasks = told.external + external, sorted(tasks)
+    elif event.get("event") == "Validated" and event["round"] <= rounds:
+        told.validated.append((int(event["round"]), float(event["reward"])))
 
 
 def _environment(task: str, settings: Mapping[str, Any]) -> str:
@@ -110,7 +120,8 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
     except UnknownTaskError:
         return (
             ", ".join(
-                name.rpartition(":")[2] for name in settings.get("environment", {}).get("use", ())
+                str(name).rpartition(":")[2]
+                for name in settings.get("environment", {}).get("use") or ()
             )
             or UNKNOWN
         )

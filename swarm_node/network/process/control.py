@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -109,11 +110,13 @@ def ask(home: Path) -> dict[str, Any] | None:
     """What the node of this home says; None where no node answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_SECONDS)
+        ends = time.monotonic() + ANSWER_SECONDS
         try:
             connection.connect(os.fspath(socket_path(home)))
             data = bytearray()
             while chunk := connection.recv(1024 * 1024):
                 data += chunk
+                connection.settimeout(max(0.01, ends - time.monotonic()))
                 if len(data) > MAX_ANSWER_BYTES:
                     return None
             answer = parse_json(bytes(data))
