@@ -65,8 +65,8 @@ def command(argv: list[str]) -> None:
         load_identity(home)  # first: it makes the folder a home
         write_bytes(home / HOME_FILE, remembered(invited, config, {*own}).encode(), 0o600)
     if again := not_kept(invited, config, own):
-        flags = " ".join(again.values())
-        told = f"the home does not keep {', '.join(again)}: give next time {flags}"
+        repeated = " ".join(again.values())
+        told = f"the home does not keep {', '.join(again)}: give next time {repeated}"
         print(f"swarm-node: warning: {told}", file=sys.stderr, flush=True)
     print(f"joining the swarm {invited.swarm} through {invited.addresses[0]}", flush=True)
     RUN.do(flags)
