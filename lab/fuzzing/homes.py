@@ -14,6 +14,7 @@ end count, too.
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -75,6 +76,9 @@ MORE: Mapping[str, Callable[[Path], Sequence[str]]] = {
     "page": lambda place: ("--listen", "127.0.0.1:0"),
     "join": lambda place: (_code(),),
 }
+
+
+Writer = Callable[[Path], Any]  # writes something there
 
 
 @dataclass(slots=True)
@@ -166,7 +170,8 @@ class Ended:
     code: int
     ran: list[str]
     raised: str  # the exception that left the command; "" where none did
-    looked_at: list[str]  # names below the home
+    opened: list[str]  # names below the home
+    asked: list[str]  # names that the file system was asked about
     said: str
     hung: bool
 
@@ -185,7 +190,7 @@ def tried(reader: Reader, home: Path, place: Path, watch: Watch, note: bool = Fa
     hung = _awaited(child, GOES_ON.get(reader.name, SECONDS))
     with open(reading, "rb") as pipe:
         told = pipe.read()
-    result = json.loads(told) if told else {"code": -1, "ran": [], "raised": "", "looked_at": []}
+    result: dict[str, Any] = json.loads(told) if told else dict(LOST)
     said = (place / "said").read_text(errors="replace")
     left = [f"wrote {each.name}" for each in place.glob(f"{MARK}-*") if each.name != SECRET]
     for each in left:
@@ -195,10 +200,12 @@ def tried(reader: Reader, home: Path, place: Path, watch: Watch, note: bool = Fa
         (place / SECRET).write_text(SECRET)
     if SECRET in said:
         left.append(f"said what is in {SECRET}")
-    ran, looked_at = [*result["ran"], *left], result["looked_at"]
-    return Ended(result["code"], ran, result["raised"], looked_at, said, hung)
+    found = {**result, "ran": [*result["ran"], *left]}
+    return Ended(**found, said=said, hung=hung)
 
 
+# Of a child that could not tell what came of it
+LOST: Mapping[str, Any] = {"code": -1, "ran": [], "raised": "", "opened": [], "asked": []}
 SECRET = f"{MARK}-secret"  # name and content of a file of this user
 
 
@@ -217,10 +224,10 @@ def _child(reader: Reader, home: Path, place: Path, watch: Watch, note: bool, wr
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    looked_at: set[str] = set()
+    opened, asked = set[str](), set[str]()
     code, raised = -1, ""
     try:
-        with noting(home, looked_at) if note else _watched(watch):
+        with noting(home, opened, asked) if note else _watched(watch):
             code = outcome(reader.line(home, place))
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
@@ -229,9 +236,10 @@ def _child(reader: Reader, home: Path, place: Path, watch: Watch, note: bool, wr
     except BaseException as error:  # noqa: BLE001  whatever leaves a command is a fault
         raised = f"{type(error).__name__}: {error}"[:300]
     watch.on = False
-    told = {"code": code, "ran": watch.ran, "raised": raised, "looked_at": sorted(looked_at)}
+    told = {"code": code, "ran": watch.ran, "raised": raised}
+    names = {"opened": sorted(opened), "asked": sorted(asked - opened)}
     with suppress(OSError):
-        os.write(writing, json.dumps(told).encode())
+        os.write(writing, json.dumps(told | names).encode())
     os._exit(0)
 
 
@@ -261,10 +269,12 @@ def _watched(watch: Watch) -> Iterator[None]:
 
 
 @contextmanager
-def noting(home: Path, names: set[str]) -> Iterator[None]:
-    """Notes every name below the home that this process opens, or asks the file system about."""
+def noting(home: Path, opened: set[str], asked: set[str]) -> Iterator[None]:
+    """Notes every name below the home that this process opens, and that it asks the file system
+    about. It goes on to the end of the process.
+    """
 
-    def note(path: Any) -> None:
+    def note(path: Any, names: set[str]) -> None:
         if isinstance(path, str | bytes | os.PathLike):
             whole = os.path.abspath(os.fsdecode(path))
             if whole.startswith(f"{home}/"):
@@ -272,14 +282,14 @@ def noting(home: Path, names: set[str]) -> Iterator[None]:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in ("open", "os.listdir", "os.scandir", "os.rename", "os.remove"):
-            note(arguments[0])
+            note(arguments[0], opened)
 
     def asking(ask: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(path: Any, *rest: Any, **more: Any) -> Any:
-            note(path)
+        def noted(path: Any, *rest: Any, **more: Any) -> Any:
+            note(path, asked)
             return ask(path, *rest, **more)
 
-        return asked
+        return noted
 
     sys.addaudithook(hook)
     for name in ("stat", "lstat", "access"):
@@ -290,7 +300,7 @@ def noting(home: Path, names: set[str]) -> Iterator[None]:
 # What a stranger puts into the place of a file
 
 
-def damage(place: Path) -> Mapping[str, Callable[[Path], Any]]:
+def damage(place: Path) -> Mapping[str, Writer]:
     """What writes something else than an honest file there, by name."""
     texts = {
         "nothing": "", "brackets": "[" * 100_000, "braces": '{"a":' * 100_000, "null": "null",
@@ -299,9 +309,7 @@ def damage(place: Path) -> Mapping[str, Callable[[Path], Any]]:
         "dots": "a." * 50_000 + "b = 1", "lines": "[\n" * 50_000, "escapes": "\x1b]0;x\x07\x1b[2J",
         "an empty event": '{"event": "RoundDone"}\n', "an odd event": '{"event": "Validated"}\n',
     }  # fmt: skip
-    found: dict[str, Callable[[Path], Any]] = {
-        name: lambda path, text=text: path.write_text(text) for name, text in texts.items()
-    }
+    found: dict[str, Writer] = {name: _writer(text.encode()) for name, text in texts.items()}
 
     def sparse(path: Path) -> None:
         with path.open("wb") as file:
@@ -322,8 +330,8 @@ def with_payload(kind: type[BaseModel], name: str, content: bytes | None, payloa
     has is the payload alone. Of a TOML file, every option of the command has it.
     """
     if name.endswith(".toml"):
-        rows = (_row(option, payload) for option in options(kind).values())
-        return "".join(rows).encode()
+        lines = (_row(option, payload) for option in options(kind).values())
+        return "".join(lines).encode()
     if content is None:
         return payload.encode("utf-8", "replace")
     try:
@@ -358,7 +366,7 @@ def _replaced(value: Any, payload: str) -> Any:
     return payload if isinstance(value, str) else value
 
 
-def set_in_place(path: Path, write: Callable[[Path], Any]) -> None:
+def set_in_place(path: Path, write: Writer) -> None:
     """Puts something into the place of a file, whatever is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
@@ -390,55 +398,63 @@ def corpus(
             continue
         tally.commands += 1
         files = _files_of(reader, real, home, place, watch)
-        tally.files |= files
-        for label, change in _changes(reader, files, real, place, texts):
+        tally.files |= {*files}
+        for label, name, write in _changes(reader, files, real, place, texts):
             number += part in label
             if part not in label or number % some:
                 continue
             _copy(real, home, place)
-            change(home)
+            for each in [name] if name else sorted(files):
+                with suppress(OSError):
+                    set_in_place(home / each, write)
+            before = len(tally.faults)
             _count(tally, f"{reader.name}: {label}", tried(reader, home, place, watch))
+            print(*tally.faults[before:], sep="\n", end="", file=sys.stderr, flush=True)
+        print(f"{reader.name}: {len(files)} files, {tally.figures}", file=sys.stderr, flush=True)
     return tally
 
 
-def _files_of(reader: Reader, real: Path, home: Path, place: Path, watch: Watch) -> set[str]:
-    """The files of a real home, and those besides that this command looks for in it, without those
-    of a home that it never looks at.
+def _files_of(
+    reader: Reader, real: Path, home: Path, place: Path, watch: Watch
+) -> Mapping[str, bool]:
+    """The files of a real home, and those besides, that this command looks at; for each, whether
+    what is in it can matter. Of a file that is there and is not opened, only its kind can.
     """
     _copy(real, home, place)
-    looked_at = {*tried(reader, home, place, watch, note=True).looked_at}
-    return {name for name in looked_at if not (real / name).is_dir() and not _is_passing(name)}
+    ended = tried(reader, home, place, watch, note=True)
+    matters = dict.fromkeys(ended.opened, True)
+    matters |= {name: not (real / name).exists() for name in ended.asked}
+    return {
+        name: content
+        for name, content in matters.items()
+        if not (real / name).is_dir() and not PASSING.search(name)
+    }
 
 
-def _is_passing(name: str) -> bool:
-    """Whether a file of this name is only there while something is written."""
-    return name.endswith(".part") or "/.partial-" in f"/{name}"
+# Names of files that are only there while something is written, and of folders of sockets
+PASSING = re.compile(r"\.part$|(^|/)\.partial-|swarm-node-\w{8}(/|$)|^\.identity|\.link$")
+KINDS = ("a link", "a pipe", "a folder")  # of damage, that can matter to who only asks for a file
 
 
 def _changes(
-    reader: Reader, files: set[str], real: Path, place: Path, texts: Sequence[str]
-) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    reader: Reader, files: Mapping[str, bool], real: Path, place: Path, texts: Sequence[str]
+) -> Iterator[tuple[str, str, Writer]]:
+    """The label of each change, the file that it is made to ("" for all), and what makes it."""
     damages = damage(place)
-    for name in sorted(files):
+    for name, matters in sorted(files.items()):
         content = (real / name).read_bytes() if (real / name).is_file() else None
         for kind, write in damages.items():
-            yield f"{name}: {kind}", lambda home, n=name, w=write: set_in_place(home / n, w)
-        for number, payload in enumerate(texts):
+            if matters or kind in KINDS:
+                yield f"{name}: {kind}", name, write
+        for number, payload in enumerate(texts if matters else ()):
             whole = with_payload(reader.kind, name, content, payload)
-            write = _writer(whole)
-            yield f"{name}: {number}", lambda home, n=name, w=write: set_in_place(home / n, w)
+            yield f"{name}: {number}", name, _writer(whole)
     for kind, write in damages.items():
-        yield f"all files: {kind}", lambda home, w=write: _all(home, files, w)
+        yield f"all files: {kind}", "", write
 
 
-def _writer(content: bytes) -> Callable[[Path], Any]:
+def _writer(content: bytes) -> Writer:
     return lambda path: path.write_bytes(content)
-
-
-def _all(home: Path, files: set[str], write: Callable[[Path], Any]) -> None:
-    for name in sorted(files):
-        with suppress(OSError):
-            set_in_place(home / name, write)
 
 
 def _count(tally: Tally, label: str, ended: Ended) -> None:
@@ -515,7 +531,7 @@ def obey() -> None:
 def plant() -> None:
     """Puts the command into the table, as an extension would."""
     entry = Entry("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
-    table.CORE = {**table.CORE, "planted": entry}  # type: ignore[misc]
+    table.CORE = {**table.CORE, "planted": entry}
     table.entries.cache_clear()
 
 

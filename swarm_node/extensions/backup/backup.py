@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -158,7 +159,7 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
     return list(files)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     """The file. UserError where it cannot be read, or is a link, which may lead anywhere."""
     try:
         return open_to_read(path, follow=False)

@@ -77,16 +77,16 @@ def test_what_a_command_looks_at_is_noted(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from lab.fuzzing.homes import noting
-        home, names = Path(sys.argv[1]), set()
-        with noting(home, names):
+        home, opened, asked = Path(sys.argv[1]), set(), set()
+        with noting(home, opened, asked):
             (home / "a" / "opened").write_text("x")
             (home / "asked").exists()
             (home / "missing").is_symlink()
             Path(home.parent, "other").exists()
             [*(home / "a").iterdir()]
-        print(*sorted(names))
+        print(*sorted(opened), "-", *sorted(asked))
     """
     (tmp_path / "home" / "a").mkdir(parents=True)
     line = [sys.executable, "-c", program, str(tmp_path / "home")]
     done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    assert done.stdout.split() == ["a", "a/opened", "asked", "missing"]
+    assert done.stdout.split() == ["a", "a/opened", "-", "asked", "missing"]
