@@ -20,6 +20,7 @@ from swarm_node.node.guest import TRAFFIC_FILE, Traffic
 from swarm_node.node.rounds import Rounds
 from swarm_node.policy.soundness import Damaged, check_plain
 from swarm_node.settings import NodeConfig
+from swarm_node.training.checkpoint import all_checkpoints
 
 
 def test_doctor_writes_into_no_file_that_a_link_names(tmp_path: Path) -> None:
@@ -139,3 +140,15 @@ def test_a_socket_that_dribbles_is_left_in_time(
         assert status.ask(tmp_path)["healthy"] is False
         over.set()
         thread.join()
+
+
+def test_a_link_to_a_checkpoint_of_another_home_is_no_checkpoint(tmp_path: Path) -> None:
+    """Older checkpoints are deleted, and their optimiser's state before: those of another home
+    were.
+    """
+    mine, home = tmp_path / "mine" / "00000001", tmp_path / "home"
+    for folder in (mine, home / "00000002"):
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text("{}")
+    (home / "00000001").symlink_to(mine)
+    assert all_checkpoints(home) == [home / "00000002"]
