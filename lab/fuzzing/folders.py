@@ -80,7 +80,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
 # What puts a hole in, and the command and file by which it has to be found
 PLANTED: Mapping[str, tuple[Callable[[], None], str, str]] = {
     "command": (homes.plant, "planted", "recipe.txt"),
-    "options": (homes.obey, "check", "options.toml: "),
+    "options": (homes.obey, "check", "options.toml: environment.use"),
 }
 HOLES = {  # a hole -> the field that it reads
     "doctor": "environment.tasks.0",

@@ -449,8 +449,23 @@ def _changes(
         for number, payload in enumerate(texts if matters else ()):
             whole = with_payload(reader.kind, name, content, payload)
             yield f"{name}: {number}", name, _writer(whole)
+        if name.endswith(".toml"):
+            yield from _one_by_one(reader, name, place, texts)
     for kind, write in damages.items():
         yield f"all files: {kind}", "", write
+
+
+def _one_by_one(
+    reader: Reader, name: str, place: Path, texts: Sequence[str]
+) -> Iterator[tuple[str, str, Writer]]:
+    """Files that set a single option to a place of code: beside others that are refused as
+    mistakes, nothing would be loaded.
+    """
+    places = [text for text in texts if text.startswith((str(place), f"{MARK}:"))]
+    for key, option in options(reader.kind).items():
+        for number, text in enumerate(places if of_home.granted(option) else ()):
+            row = _row(option, text).encode()
+            yield f"{name}: {key} {number}", name, _writer(row)
 
 
 def _writer(content: bytes) -> Writer:
