@@ -1,13 +1,19 @@
 """Payloads in every field of a folder, a backup and a page's forms: does any of them run?
 
-    python -m lab.fuzzing.folders --json     # a quarter of an hour on one core
-    python -m lab.fuzzing.folders --some 20  # every twentieth case
-    python -m lab.fuzzing.folders --holes    # mistakes that it has to find
+    python -m lab.fuzzing.folders --json                # all of it, hours on one core
+    python -m lab.fuzzing.folders --some 20             # every twentieth case
+    python -m lab.fuzzing.folders --part fields         # a quarter of an hour
+    python -m lab.fuzzing.folders --part commands       # every command on every file of a home
+    python -m lab.fuzzing.folders --part commands --command check
+    python -m lab.fuzzing.folders --holes               # mistakes that it has to find
+    python -m lab.fuzzing.folders --planted command     # a new command with a hole: it is found
+    python -m lab.fuzzing.folders --planted options     # a home sets every option: it is found
 
 The input is a home or a report that a stranger made (manifest, events, samples, report, state of a
 checkpoint, memory of its network process), a backup, or what can be sent to a page. Every field, at
 any depth, and every key holds each of 60 payloads in turn. Then all readers read it: the routes of
-a page, status, plots, a bundle, a card, a restore.
+a page, status, plots, a bundle, a card, a restore. And every command of the command table that
+reads a home runs on homes in which each file that it looks at is something else (`homes.py`).
 
 An audit hook of the interpreter sees what runs: a process whose command has a payload in it, code
 that is compiled from one, a module or a library that it names, an unpickling, a file that it names
@@ -17,16 +23,14 @@ manifest, as the page once did.
 """
 
 import asyncio
-import io
 import json
-import os
 import pickle
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -36,6 +40,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from lab.benchmarks import command
+from lab.fuzzing import homes
 from lab.fuzzing.stranger import (
     MARK,
     TOKEN,
@@ -48,6 +53,7 @@ from lab.fuzzing.stranger import (
     requests,
     write,
 )
+from lab.fuzzing.watching import Ran, Watch
 from swarm_node.commands import bundle
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
@@ -72,89 +78,16 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "unpickle": lambda text: pickle.loads(text.encode("latin-1")),
     "path": lambda text: Path(text).read_bytes(),
 }
+# What puts a hole in, and the command and file by which it has to be found
+PLANTED: Mapping[str, tuple[Callable[[], None], str, str]] = {
+    "command": (homes.plant, "planted", "recipe.txt"),
+    "options": (homes.obey, "check", "options.toml: environment.use"),
+}
 HOLES = {  # a hole -> the field that it reads
     "doctor": "environment.tasks.0",
     "shell": "commit",
     **dict.fromkeys(READERS, "7.text"),
 }
-
-
-@dataclass
-class Watch:
-    """What the interpreter did while a case was read."""
-
-    place: Path  # where payloads write
-    on: bool = False
-    ran: list[str] = field(default_factory=list)
-
-    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """The hook for sys.addaudithook, which stays for good. It raises `Ran`, so no process with
-        a payload starts.
-        """
-        if not self.on or event not in AUDITED:
-            return
-        self.on = False
-        try:
-            if event in ALWAYS or MARK in AUDITED[event](arguments):
-                self.ran.append(f"{event}: {str(arguments)[:300]}")
-                raise Ran(event)
-        finally:
-            self.on = True
-
-    @contextmanager
-    def looking(self) -> Iterator[None]:
-        """Watches a reader. Its exceptions are dropped, since other fuzzers count them."""
-        self.on = True
-        try:
-            with (
-                redirect_stdout(io.StringIO()),
-                redirect_stderr(io.StringIO()),
-                suppress(Exception, SystemExit),
-            ):
-                yield
-        finally:
-            self.on = False
-        for left in self.place.glob(f"{MARK}-*"):
-            self.ran.append(f"wrote {left.name}")
-            left.unlink()
-
-
-class Ran(BaseException):
-    """Something ran. No `except Exception` of the tested code catches it; it is counted in any
-    case.
-    """
-
-
-def _file(arguments: tuple[Any, ...]) -> str:
-    path = (
-        os.path.normpath(os.fsdecode(arguments[0]))
-        if isinstance(arguments[0], str | bytes | os.PathLike)
-        else ""
-    )
-    # A checkpoint's file in there may have any plain name
-    return "" if "/restored/" in path else path
-
-
-PROCESSES = (
-    "subprocess.Popen",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.fork",
-    "pty.spawn",
-)
-CODE = ("import", "compile", "ctypes.dlopen", "pickle.find_class", "marshal.loads")
-OUTSIDE = ("socket.connect", "socket.getaddrinfo", "webbrowser.open")
-AUDITED: Mapping[str, Callable[[tuple[Any, ...]], str]] = {
-    **dict.fromkeys((*PROCESSES, *CODE, *OUTSIDE), repr),
-    **dict.fromkeys(("open", "os.mkdir", "os.rename", "os.symlink"), _file),
-    "exec": lambda arguments: (
-        f"{arguments[0].co_filename} {arguments[0].co_consts} {arguments[0].co_names}"
-    ),
-}
-# No reader of a folder does any of these
-ALWAYS = {"os.fork", "pickle.find_class", "os.system", "webbrowser.open"}
 
 
 # The readers
@@ -230,11 +163,7 @@ def corpus(some: int = 1, only: Sequence[str] = (), part: str = "") -> Found:
     all if empty. `part`: only cases with this text in their labels.
     """
     with tempfile.TemporaryDirectory(prefix="folders-") as name:
-        place = Path(name, "out")
-        place.mkdir()
-        (place / f"{MARK}.py").write_text(
-            f"from pathlib import Path\nPath({str(place)!r}, '{MARK}-ran').touch()\nclass X: ...\n"
-        )
+        place = out_of(Path(name))
         watch = Watch(place)
         sys.addaudithook(watch.hook)
         counted, fields, ran = 0, 0, list[str]()
@@ -341,6 +270,13 @@ def hole(kind: str) -> Iterator[None]:
 def main() -> None:
     parser = command.parser("lab.fuzzing.folders", __doc__)
     parser.add_argument("--some", type=int, default=1, help="every Nth case only")
+    parser.add_argument("--part", choices=("fields", "commands"), help="only one of the two")
+    parser.add_argument("--command", default="", help="of the second part, only this command")
+    parser.add_argument(
+        "--planted",
+        choices=PLANTED,
+        help="only a hole: a command that is put into the table, or a home that sets every option",
+    )
     parser.add_argument(
         "--holes", action="store_true", help="put each hole in, in turn, which has to be found"
     )
@@ -350,13 +286,38 @@ def main() -> None:
         print(*(f"{kind}: {count} executions" for kind, count in found.items()), sep="\n")
         command.finish(options, found)
         sys.exit(not all(found.values()))
-    done = corpus(options.some)
-    print(*done.ran[:20], sep="\n")
-    print(f"{done.cases} cases in {done.fields} fields, {len(done.ran)} executions")
-    command.finish(
-        options, {"cases": done.cases, "fields": done.fields, "executions": len(done.ran)}
+    figures, faults = dict[str, int](), list[str]()
+    if options.part != "fields" or options.planted:
+        plant, *which = PLANTED.get(options.planted, (lambda: None, options.command, ""))
+        plant()
+        tally = of_commands(options.some, *which)
+        figures, faults = tally.figures, tally.faults
+    if options.part != "commands" and not options.planted:
+        done = corpus(options.some)
+        executions = figures.get("executions", 0) + len(done.ran)
+        figures |= {"cases": done.cases, "fields": done.fields, "executions": executions}
+        faults += done.ran
+    print(*faults[:40], sep="\n")
+    print(", ".join(f"{count} {name}" for name, count in figures.items()))
+    command.finish(options, figures)
+    sys.exit(bool(faults))
+
+
+def of_commands(some: int, only: str, part: str) -> homes.Tally:
+    """Every command that reads a home, on every file that it looks at: see `homes.py`."""
+    with tempfile.TemporaryDirectory(prefix="folders-") as name:
+        place = out_of(Path(name))
+        return homes.corpus(Path(name), payloads(place), some, only, part)
+
+
+def out_of(folder: Path) -> Path:
+    """The folder that payloads write to, with the file of Python that they name."""
+    place = folder / "out"
+    place.mkdir()
+    (place / f"{MARK}.py").write_text(
+        f"from pathlib import Path\nPath({str(place)!r}, '{MARK}-ran').touch()\nclass X: ...\n"
     )
-    sys.exit(bool(done.ran))
+    return place
 
 
 def _with_hole(kind: str, some: int) -> int:

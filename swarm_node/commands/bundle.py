@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import open_to_read
 from swarm_node.common.redaction import redacted
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
@@ -166,7 +167,8 @@ def _events(home: Path, clean: Callable[[str], str]) -> list[dict[str, Any]]:
 def _event(event: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, Any]:
     kind, time = event.get("event"), event.get("time")
     if kind == "RoundDone":
-        report = event.get("report", {})
+        report = event.get("report")
+        report = report if isinstance(report, Mapping) else {}
         figures = {
             k: v
             for k, v in report.items()
@@ -198,7 +200,7 @@ def _files(home: Path) -> dict[str, Any]:
 
 def _tail(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_to_read(path, follow=False) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - LOG_BYTES))
             return file.read(LOG_BYTES).decode(errors="replace")

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
-from swarm_node.commands.status import alone
+from swarm_node.commands.status import SENSELESS, alone, strange
 from swarm_node.common.errors import Finding, Level, UserError, printable
 from swarm_node.network import confinement
 from swarm_node.network.process import control
@@ -122,9 +123,9 @@ def _confinement() -> Finding:
 def _disk(home: Path) -> Finding:
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     try:
-        probe = existing / ".swarm-node-probe"
-        probe.write_bytes(bytes(4096))
-        probe.unlink()
+        # Under a new name: a link that somebody put there would lead to another file
+        with tempfile.TemporaryFile(prefix=".swarm-node-", dir=existing) as probe:
+            probe.write(bytes(4096))
         free = shutil.disk_usage(existing).free
     except OSError as error:
         text = (
@@ -145,7 +146,10 @@ def _network(
         yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
         return
     if answer is not None:
-        yield from _of_running(answer, answer.get("network", {}))
+        try:
+            yield from [*_of_running(answer, answer.get("network", {}))]
+        except SENSELESS:
+            yield Finding("running node", Level.BAD, strange(home))
         return
     if in_use(home):
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"

@@ -57,7 +57,7 @@ def owned(home: Path) -> Iterator[None]:
 def in_use(home: Path) -> bool:
     """Whether a node runs in this home."""
     try:
-        descriptor = os.open(home / LOCK_FILE, os.O_RDWR)
+        descriptor = os.open(home / LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:

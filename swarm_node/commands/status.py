@@ -23,6 +23,9 @@ STALLED_SECONDS = 120.0  # without a round ending ...
 STALLED_ROUNDS = 6.0  # ... or so many times as long as a round usually takes
 SILENT_SECONDS = 20.0  # a network may take to begin listening
 
+# What reading an answer raises that is not of the form of a node's
+SENSELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
 PAGE = """\
 usage: swarm-node status [--home FOLDER] [--json] [--alive]
 
@@ -71,11 +74,19 @@ def ask(home: Path) -> dict[str, Any]:
                 "what it prints"
             )
         return {"healthy": False, "problems": [problem]}
-    found = problems(answer)
-    state = state_of(answer, found)
-    for name in plugins.registered("status"):
-        answer |= plugins.load("status", name)(home, answer)
+    try:
+        found = problems(answer)
+        state = state_of(answer, found)
+        for name in plugins.registered("status"):
+            answer |= plugins.load("status", name)(home, answer)
+    except SENSELESS:
+        return {"healthy": False, "problems": [strange(home)]}
     return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
+
+
+def strange(home: Path) -> str:
+    """A line about an answer that no node of ours gives: anybody can put a socket into a folder."""
+    return f"what answers in {home} is no node of this version: look at what runs there"
 
 
 def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
@@ -249,18 +260,27 @@ def _figures(peer: Mapping[str, Any]) -> str:
 def status_command(argv: list[str]) -> None:
     """Exit code 1 where the node is not healthy."""
     config = from_command_line(StatusConfig, argv, "swarm-node status", flags_only=True)
-    answer = ask(config.home.expanduser())
-    print(json.dumps(answer) if config.json_output else "\n".join(status_lines(answer)))
+    home = config.home.expanduser()
+    answer = ask(home)
+    try:
+        lines = status_lines(answer)
+    except SENSELESS as error:
+        raise UserError(strange(home)) from error
+    print(json.dumps(answer) if config.json_output else "\n".join(lines))
     sys.exit(0 if answer["healthy"] or (config.alive and "role" in answer) else 1)
 
 
 def peers_command(argv: list[str]) -> None:
     """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
     config = from_command_line(AskConfig, argv, "swarm-node peers", flags_only=True)
-    answer = ask(config.home.expanduser())
+    home = config.home.expanduser()
+    answer = ask(home)
     if "network" not in answer:
         raise UserError("; ".join(answer["problems"]))
-    lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
+    try:
+        lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
+    except SENSELESS as error:
+        raise UserError(strange(home)) from error
     print(
         json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines)
     )

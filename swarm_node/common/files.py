@@ -16,6 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
+PIECE = 1024 * 1024  # bytes read at a time
 _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or not at all
 
 
@@ -41,11 +42,21 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
         raise
 
 
-def open_to_read(path: Path) -> BufferedReader:
+def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
     """The file. OSError where it is no plain file: reading a pipe might block, and a device may
     have no end.
+
+    Without `follow` OSError for a link, too. That is how files of a home are read: a link in a
+    home that a stranger made may lead to any file of this user.
     """
-    file = open(os.open(path, os.O_RDONLY | _OPEN), "rb")  # noqa: SIM115  for the caller
+    flags = os.O_RDONLY | _OPEN | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow:
+            raise OSError(errno.ELOOP, "it is a link: put the file itself there", path) from error
+        raise
+    file = open(descriptor, "rb")  # noqa: SIM115  for the caller
     try:
         _plain(file.fileno(), path)
     except BaseException:
@@ -54,10 +65,37 @@ def open_to_read(path: Path) -> BufferedReader:
     return file
 
 
-def read_plain(path: Path, most: int = -1) -> bytes:
-    """The content, or its first `most` bytes. OSError where it is no plain file."""
-    with open_to_read(path) as file:
-        return file.read(most)
+def read_plain(path: Path, most: int = -1, *, follow: bool = True) -> bytes:
+    """The content, or its first `most` bytes. OSError as `open_to_read` raises it."""
+    content = bytearray()
+    with open_to_read(path, follow=follow) as file:
+        if most < 0:
+            return file.read()
+        # In pieces: for a small file, too, a read of a gigabyte would take a gigabyte
+        while piece := file.read(min(most - len(content), PIECE)):
+            content += piece
+    return bytes(content)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether this is a plain file, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def has_holes(descriptor: int) -> bool:
+    """Whether parts of the file were never written: it takes seconds to make one of terabytes, and
+    hours to read it. Reading goes on at the start of the file.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        return size > 0 and os.lseek(descriptor, 0, os.SEEK_HOLE) < size
+    except OSError:  # not on every file system
+        return False
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
 
 
 def keep_private(folder: Path) -> None:

@@ -9,7 +9,6 @@ import configparser
 import errno
 import hashlib
 import html
-import json
 import os
 import re
 import ssl
@@ -27,6 +26,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import url2pathname
 
 from swarm_node.common.errors import UserError, exit_code, first_line
+from swarm_node.common.parsing import parse_json
 
 if TYPE_CHECKING:
     import httpx
@@ -178,7 +178,7 @@ def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) 
 
 def _link(page: bytes, answer: "httpx.Response", wheel: Wheel) -> str:
     if "json" in answer.headers.get("content-type", ""):
-        links = [str(file["url"]) for file in json.loads(page)["files"]]
+        links = [str(file["url"]) for file in parse_json(page)["files"]]
     else:
         links = [
             html.unescape(found)

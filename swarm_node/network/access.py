@@ -2,7 +2,7 @@
 TOML file.
 """
 
-import tomllib
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from protocol.messages import PeerId, Question
-from swarm_node.network.parties import Range, outer
+from swarm_node.common.parsing import parse_toml
+from swarm_node.network.parties import PRIVATE, Range, outer
 
 MAX_ENTRIES = 100_000  # of one list
 
@@ -60,7 +61,7 @@ def parse(text: str) -> Access:
     """The lists in the text of a TOML file. ValueError, one line long, where the text makes no
     sense.
     """
-    values = tomllib.loads(text)
+    values = parse_toml(text)
     known = set(Access.model_fields)
     if unknown := sorted(set(values) - known):
         raise ValueError(f"{unknown[0]!r} is no list; there are {', '.join(sorted(known))}")
@@ -74,7 +75,19 @@ def _entries(name: str, value: object) -> list[Any]:
         or len(value) > MAX_ENTRIES
     ):
         raise ValueError(f"{name} is not a list of texts")
-    return [ip_network(each) for each in value] if name.endswith("networks") else value
+    if not name.endswith("networks"):
+        return value
+    networks = [ip_network(each) for each in value]
+    public = [each for each in networks if not _within(each, PRIVATE)]
+    if name == "private_networks" and public:
+        raise ValueError(f"{public[0]} in {name} is no private network")
+    return networks
+
+
+def _within(network: Range, ranges: Iterable[Range]) -> bool:
+    """Whether one of these ranges has all addresses of the network."""
+    alike = (each for each in ranges if each.version == network.version)
+    return any(network.subnet_of(each) for each in alike)  # type: ignore[arg-type]  # of one version
 
 
 def _passes(name: str, blocked: frozenset[str], allowed: frozenset[str]) -> bool:

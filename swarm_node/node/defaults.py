@@ -4,14 +4,13 @@ Loads no torch.
 What the user gave, in a file, a variable or a flag, stays as it is.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from swarm_node.common import memory
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import read_json
 from swarm_node.environments.registry import by_kind, first_tasks, with_environment
 from swarm_node.policy import named
 from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
@@ -22,6 +21,7 @@ NEEDED = 1.9e9  # bytes that the processes of a node with that model take: 1.7e9
 # First tasks asked at a time; shots where not all of them are texts to go on with
 AT_ONCE, SHOTS = 4, 4
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
+MAX_RANK = 4096  # of adapters that a checkpoint may have
 C = TypeVar("C", bound=LearningConfig)
 N = TypeVar("N", bound=NodeConfig)
 S = TypeVar("S", bound=Section)
@@ -39,8 +39,9 @@ def resolved(config: N, tell: named.Tell) -> N:
     else:
         name = _first_model(config, tell)
     config = _filled(config, {"model": {"name": name}})
-    if kept.get("name") == name and isinstance(rank := kept.get("lora_rank"), int):
-        config = _filled(config, {"model": {"lora_rank": max(0, rank)}})
+    rank = kept.get("lora_rank")
+    if kept.get("name") == name and isinstance(rank, int) and 0 <= rank <= MAX_RANK:
+        config = _filled(config, {"model": {"lora_rank": rank}})
     return suited(config)
 
 
@@ -70,8 +71,8 @@ def model_of(folder: Path) -> Mapping[str, Any]:
             (*folder.glob(STATE), folder / "state.json"),
             key=lambda path: (path.exists(), path.parent.name),
         )
-        found = json.loads(read_plain(newest, STATE_BYTES))["extra"]["model"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        found = read_json(newest, STATE_BYTES)["extra"]["model"]
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
 

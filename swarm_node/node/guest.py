@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from swarm_node.common.files import read_plain, write_bytes
+from swarm_node.common.files import write_bytes
+from swarm_node.common.parsing import read_json
 from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
@@ -137,7 +138,7 @@ class Traffic:
 
     def _read(self) -> tuple[str, int]:
         try:
-            kept = json.loads(read_plain(self._path, 1000))
+            kept = read_json(self._path, 1000)
             return str(kept["month"]), max(0, int(kept["bytes"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError):
             return "", 0

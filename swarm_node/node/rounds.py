@@ -1,10 +1,12 @@
 """The counter of rounds of a node without a model: a script or a contributor."""
 
-import json
 from pathlib import Path
 
 from protocol.messages import Round
 from swarm_node.common.files import write_json
+from swarm_node.common.parsing import read_json
+
+MOST_BYTES = 1000  # of the file
 
 
 class Rounds:
@@ -15,7 +17,7 @@ class Rounds:
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
-            self.next = int(json.loads(file.read_text())["next"])
+            self.next = max(0, int(read_json(file, MOST_BYTES)["next"]))
         except (OSError, ValueError, KeyError, TypeError):
             self.next = 0
 

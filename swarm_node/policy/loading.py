@@ -4,7 +4,6 @@ Weights come from safetensors only and no code comes with a model (`trust_remote
 so a stranger's model folder can be wrong but not dangerous.
 """
 
-import json
 import mmap
 import warnings
 from functools import partial
@@ -21,6 +20,7 @@ from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.files import write_bytes
+from swarm_node.common.parsing import parse_json
 from swarm_node.policy import named, soundness
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.policy import Frame, Policy
@@ -43,7 +43,7 @@ def configured_policy(
     policy.tried = tried or policy.tried
     system = config.system if isinstance(config, EvaluationConfig) else config.environment.system
     chat = config.model.template_arguments != NO_TEMPLATE
-    arguments = json.loads(config.model.template_arguments or "{}") if chat else {}
+    arguments = parse_json(config.model.template_arguments or "{}") if chat else {}
     policy.take(Frame(system, arguments, next(iter(config.generation.stop), ""), chat))
     return policy
 

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from swarm_node.common.files import read_plain
+from swarm_node.common.files import is_plain
+from swarm_node.common.parsing import read_whole
 
 # Of Adam, with the shape of their weight; counters and 8-bit state have others
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -46,7 +47,7 @@ class State(BaseModel):
 def read_state(path: Path) -> dict[str, Any]:
     """The JSON object in this file. Raises Damaged."""
     try:
-        return State.model_validate_json(read_plain(path, MAX_STATE_BYTES)).model_dump()
+        return State.model_validate_json(read_whole(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
     except ValidationError as error:
@@ -59,10 +60,10 @@ def read_state(path: Path) -> dict[str, Any]:
 
 def check_plain(folder: Path) -> None:
     """Raises Damaged if anything in the folder is not a plain file: reading a pipe would take for
-    ever.
+    ever, and a link may lead to any file of this user.
     """
     for path in folder.iterdir():
-        if not path.is_file():
+        if not is_plain(path):
             raise Damaged(f"{path.name} is no plain file")
 
 

@@ -20,6 +20,7 @@ import torch
 import transformers
 
 from swarm_node.common.files import read_plain, write_bytes
+from swarm_node.common.parsing import parse_typed
 
 FILE = "tried.json"  # in a home
 MAX_BYTES = 64 * 1024
@@ -119,14 +120,14 @@ def _described(device: torch.device) -> str:
 def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     """The answers in the file; none, and a warning, if it cannot be read or is damaged."""
     try:
-        content = read_plain(path, MAX_BYTES + 1)
+        content = read_plain(path, MAX_BYTES + 1, follow=False)
     except FileNotFoundError:
         return {}
     except OSError as error:
         warn(f"{path} cannot be used ({error.strerror}): what this model can do is tried again")
         return {}
-    with suppress(ValueError, RecursionError):
-        kept = msgspec.json.decode(content, type=_Kept)
+    with suppress(ValueError):
+        kept = parse_typed(content, _Kept)
         if len(content) <= MAX_BYTES and kept.digest == _digest(kept.answers):
             return kept.answers
     warn(f"{path} cannot be used (damaged): what this model can do is tried again")

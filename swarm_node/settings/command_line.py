@@ -6,10 +6,8 @@ configuration turns a text into a number, a path or a list, so that a mistake re
 wherever the option stands.
 """
 
-import json
 import os
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,7 +19,8 @@ from pydantic import BaseModel, ValidationError
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import read_plain
-from swarm_node.settings import programs, with_sections
+from swarm_node.common.parsing import parse_json, parse_toml
+from swarm_node.settings import of_home, programs, with_sections
 from swarm_node.settings.options import (
     Option,
     describe,
@@ -57,6 +56,9 @@ class Source:
     kind: str  # "home", "file", "environment" or "flag"
     values: dict[str, Any] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # of keys, as the user wrote them
+    file: Path | None = None  # of a home
+    # Values that a home may not set: where nothing stronger sets these keys, a line names them
+    refused: dict[str, Any] = field(default_factory=dict)
 
 
 def from_command_line(
@@ -196,6 +198,7 @@ def _combined(kind: type[C], given: Sequence[Source], file: Path | None) -> C:
     `file`.
     """
     values: dict[str, Any] = {}
+    _warn_of_home(kind, given)
     for source in given:
         values |= source.values
         for key in options(kind).keys() & source.values.keys():
@@ -270,25 +273,26 @@ def _read(option: Option | None, text: str) -> Any:
     be called 12.
     """
     try:
-        return text if option and option.is_a(str, Secret) else json.loads(text)
-    except (ValueError, RecursionError):
+        return text if option and option.is_a(str, Secret) else parse_json(text)
+    except ValueError:
         return text
 
 
-def _read_file(file: Path) -> dict[str, Any]:
-    """Reads a TOML file. UserError if it is missing or not TOML."""
+def _read_file(file: Path, follow: bool = True) -> dict[str, Any]:
+    """Reads a TOML file. UserError if it is missing or not TOML; without `follow` also if it is a
+    link.
+    """
     try:
-        return tomllib.loads(read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
+        content = read_plain(file.expanduser(), MAX_FILE_BYTES + 1, follow=follow)
+        if len(content) > MAX_FILE_BYTES:
+            raise UserError(f"config file {file} is larger than {MAX_FILE_BYTES >> 20} MB")
+        return parse_toml(content.decode())
     except FileNotFoundError as error:
         raise UserError(
             f"config file {file} does not exist: give the path of one, or the name of a shipped one"
         ) from error
     except OSError as error:
         raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
-    except RecursionError as error:
-        raise UserError(
-            f"config file {file} is not TOML: too many brackets; name another"
-        ) from error
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(
@@ -297,20 +301,31 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
-    """The options of this command that the home's file sets; none where a command has no home."""
+    """The options of this command that the home's file may set (`of_home.py`); none where a command
+    has no home.
+    """
     if "home" not in kind.model_fields:
         return Source("home")
     named = next(
         (source.values["home"] for source in reversed(given) if "home" in source.values), None
     )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
-    kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
+    kept = flatten(_read_file(file, follow=False)) if os.path.lexists(file) else {}
     kept = _peers_suggested(kept, given)
-    return Source(
-        "home",
-        {key: kept[key] for key in kept if key in known},
-        {key: f"{file}: {key}" for key in kept},
-    )
+    sorted_out = of_home.sorted_out(kind, kept)
+    names = {key: f"{file}: {key}" for key in kept}
+    return Source("home", sorted_out.taken, names, file, sorted_out.refused)
+
+
+def _warn_of_home(kind: type[BaseModel], given: Sequence[Source]) -> None:
+    """Says in one line which options of a home's file are left out, though nothing stronger sets
+    them.
+    """
+    stronger = {key for source in given if source.kind != "home" for key in source.values}
+    for source in given:
+        refused = {key: value for key, value in source.refused.items() if key not in stronger}
+        if source.file is not None and (line := of_home.warning(kind, source.file, refused)):
+            print(f"swarm-node: warning: {line}", file=sys.stderr)
 
 
 # An older `join` wrote the addresses of a code as if the user had given them

@@ -1,10 +1,20 @@
 """The model, how it generates completions, and what it is asked."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings.sections import Count, PlugIn, Positive, Section, WithCommas, json_object
+from swarm_node.settings.sections import (
+    Count,
+    Grants,
+    PlugIn,
+    Positive,
+    Section,
+    Text,
+    WithCommas,
+    Words,
+    json_object,
+)
 
 AnswerForm = Literal["auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number"]
 NO_TEMPLATE = "none"
@@ -20,18 +30,19 @@ def _arguments(text: str) -> str:
 
 
 Stops = Annotated[
-    tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes)], ...], WithCommas()
+    tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes), Words()], ...],
+    WithCommas(),
 ]
 
 
 class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
-    name: str = "rare"
+    name: Annotated[str, Grants("a model, by a folder or a name")] = "rare"
     """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
     rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
     """
-    revision: str = ""
+    revision: Annotated[str, Grants("a model")] = ""
     """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name
     the commit that was loaded, and a resumed run takes that one.
     """
@@ -39,13 +50,13 @@ class ModelConfig(Section):
     """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32.
     Products are bfloat16 on such a GPU unless this says float32.
     """
-    device: str = "auto"
+    device: Text = "auto"
     """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
     quantization: Literal["none", "nf4"] = "none"
     """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a
     fourth of the memory and more time; needs the extra `memory` (bitsandbytes).
     """
-    template_arguments: Annotated[str, AfterValidator(_arguments)] = ""
+    template_arguments: Annotated[str, AfterValidator(_arguments), Words()] = ""
     """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none:
     no template, and prompts are text to go on with, as questions with shots are.
     """
@@ -78,11 +89,14 @@ class GenerationConfig(Section):
 class EnvironmentConfig(Section):
     """Where prompts come from, and how completions are scored."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset(
+        {"tasks", "at_once", "scoring", "answer", "shots", "system"}
+    )
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside: names that installed packages register, or FILE:CLASS for a file
     beside the configuration (my_task:WordReversal). Those that ship need not be named.
     """
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[Text, ...] = ()
     """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of
     questions that you bring, such as those of a file, else all tasks of the environments in `use`;
     if `use` is empty too, the nine tasks of the starters.
@@ -106,9 +120,9 @@ class EnvironmentConfig(Section):
     """Questions of the same task that stand with their answers before each question; never held-out
     ones. 0: as many as the task has by itself.
     """
-    system: str = ""
+    system: Text = ""
     """What the model is told before every prompt: the system turn of a chat template; for a model
     without one, a paragraph.
     """
-    time_limit: Annotated[float, Field(gt=0.0)] = 5.0
+    time_limit: Annotated[float, Field(gt=0.0), Grants("more time for a scorer")] = 5.0
     """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""

@@ -2,12 +2,23 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
 from swarm_node.settings.model import AnswerForm, EnvironmentConfig, GenerationConfig, ModelConfig
-from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, SwarmName
+from swarm_node.settings.sections import (
+    Alias,
+    Count,
+    Listening,
+    PlugIn,
+    Positive,
+    Program,
+    Section,
+    SwarmName,
+    Text,
+    Words,
+)
 
 PAUSE_FILE = "paused"  # in the home: it works for a node that runs, and for one that starts later
 VALIDATE_FILE = "validate"  # in the home: the node validates after this round, and removes the file
@@ -127,29 +138,30 @@ class AsynchronousConfig(Section):
 class NetworkConfig(Section):
     """How to find others, and how much to do for them."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"suggested"})
     enabled: bool = True
     """Whether to connect to peers. Without it, local groups take the place of external ones."""
     backend: Annotated[str, PlugIn("backends")] = "hivemind"
     """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name.
     Nodes of both kinds form one swarm.
     """
-    p2pd: str = ""
+    p2pd: Program = ""
     """Another daemon for the backend hivemind, as the path of a statically linked p2pd that takes
     the same flags. Empty: the one that comes with hivemind.
     """
-    peers: Annotated[tuple[str, ...], Alias("--peers")] = ()
+    peers: Annotated[tuple[Text, ...], Alias("--peers")] = ()
     """Bootstrap nodes as full multiaddrs, /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW.... Empty: those
     known from last time.
     """
-    suggested: tuple[str, ...] = ()
+    suggested: tuple[Text, ...] = ()
     """Bootstrap nodes that somebody else names, as a card or a code does: dialled as rarely as
     addresses that peers announce, and in no private network that this machine is not in.
     """
-    host: str = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    host: Listening = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on; 127.0.0.1 keeps the node to this machine."""
     port: Annotated[int, Field(ge=0, le=65535)] = 0
     """TCP port to listen on; 0 takes a free one."""
-    announce: tuple[str, ...] = ()
+    announce: tuple[Text, ...] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded
     port).
     """
@@ -195,7 +207,7 @@ class LimitsConfig(Section):
     `resume` come on top.
     """
 
-    hours: Annotated[str, AfterValidator(_checked)] = ""
+    hours: Annotated[str, AfterValidator(_checked), Words()] = ""
     """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests.
     Empty: all.
     """
@@ -275,6 +287,7 @@ class LearningConfig(WithQuestions):
 class NodeConfig(LearningConfig, WithObservers):
     """One node."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
     """Folder for identity, checkpoints and logs. Nothing is written elsewhere."""
     max_rounds: Count = 0
@@ -298,7 +311,7 @@ class CheckConfig(NodeConfig):
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
-    memory: Annotated[str, AfterValidator(_size)] = ""
+    memory: Annotated[str, AfterValidator(_size), Words()] = ""
     """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices.
     Loads no weights.
     """
@@ -330,21 +343,22 @@ def _as_in_run(name: str) -> Any:
 class BootstrapConfig(WithObservers):
     """A bootstrap and relay node: other nodes find and reach each other through it."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
     port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330
     """TCP and UDP port to listen on. Other nodes must be able to reach it. 0 takes a free one."""
-    host: Annotated[str, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
+    host: Annotated[Listening, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
-    announce: Annotated[tuple[str, ...], _as_in_run("announce")] = ()
+    announce: Annotated[tuple[Text, ...], _as_in_run("announce")] = ()
     """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded
     port).
     """
-    peers: Annotated[tuple[str, ...], _as_in_run("peers")] = ()
+    peers: Annotated[tuple[Text, ...], _as_in_run("peers")] = ()
     """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give
     several).
     """
-    suggested: Annotated[tuple[str, ...], _as_in_run("suggested")] = ()
+    suggested: Annotated[tuple[Text, ...], _as_in_run("suggested")] = ()
     """Other bootstrap nodes that somebody else names, as a card does: dialled as rarely as
     addresses that peers announce.
     """
@@ -385,11 +399,11 @@ class EvaluationConfig(WithQuestions):
     generation: GenerationConfig = GenerationConfig()
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from outside, as environment.use of `run`."""
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[Text, ...] = ()
     """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty
     too, the nine tasks of the starters.
     """
-    system: str = ""
+    system: Text = ""
     """What the model is told before every prompt, as environment.system of `run`."""
     answer: AnswerForm = "auto"
     """Where a completion gives its answer, as environment.answer of `run`."""

@@ -2,7 +2,6 @@
 command line.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from swarm_node.common import plugins
+from swarm_node.common.parsing import parse_json
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -35,15 +35,36 @@ def _swarm(name: str) -> str:
 def json_object(text: str) -> str:
     """The same text. ValueError unless it is a JSON object, or empty."""
     try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        found = parse_json(text or "{}")
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise ValueError('should be a JSON object, such as \'{"split": "test"}\'')
     return text
 
 
-SwarmName = Annotated[str, AfterValidator(_swarm)]
+@dataclass(frozen=True)
+class Words:
+    """Marks a text that stays a text: whatever it says, no code, file, program or server is found
+    by it. Of all texts only these may come from a home: see `of_home.py`.
+    """
+
+
+@dataclass(frozen=True)
+class Grants:
+    """Marks an option that lets the node run, read, write, reach or open something, or takes a
+    guard away. A home may never set it, whatever its list says: see `of_home.py`.
+    """
+
+    what: str  # a program, a file or folder, a server, ...
+
+
+SwarmName = Annotated[str, AfterValidator(_swarm), Words()]
+Text = Annotated[str, Words()]
+# A plug-in by a name that another library finds, or a file of Python
+Program = Annotated[str, Grants("a program")]
+FileName = Annotated[str, Grants("a file or folder")]
+Listening = Annotated[str, Grants("an address to listen on")]
 
 
 @dataclass(frozen=True)
@@ -95,6 +116,8 @@ class Section(BaseModel):
 
     # Configurations that get it, where an extension registers it
     serves: ClassVar[tuple[type["Section"], ...]] = ()
+    # The list of those of its own options that a home may set, which `join` writes there
+    from_home: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(
         frozen=True,

@@ -51,9 +51,10 @@ def save(
     final, partial = folder / f"{rounds:08d}", folder / f"{PARTIAL}{rounds:08d}"
     if (final / STATE).is_file():
         return final
-    shutil.rmtree(final, ignore_errors=True)  # a damaged checkpoint
-    for left_over in folder.glob(f"{PARTIAL}*"):
-        shutil.rmtree(left_over)
+    for left_over in (final, *folder.glob(f"{PARTIAL}*")):  # damaged, or left by a kill
+        if left_over.is_symlink():
+            left_over.unlink()
+        shutil.rmtree(left_over, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
         policy.save(partial)
@@ -111,8 +112,11 @@ def _link_equal(partial: Path, others: list[Path]) -> None:
 
 
 def all_checkpoints(folder: Path) -> list[Path]:
-    """Whole checkpoints, oldest first."""
-    return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file())
+    """Whole checkpoints, oldest first. A link is none: older checkpoints are deleted, and it may
+    lead to those of another home.
+    """
+    found = (path for path in folder.glob("[0-9]*") if not path.is_symlink())
+    return sorted(path for path in found if (path / STATE).is_file())
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from swarm_node.commands.home import KEY_FILE
+from swarm_node.common.files import has_holes
+from swarm_node.common.parsing import parse_typed
 
 FOLDERS = ("checkpoints", "best")
 FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
@@ -26,7 +28,8 @@ CHUNK = 1024 * 1024  # bytes
 # A checkpoint's file in such a folder
 BELOW = re.compile(r"\d{1,20}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){1,4}")
 
-Listed = Mapping[str, tuple[Annotated[int, msgspec.Meta(ge=0)], str]]  # bytes, and SHA-256, by name
+Entry = tuple[Annotated[int, msgspec.Meta(ge=0)], str]  # bytes, and SHA-256
+Listed = Mapping[str, Entry]  # by name
 
 
 class BadArchive(Exception):
@@ -52,10 +55,12 @@ def survey(file: BinaryIO) -> dict[str, Member]:
 
     Raises BadArchive, and OSError.
     """
+    if has_holes(file.fileno()):
+        raise BadArchive("parts of it were never written: copy it again, by cp --sparse=never")
     line = file.readline(MAX_LIST_BYTES)
     try:
-        listed = msgspec.json.decode(line, type=Listed)
-    except (ValueError, RecursionError) as error:
+        listed: Listed = parse_typed(line, dict[str, Entry])
+    except ValueError as error:
         raise BadArchive("its list of files cannot be read") from error
     members: dict[str, Member] = {}
     place = len(line)

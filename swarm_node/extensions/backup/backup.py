@@ -11,13 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import TemporaryError, UserError
-from swarm_node.common.files import open_to_read
+from swarm_node.common.files import has_holes, open_to_read
 from swarm_node.extensions.backup import archive
 from swarm_node.extensions.backup.archive import FILES, FOLDERS, BadArchive, Member
 from swarm_node.settings import ArchiveConfig, NodeConfig
@@ -141,7 +142,7 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
     """
     with ExitStack() as stack:
         files = {
-            path.relative_to(home).as_posix(): stack.enter_context(path.open("rb"))
+            path.relative_to(home).as_posix(): stack.enter_context(_opened(path))
             for path in _kept(home)
         }
         listed = {}
@@ -150,8 +151,11 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
                 raise UserError(
                     f"{home / name} has a name that restore would refuse: rename or remove it"
                 )
+            size = os.fstat(file.fileno()).st_size
+            if ("/" not in name and size > archive.MAX_SMALL_BYTES) or has_holes(file.fileno()):
+                raise UserError(f"{home / name} is too large, or has holes: move it away")
             listed[name] = (
-                os.fstat(file.fileno()).st_size,
+                size,
                 hashlib.file_digest(file, "sha256").hexdigest(),
             )
         out.write(archive.head(listed))
@@ -159,6 +163,14 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
             file.seek(0)
             shutil.copyfileobj(file, out)
     return list(files)
+
+
+def _opened(path: Path) -> BufferedReader:
+    """The file. UserError where it cannot be read, or is a link, which may lead anywhere."""
+    try:
+        return open_to_read(path, follow=False)
+    except OSError as error:
+        raise UserError(f"{path} cannot be kept: {error.strerror}") from error
 
 
 def _kept(home: Path) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.secret import Secret
-from swarm_node.settings.sections import Alias, Section
+from swarm_node.settings.sections import Alias, Section, Text
 
 
 class Source(Secret):
@@ -27,7 +27,7 @@ class JoiningConfig(Section):
     """
     code: Annotated[Secret, Alias("--card-code")] = Secret("")
     """A code into a private swarm whose card is a file."""
-    network: Annotated[str, Alias("--card-network"), Field(pattern=r"^([a-z2-7]{26})?$")] = ""
+    network: Annotated[Text, Alias("--card-network"), Field(pattern=r"^([a-z2-7]{26})?$")] = ""
     """Id of the network that is meant, as you have it from people. Empty: of the first card
     seen.
     """

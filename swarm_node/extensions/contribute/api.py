@@ -4,7 +4,6 @@ that opens while the server gives nothing usable.
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from protocol.limits import MAX_EPISODE_CHARS
 from protocol.messages import Episode
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.errors import TemporaryError, UserError, printable
+from swarm_node.common.parsing import parse_json
 from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.contribute.budget import Budget, Circuit
 from swarm_node.extensions.contribute.settings import ContributeConfig
@@ -158,7 +158,7 @@ class ApiGenerator:
         random: Random,
         clock: Callable[[], float],
     ) -> None:
-        self._extra = json.loads(config.extra_body or "{}")
+        self._extra = parse_json(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
             raise UserError(
                 f"extra_body cannot set {', '.join(fixed)}: set it by --model, --samples and "
@@ -252,8 +252,8 @@ class ApiGenerator:
             self._budget.settle(0)
             raise self._refused(reply)
         try:
-            answer = _Answer.model_validate(json.loads(reply.content))
-        except (ValueError, RecursionError) as error:
+            answer = _Answer.model_validate(parse_json(reply.content))
+        except ValueError as error:
             advice = (
                 "give the address of chat/completions without that ending, such as "
                 "http://127.0.0.1:11434/v1"

@@ -3,7 +3,6 @@ totals outlive a restart. A circuit breaker stops all requests for a while when 
 nothing usable for them.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,12 @@ from pydantic import BaseModel
 from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_json
+from swarm_node.common.parsing import read_json
 from swarm_node.extensions.contribute.settings import ContributeConfig
 from swarm_node.settings.sections import Count
 
 MINUTE = 60.0
+MOST_BYTES = 1000  # of the file
 IN_A_ROW = 3  # prompts without a usable completion after which the circuit opens
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3600.0  # seconds that the circuit stays open: doubled each time
 MOST_OPENINGS = 8  # in a row: 1, 2, 4, 8, 16, 32, 60 and 60 minutes
@@ -108,10 +109,10 @@ class Budget:
 
     def _load(self) -> _Used:
         try:
-            return _Used.model_validate(json.loads(self._file.read_text(encoding="utf-8")))
+            return _Used.model_validate(read_json(self._file, MOST_BYTES))
         except FileNotFoundError:
             return _Used(total_requests=0, total_tokens=0)
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise UserError(
                 f"{self._file} is damaged, and what was used is not known: see what your provider "
                 "counted, then remove it to count anew"

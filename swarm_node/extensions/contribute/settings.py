@@ -1,24 +1,25 @@
 """The options of `contribute`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
 from swarm_node.settings import EnvironmentConfig, NetworkConfig, WithQuestions
 from swarm_node.settings.model import Stops
 from swarm_node.settings.secret import SecretUrl
-from swarm_node.settings.sections import Count, Positive, SwarmName, json_object
+from swarm_node.settings.sections import Count, Grants, Positive, SwarmName, json_object
 
 
 class ContributeConfig(WithQuestions):
     """A node that generates and does not train."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     api: SecretUrl = SecretUrl("")
     """Base address of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1 (Ollama,
     llama.cpp, vLLM, LiteLLM, a provider). User and password in it are shown to nobody.
     """
-    model: str = ""
+    model: Annotated[str, Grants("a model")] = ""
     """Name of the model there."""
     key_file: Path | None = None
     """File whose first line is the server's key. Else the variable SWARM_NODE_API_KEY."""
@@ -36,7 +37,7 @@ class ContributeConfig(WithQuestions):
     """Whether the model may think first. If not, the request has the fields for it of Ollama, vLLM
     and llama.cpp.
     """
-    extra_body: Annotated[str, AfterValidator(json_object)] = ""
+    extra_body: Annotated[str, AfterValidator(json_object), Grants("a request's content")] = ""
     """More of each request, as a JSON object: '{"top_p": 0.9}'. null takes a field out."""
     timeout: Annotated[float, Field(gt=0.0)] = 120.0
     """Seconds that one request may take, connection and headers included."""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from swarm_node.settings import WithQuestions
 from swarm_node.settings.secret import Secret
-from swarm_node.settings.sections import PlugIn, Section
+from swarm_node.settings.sections import FileName, PlugIn, Section, Text
 
 VERIFIERS = ("auto", "exact", "number", "choice", "regex", "json", "math")
 
@@ -17,20 +17,23 @@ class DatasetConfig(Section):
     """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
+    from_home: ClassVar[frozenset[str]] = frozenset(
+        {"prompt", "answer", "template", "tolerance", "form_weight", "held_out"}
+    )
 
-    file: str = ""
+    file: FileName = ""
     """JSON Lines (.jsonl), CSV (.csv, .tsv), Parquet (.parquet, needs the extra data), or a Hugging
     Face data set as hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data).
     """
-    prompt: str = ""
+    prompt: Text = ""
     """Column of the question: text, or chat messages with role and content. Empty: the first there
     is of prompt, question, problem and messages.
     """
-    answer: str = ""
+    answer: Text = ""
     """Column of the reference answer, which the verifier compares with. Empty: the first there is
     of answer and solution, else the last turn of the messages.
     """
-    template: str = ""
+    template: Text = ""
     """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the
     column `prompt`.
     """

@@ -16,6 +16,7 @@ from swarm_node.api import configured
 from swarm_node.commands.home import owned
 from swarm_node.common import channel, children
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_python
 from swarm_node.telemetry.jsonlines import record_of
@@ -64,7 +65,7 @@ class RunningNode:
         """
         if not self._events.exists():
             return []
-        lines = self._events.read_bytes()
+        lines = read_plain(self._events, follow=False)
         lines = lines[self._before if len(lines) >= self._before else 0 :]
         return [
             found

@@ -2,7 +2,6 @@
 the home only.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,11 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import read_json
 from swarm_node.environments.kinds import UnknownTaskError, find
 from swarm_node.environments.registry import kinds
 from swarm_node.policy.named import KNOWN, folder, is_hub_name
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
+MANIFEST_BYTES, README_BYTES = 1 << 24, 1 << 20  # read at most
 POINTS = 10  # rows of a curve, at most
 UNKNOWN = "unknown"
 MADE_WITH = ("swarm-node", "reasoning-gym", "torch", "transformers", "peft", "python")
@@ -82,21 +84,31 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
         told.model, told.revision = known.hub, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
-        if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
-            report = event["report"]
-            if report["reward"] is not None:
-                told.rewards.append((report["round"], report["reward"]))
-            told.external += report.get("external_informative", 0)
-            told.tasks = sorted({*told.tasks, *report.get("reward_by_task", {})})
-        elif event.get("event") == "Validated" and event["round"] <= rounds:
-            told.validated.append((event["round"], event["reward"]))
-    with suppress(OSError, ValueError, KeyError):
-        manifest = json.loads((home / "manifest.json").read_text())
-        told.settings, told.versions = manifest["config"], manifest.get("versions", {})
-        told.swarm = told.settings["swarm"]
-        told.data = Path(told.settings.get("dataset", {}).get("file", "")).name
+        # A line that makes no sense costs only itself: the home may be a stranger's
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            _tell(told, event, rounds)
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        manifest = read_json(home / "manifest.json", MANIFEST_BYTES)
+        settings = {str(key): value for key, value in manifest["config"].items()}
+        told.versions = {str(k): str(v) for k, v in manifest.get("versions", {}).items()}
+        told.swarm = str(settings["swarm"])
+        told.data = Path(settings.get("dataset", {}).get("file", "")).name
+        told.settings = {k: v for k, v in settings.items() if isinstance(v, Mapping)}
     told.environments = sorted({_environment(task, told.settings) for task in told.tasks})
     return told
+
+
+def _tell(told: Story, event: Mapping[str, Any], rounds: int) -> None:
+    """Adds what an event says. Raises what `story` drops, where it makes no sense."""
+    if event.get("event") == "RoundDone" and event["report"]["round"] < rounds:
+        report = event["report"]
+        tasks = {*told.tasks, *map(str, report.get("reward_by_task", {}))}
+        external = int(report.get("external_informative", 0))
+        if report["reward"] is not None:
+            told.rewards.append((int(report["round"]), float(report["reward"])))
+        told.external, told.tasks = told.external + external, sorted(tasks)
+    elif event.get("event") == "Validated" and event["round"] <= rounds:
+        told.validated.append((int(event["round"]), float(event["reward"])))
 
 
 def _environment(task: str, settings: Mapping[str, Any]) -> str:
@@ -108,7 +120,8 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
     except UnknownTaskError:
         return (
             ", ".join(
-                name.rpartition(":")[2] for name in settings.get("environment", {}).get("use", ())
+                str(name).rpartition(":")[2]
+                for name in settings.get("environment", {}).get("use") or ()
             )
             or UNKNOWN
         )
@@ -123,7 +136,7 @@ def licence(model: str) -> str:
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
-        text = page.read_text(encoding="utf-8")
+        text = read_plain(page, README_BYTES).decode(errors="replace")
     except Exception:  # noqa: BLE001  no network, no card or no such model: the licence is unknown
         return UNKNOWN
     head = text.split("---")[1] if text.startswith("---") else ""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.files import has_holes, is_plain, open_to_read
+from swarm_node.common.parsing import read_json
 from swarm_node.extensions.hub.card import APART, Story, card, story
 from swarm_node.extensions.hub.gguf import write
 from swarm_node.node import defaults
@@ -85,8 +87,8 @@ def export(
             _merge(checkpoint, model, part)
         else:
             for file in checkpoint.iterdir():
-                if file.is_file() and file.name not in LEFT:
-                    shutil.copy2(file, part)
+                if file.name not in LEFT and not file.is_dir():
+                    _copy(file, part)
         told = story(home.expanduser(), rounds, model)
         told.merged = merge
         _forget_places(part, told)
@@ -106,17 +108,31 @@ def export(
     return told
 
 
+def _copy(file: Path, folder: Path) -> None:
+    """Copies a file of a checkpoint. UserError for a link: it may lead to any file of this user,
+    which would then be published with the model.
+    """
+    if not is_plain(file):
+        raise UserError(f"{file} is no plain file: take --best, or another home")
+    with open_to_read(file, follow=False) as content:
+        if has_holes(content.fileno()):
+            raise UserError(f"{file} has holes: take --best, or another home")
+        with (folder / file.name).open("wb") as out:
+            shutil.copyfileobj(content, out)
+
+
 def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
     """Rounds and model of a checkpoint, read without torch. UserError where it is broken."""
     try:
-        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        return int(state["rounds"]), state["extra"].get("model") or ModelConfig().model_dump(
-            mode="json"
-        )
-    except (OSError, ValueError, KeyError) as error:
+        state = read_json(checkpoint / "state.json", defaults.STATE_BYTES)
+        model = state["extra"].get("model") or {}
+        known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}
+        # Old options go
+        return int(state["rounds"]), ModelConfig.model_validate(known).model_dump(mode="json")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(
-            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home, such as a "
-            "restored backup"
+            f"checkpoint {checkpoint} is broken ({first_line(error, 120)}): take --best, or "
+            "another home, such as a restored backup"
         ) from error
 
 
@@ -128,8 +144,8 @@ def _forget_places(folder: Path, told: Story) -> None:
         if file.name in VOCABULARIES:
             continue
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+            content = read_json(file, defaults.STATE_BYTES)
+        except ValueError as error:
             raise UserError(
                 f"{file.name} of the checkpoint is broken: take --best, or start the node once, "
                 "which goes back to the checkpoint before"
@@ -161,9 +177,7 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
         raise UserError(
             "nothing to merge: all weights were trained, there are no adapters; leave --merge out"
         )
-    # Old options go
-    known = {name: value for name, value in model.items() if name in ModelConfig.model_fields}
-    config = ModelConfig.model_validate({**known, "device": "cpu"})
+    config = ModelConfig.model_validate({**model, "device": "cpu"})
     policy = load_policy(config, checkpoint)
     policy.model = policy.model.merge_and_unload()
     policy.save(out)

@@ -6,24 +6,36 @@ script of llama.cpp, not a package. This module does the same for dense models o
 families, and refuses other models.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import read_json
 
 if TYPE_CHECKING:
     import numpy
 
 FILE = "model.gguf"
+MAX_JSON_BYTES = 1 << 28  # a tokenizer of 250,000 tokens has 34 MB
 SCRIPT = "convert the folder with llama.cpp's convert_hf_to_gguf.py"
 # model_type -> name in the file
 FAMILIES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5  # kinds of tokens in the file
 # Parts of the splitting patterns of Qwen2 and Llama 3
 ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The object in a JSON file of the model. UserError where there is none."""
+    try:
+        found = read_json(file, MAX_JSON_BYTES)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file.name} of the model is broken: {error}") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{file.name} of the model is no JSON object")
+    return found
 
 
 def write(folder: Path, name: str, licence: str) -> Path:
@@ -34,9 +46,9 @@ def write(folder: Path, name: str, licence: str) -> Path:
         import gguf
     except ImportError as error:
         raise UserError("--gguf needs the extra gguf: pip install 'textswarm[gguf]'") from error
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = _read(folder / "config.json")
     family = _family(folder, config)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = _read(folder / "tokenizer.json")
     out = folder / FILE
     writer = gguf.GGUFWriter(out, family)
     writer.add_name(name)
@@ -147,11 +159,7 @@ def _words(
 
     whole = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     generation = folder / "generation_config.json"
-    ends = (
-        json.loads(generation.read_text(encoding="utf-8")).get("eos_token_id")
-        if generation.exists()
-        else None
-    )
+    ends = _read(generation).get("eos_token_id") if generation.exists() else None
     ends = config.get("eos_token_id") if ends is None else ends
     ends = ends if isinstance(ends, list) else [ends]
     eos = whole.eos_token_id if whole.eos_token_id is not None else ends[0]

@@ -22,7 +22,7 @@ from swarm_node.commands import status
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, load_or_create
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import read_json
 from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
 from swarm_node.network.process.keeper import CARDS_FILE, load_cards, load_proof
 from swarm_node.network.transport.multiaddr import parts, usefulness
@@ -167,7 +167,7 @@ def _file_of(home: Path, environment: str) -> str:
     no such file.
     """
     try:
-        manifest = json.loads(read_plain(home / "manifest.json", MANIFEST_BYTES))
+        manifest = read_json(home / "manifest.json", MANIFEST_BYTES)
         file = str(manifest["config"][environment]["file"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""

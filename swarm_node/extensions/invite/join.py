@@ -3,7 +3,8 @@ remembers.
 """
 
 import json
-import os
+import sys
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.run import RUN
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import plain, write_bytes
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.extensions.invite.code import Invitation, decode
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.command_line import HOME_FILE, from_command_line, origins, sources_of
+from swarm_node.settings.of_home import as_flag, may_set
+from swarm_node.settings.options import options
 
 TASKS = "environment.tasks"
 
@@ -25,7 +28,8 @@ usage: swarm-node join CODE [--flags]
 
 Train and share in the swarm of the node that ran swarm-node invite. The peers,
 swarm and tasks come from the code; your own options take precedence. The home
-keeps them in {HOME_FILE}: next time swarm-node run is enough.
+keeps them in {HOME_FILE}: next time swarm-node run is enough. It keeps no file,
+program or plug-in of yours: a line says which flags to give again.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --environment.tasks TASK ...   only these of the tasks
@@ -60,6 +64,10 @@ def command(argv: list[str]) -> None:
     with owned(home):
         load_identity(home)  # first: it makes the folder a home
         write_bytes(home / HOME_FILE, remembered(invited, config, {*own}).encode(), 0o600)
+    if again := not_kept(invited, config, own):
+        repeated = " ".join(again.values())
+        told = f"the home does not keep {', '.join(again)}: give next time {repeated}"
+        print(f"swarm-node: warning: {told}", file=sys.stderr, flush=True)
     print(f"joining the swarm {invited.swarm} through {invited.addresses[0]}", flush=True)
     RUN.do(flags)
 
@@ -98,27 +106,44 @@ def check(invited: Invitation, config: NodeConfig) -> None:
 
 def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
     """What the home remembers, as TOML: what the code says, and the user's own options for the
-    questions.
+    questions, if a home may set them.
     """
     values: dict[str, Any] = {"swarm": invited.swarm, "network.suggested": invited.addresses}
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}
-    sections = {"environment", *(each.environment for each in invited.asked)}
-    for key in own:
-        if key.partition(".")[0] in sections:
-            value = reduce(getattr, key.split("."), config)
-            values[key] = (
-                os.path.abspath(value)
-                if isinstance(value, str) and Path(value).is_file()
-                else value
-            )
-    given = {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    allowed, about = may_set(with_sections(type(config))), about_questions(invited, own)
+    values |= {key: value_of(config, key) for key in about if key in allowed}
     lines = [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
-        for key, value in given.items()
+        f"{key} = {json.dumps(plain(value), ensure_ascii=False)}\n"
+        for key, value in values.items()
         if value is not None
     ]
     return "# swarm-node join wrote this; remove it to leave that swarm\n" + "".join(lines)
+
+
+def not_kept(invited: Invitation, config: NodeConfig, own: Iterable[str]) -> Mapping[str, str]:
+    """The user's own options for the questions that a home may not set, each with its flag."""
+    kind = with_sections(type(config))
+    allowed, known = may_set(kind), options(kind)
+    again = [key for key in about_questions(invited, own) if key not in allowed]
+    return {key: as_flag(known[key], _whole(value_of(config, key))) for key in again}
+
+
+def about_questions(invited: Invitation, own: Iterable[str]) -> list[str]:
+    """Those of the user's own options that say what is asked."""
+    sections = {"environment", *(each.environment for each in invited.asked)}
+    return sorted(key for key in own if key.partition(".")[0] in sections)
+
+
+def value_of(config: NodeConfig, key: str) -> Any:
+    """The value of the option of this key."""
+    return reduce(getattr, key.split("."), config)
+
+
+def _whole(value: Any) -> Any:
+    """The value; of a file its whole path, so that the flag is right in any folder."""
+    named = value if isinstance(value, str | Path) else ""
+    return str(Path(named).absolute()) if named and Path(named).is_file() else value
 
 
 JOIN = Command(NodeConfig, PAGE, command)

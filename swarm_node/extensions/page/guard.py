@@ -5,7 +5,6 @@ of it.
 import asyncio
 import hmac
 import ipaddress
-import json
 from collections.abc import Container, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +13,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from swarm_node.common.parsing import parse_json
 
 HEADER_BYTES = 16 * 1024
 COOKIE_SECONDS = 30 * 24 * 3600
@@ -154,8 +155,8 @@ async def posted(request: Request, most: int) -> Any:
                 body += part
                 if len(body) > most:
                     raise ValueError("too long")
-        return json.loads(body)
-    except (TimeoutError, ClientDisconnect, RecursionError) as error:
+        return parse_json(body)
+    except (TimeoutError, ClientDisconnect) as error:
         raise ValueError("not whole") from error
 
 

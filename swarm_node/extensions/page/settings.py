@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import WithObservers
-from swarm_node.settings.sections import Alias, Alone, Section
+from swarm_node.settings.sections import Alias, Alone, Grants, Listening, Section, Text
 
 LISTEN = "127.0.0.1:8420"
 
@@ -19,17 +19,17 @@ class ObservedConfig(Section):
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 
-    listen: Annotated[str, Alone(LISTEN), Alias("--page")] = ""
+    listen: Annotated[Listening, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
-    names: tuple[str, ...] = ()
+    names: Annotated[tuple[str, ...], Grants("names by which a page is reached")] = ()
     """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost
     always work.
     """
-    public: bool = False
+    public: Annotated[bool, Grants("a view for everybody")] = False
     """Show the public view at / without the token, as a bootstrap node always does. It is read-only
     and has no addresses; all else needs the token.
     """
-    open_metrics: bool = False
+    open_metrics: Annotated[bool, Grants("figures for everybody")] = False
     """Answer /metrics without the token: then without names of nodes, and with those names of
     tasks only that the public view may show. With the token it has all.
     """
@@ -40,11 +40,11 @@ class PageConfig(ObservedConfig):
 
     folder: Path = Path("~/.swarm-node")
     """What to show; it can be named without the flag: swarm-node page FOLDER."""
-    listen: str = LISTEN
+    listen: Listening = LISTEN
     """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is
     taken.
     """
-    public_tasks: tuple[str, ...] = ()
+    public_tasks: tuple[Text, ...] = ()
     """Tasks of your own that the public view and open metrics show by name, as they do those that
     come with this program. All others stand together, without a name.
     """

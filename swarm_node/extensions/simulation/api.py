@@ -1,13 +1,14 @@
 """Simulations for scripts and notebooks: `swarm_node.simulate` and `swarm_node.load_report`."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import read_json
 from swarm_node.extensions.simulation import main
+from swarm_node.extensions.simulation.folder import MAX_REPORT_BYTES
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
@@ -23,7 +24,7 @@ def load_report(path: Path | str) -> dict[str, Any]:
     file = Path(path).expanduser()
     file = file / "report.json" if file.is_dir() else file
     try:
-        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        report: dict[str, Any] = read_json(file, MAX_REPORT_BYTES)
     except (OSError, ValueError) as error:
         raise UserError(
             f"{file} is no report: {error}; it is damaged, run the simulation again"

@@ -2,7 +2,6 @@
 Imports no torch.
 """
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.memory import available
+from swarm_node.common.parsing import parse_json
 from swarm_node.extensions.simulation.arms import Cell, cell_config, node_config
 from swarm_node.extensions.simulation.progress import duration
 from swarm_node.extensions.simulation.settings import SimulationConfig
@@ -84,8 +84,7 @@ def parameters(name: str) -> int:
     with suppress(OSError, ValueError, AttributeError, TypeError):
         for file in named.folder(name).glob("*.safetensors"):
             with file.open("rb") as content:
-                head = json.loads(
-                    content.read(min(MAX_HEAD, int.from_bytes(content.read(8), "little")))
-                )
+                size = min(MAX_HEAD, int.from_bytes(content.read(8), "little"))
+                head = parse_json(content.read(size))
             total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
     return total

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain, write_bytes, write_json
+from swarm_node.common.parsing import parse_typed, read_json, read_whole
 from swarm_node.extensions.simulation.arms import Cell, Record
 from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings.options import flatten
 from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a report folder
+MAX_REPORT_BYTES = 1 << 29  # of a report, and of each other file of its folder
 PICTURES = ("rewards.png", "accuracy.png")
 PATTERNS = (
     "report.json",
@@ -95,8 +95,8 @@ class ReportFolder:
         """
         found = []
         for cell in cells:
-            with suppress(OSError, ValueError, RecursionError):
-                record = msgspec.json.decode(self._file(cell).read_bytes(), type=Record)
+            with suppress(OSError, ValueError):
+                record = parse_typed(read_whole(self._file(cell), MAX_REPORT_BYTES), Record)
                 found += [record] if record.cell == cell and len(record.rounds) == rounds else []
         return found
 
@@ -114,7 +114,7 @@ class ReportFolder:
 
     def _earlier_manifest(self) -> dict[str, Any]:
         try:
-            earlier = json.loads(self.manifest.read_bytes())
+            earlier = read_json(self.manifest, MAX_REPORT_BYTES)
         except (OSError, ValueError):
             earlier = None
         if (

@@ -4,11 +4,10 @@ it draws.
 
 from pathlib import Path
 
-import msgspec
-
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import parse_typed, read_whole
+from swarm_node.extensions.simulation.folder import MAX_REPORT_BYTES
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
 from swarm_node.settings.command_line import from_command_line
@@ -75,8 +74,8 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
 
 def _is_simulation(folder: Path) -> bool:
     try:
-        manifest = record_of(read_plain(folder / "manifest.json", LONGEST)) or {}
-    except OSError:
+        manifest = record_of(read_whole(folder / "manifest.json", LONGEST)) or {}
+    except (OSError, ValueError):
         return False
     return manifest.get("kind") == "simulation"
 
@@ -84,13 +83,13 @@ def _is_simulation(folder: Path) -> bool:
 def report_of(folder: Path) -> Report:
     """The report of a simulation. UserError where there is none."""
     try:
-        return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
+        return parse_typed(read_whole(folder / "report.json", MAX_REPORT_BYTES), Report)
     except FileNotFoundError:
         raise UserError(
             f"{folder} has no report.json yet: its simulation is not finished; go on with it by "
             "swarm-node simulate --resume"
         ) from None
-    except (ValueError, RecursionError) as error:  # every error of msgspec is a ValueError
+    except (OSError, ValueError) as error:  # every error of msgspec is a ValueError
         raise UserError(
             f"{folder / 'report.json'} is no report: {error}; it is damaged, run the simulation "
             "again"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import parse_json
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.questions import (
     HELD_OUT,
@@ -37,7 +38,7 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
     """The facts of a task set; its questions are written to `out`."""
     from swarm_node.extensions.taskset import library
 
-    options = json.loads(config.options or "{}")
+    options = parse_json(config.options or "{}")
     found = library.loaded(config.name, options)
     read = Read()
     try:

@@ -3,7 +3,6 @@ questions for a scoring process (`scoring/contract.py`). No solver is needed.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,11 +10,14 @@ from pathlib import Path
 from random import Random
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import read_plain
+from swarm_node.common.parsing import parse_json
 
 FILE_NAME = "temporal_clue_file"  # the environment's name in questions
 FIRST = re.compile(r"[^A-Za-z\n]{0,40}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{0,40}(?=\S)")
 NEXT = re.compile(r"(?<=[\s,;|])[*_(\[]{0,4}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{1,40}(?=\S)")
 TIME = re.compile(r"\b(\d{1,2})[:.](\d\d)\s*([ap])?\.?\s*(?:m\b)?", re.IGNORECASE)
+MAX_BYTES = 1 << 30  # of a file
 LONGEST = 200  # characters of an answer line that are read
 
 
@@ -46,13 +48,21 @@ class PuzzleFile:
 
 def version_of(file: Path) -> str:
     """A digest of the file."""
-    return "sha256." + hashlib.sha256(file.expanduser().read_bytes()).hexdigest()[:32]
+    return "sha256." + hashlib.sha256(_content(file)).hexdigest()[:32]
+
+
+def _content(file: Path) -> bytes:
+    """The content. OSError where it cannot be read; UserError where it is too large."""
+    content = read_plain(file.expanduser(), MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise UserError(f"puzzle file {file} is larger than {MAX_BYTES >> 20} MB")
+    return content
 
 
 def read_puzzles(file: Path) -> list[PuzzleItem]:
     """The puzzles of a file. UserError, one line that names the file, where it cannot be used."""
     try:
-        entries = json.loads(file.expanduser().read_text("utf-8"))
+        entries = parse_json(_content(file))
         puzzles = [
             PuzzleItem(
                 str(entry["prompt"]),

@@ -1,14 +1,14 @@
 """The section `vllm`: generation by a vLLM server."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
-from swarm_node.settings.sections import Section
+from swarm_node.settings.sections import Grants, Program, Section
 
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
@@ -23,11 +23,11 @@ class VllmConfig(Section):
     runs, e.g. http://127.0.0.1:8000; user and password in it are shown to nobody. Empty: generate
     in this process.
     """
-    python: str = ""
+    python: Program = ""
     """Python of the environment that vLLM is installed in, for a server that the node starts; empty
     for this one.
     """
-    arguments: tuple[str, ...] = ()
+    arguments: Annotated[tuple[str, ...], Grants("arguments of a program")] = ()
     """More arguments for the server that the node starts, each as vLLM's own command line has it.
     No key and no token: for these vLLM has variables.
     """

@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import psutil
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.parsing import parse_json
 
 MAX_PATH_BYTES = 100  # sun_path holds 108 on Linux, 104 elsewhere
 ANSWER_SECONDS = 10.0
@@ -108,14 +110,16 @@ def ask(home: Path) -> dict[str, Any] | None:
     """What the node of this home says; None where no node answers."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_SECONDS)
+        ends = time.monotonic() + ANSWER_SECONDS
         try:
             connection.connect(os.fspath(socket_path(home)))
             data = bytearray()
             while chunk := connection.recv(1024 * 1024):
                 data += chunk
+                connection.settimeout(max(0.01, ends - time.monotonic()))
                 if len(data) > MAX_ANSWER_BYTES:
                     return None
-            answer = json.loads(data)
+            answer = parse_json(bytes(data))
         except (OSError, ValueError):
             return None
     return answer if isinstance(answer, dict) else None

@@ -18,6 +18,7 @@ from msgspec import Meta
 from protocol.card import DAY, MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
 from swarm_node.common.files import read_plain, write_bytes, write_json
+from swarm_node.common.parsing import parse_typed, read_whole
 from swarm_node.network.access import Access, parse
 from swarm_node.network.actions import Cards, Remembered
 from swarm_node.network.process.messages import MAX_PEERS, Memory
@@ -61,12 +62,12 @@ def load_memory(home: Path, swarm: str) -> Memory:
     counts as empty.
     """
     known, kept = _Peers(swarm=swarm, port=0, peers=[]), _Exchange(swarm, Remembered())
-    with suppress(OSError, ValueError, RecursionError):
-        known = msgspec.json.decode(read_plain(home / PEERS_FILE, MAX_FILE_BYTES), type=_Peers)
+    with suppress(OSError, ValueError):
+        known = parse_typed(read_whole(home / PEERS_FILE, MAX_FILE_BYTES), _Peers)
     if known.swarm != swarm:
         return Memory(port=known.port)
-    with suppress(OSError, ValueError, RecursionError):
-        kept = msgspec.json.decode(read_plain(home / EXCHANGE_FILE, MAX_FILE_BYTES), type=_Exchange)
+    with suppress(OSError, ValueError):
+        kept = parse_typed(read_whole(home / EXCHANGE_FILE, MAX_FILE_BYTES), _Exchange)
     found = {
         each.id: tuple(address for address in each.addresses if _names(address, each.id))
         for each in known.peers
@@ -116,7 +117,7 @@ def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
 def load_proof(home: Path) -> bytes:
     """The proof in the home, not checked; empty where there is none."""
     with suppress(OSError):
-        return read_plain(home / PROOF_FILE, MAX_BYTES)
+        return read_plain(home / PROOF_FILE, MAX_BYTES, follow=False)
     return b""
 
 
@@ -219,7 +220,7 @@ class Keeper:
         try:
             if status.st_size > MAX_LISTS_BYTES:
                 raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
-            self._allow(parse(path.read_text()))
+            self._allow(parse(read_plain(path, MAX_LISTS_BYTES).decode()))
         except (OSError, ValueError) as error:
             self._say(f"network: {path}: {error}; what it said before goes on", False)
         else:

@@ -13,6 +13,7 @@ from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.channel import AsyncChannel, BrokenFrame
 from swarm_node.common.children import Process, clean_environment, start
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import open_to_read
 from swarm_node.network.process.messages import NETWORK, FromNetwork, FromTrainer, Stop
 from swarm_node.network.transport.leftovers import socket_room
 
@@ -119,7 +120,7 @@ class Supervisor:
 
     def _last_words(self) -> str:
         try:
-            with self._log.open("rb") as file:
+            with open_to_read(self._log, follow=False) as file:
                 lines = file.read(256 * 1024).decode(errors="replace").strip().splitlines()
         except OSError:
             return ""

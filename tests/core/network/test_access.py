@@ -148,3 +148,16 @@ def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_noth
     keeper.look()
     assert said[2:] == ["network: access.toml is gone: nobody is blocked"]
     assert found[1:] == [Access()]
+
+
+@pytest.mark.parametrize("range_", ["0.0.0.0/0", "8.8.8.0/24", "::/0", "10.0.0.0/7"])
+def test_a_public_network_is_not_private_because_a_file_says_so(range_: str) -> None:
+    with pytest.raises(ValueError, match="is no private network"):
+        parse(f'private_networks = ["192.168.0.0/16", "{range_}"]')
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a." * 100_000 + "b = 1"])
+def test_a_list_that_nobody_can_parse_is_a_mistake_in_a_line(text: str) -> None:
+    with pytest.raises(ValueError) as error:
+        parse(text)
+    assert len(str(error.value).splitlines()) == 1

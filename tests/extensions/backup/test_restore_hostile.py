@@ -6,13 +6,17 @@ import hashlib
 import json
 import os
 import resource
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from lab.fuzzing import backups
+from swarm_node.commands.home import load_identity
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.backup.backup import backup, restore
 
@@ -122,3 +126,36 @@ def test_whatever_is_changed_in_a_backup_it_is_whole_or_refused(seed: int) -> No
     tally = backups.fuzz(Random(seed), 400)
     assert tally.failures == []
     assert tally.outcomes["restored"] > 0 and len(tally.outcomes) > 5, tally.outcomes
+
+
+def test_a_backup_with_holes_is_refused_before_it_is_hashed(tmp_path: Path) -> None:
+    """Somebody made 30 GB of nothing in a second: to hash it took minutes, and then to write it."""
+    size = 30 << 30
+    head = json.dumps({KEY[0]: (len(KEY[1]), DIGEST), "best/1/x": (size, "0" * 64)}).encode()
+    file = tmp_path / "b"
+    with file.open("wb") as content:
+        content.write(head + b"\n" + KEY[1])
+        content.truncate(content.tell() + size)
+    began = time.process_time()
+    with patch("shutil.disk_usage", return_value=shutil._ntuple_diskusage(1 << 50, 0, 1 << 50)):
+        refused(file, tmp_path / "home", "cp --sparse=never")
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "checkpoints/00000001/notes.txt"])
+def test_a_link_in_a_home_is_not_kept(tmp_path: Path, name: str) -> None:
+    """A home that a stranger made may hold a link to any file of this user."""
+    home = tmp_path / "home"
+    load_identity(home)
+    (home / "checkpoints" / "00000001").mkdir(parents=True)
+    (home / "checkpoints" / "00000001" / "state.json").write_text("{}")
+    (tmp_path / "secret").write_text("secret")
+    (home / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match="it is a link"):
+        backup(home, tmp_path / "b")
+    (home / name).unlink()
+    with (home / name).open("wb") as content:
+        content.truncate(1 << 40)
+    with pytest.raises(UserError, match="too large, or has holes"):
+        backup(home, tmp_path / "b")
+    assert not (tmp_path / "b").exists()

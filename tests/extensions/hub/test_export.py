@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from swarm_node.common.errors import UserError
 from swarm_node.extensions.hub.export import export, newest
 from swarm_node.settings import ModelConfig
 from tests.runs import line, round_done
@@ -125,3 +126,15 @@ def test_an_export_has_no_path_of_this_machine(
         "base model: base;" in exported["README.md"] and "base_model:" not in exported["README.md"]
     )
     assert "questions.jsonl" in exported["README.md"]
+
+
+def test_an_export_publishes_no_file_that_a_link_names(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "home" / "checkpoints" / "00000001"
+    checkpoint.mkdir(parents=True)
+    state = {"rounds": 1, "extra": {"model": {"name": "rare"}}}
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    (tmp_path / "mine").write_text("mine")
+    (checkpoint / "notes.txt").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match="no plain file"):
+        export(tmp_path / "home", checkpoint, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -2,19 +2,24 @@
 
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from protocol.identity import Identity
+from swarm_node.commands.run import RUN
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.extensions.dataset.environment import read
 from swarm_node.extensions.dataset.settings import DatasetConfig
+from swarm_node.extensions.invite import join
 from swarm_node.extensions.invite.code import Asked, Invitation, encode
 from swarm_node.extensions.invite.invite import chosen
 from swarm_node.extensions.invite.join import command, remembered
 from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until
 
@@ -94,3 +99,43 @@ def test_two_computers_need_one_command_each_and_the_second_remembers(tmp_path: 
                 assert there["network"]["swarm"] == "friends" and there["training"]["asks"] == {
                     "reasoning_gym": ["gcd/easy"]
                 }
+
+
+def joined(home: Path, *flags: str) -> tuple[str, list[str]]:
+    """What `join` remembers in the home, and the flags that it hands on to `run`."""
+    code = encode(Invitation((LAN,), "friends", (Asked("dataset", "1", ("dataset/train",), "q"),)))
+    given: list[str] = []
+    patched = replace(RUN, do=given.extend)
+    with patch.object(join, "RUN", patched), patch.object(join, "check"):
+        command([code, "--home", str(home), *flags])
+    return (home / "options.toml").read_text(), given
+
+
+def test_join_writes_no_file_of_the_user_and_says_which_flags_to_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "my rows.csv"
+    rows.write_text("question,answer\n1 + 1 =,2\n")
+    asked = ["--dataset.file", str(rows), "--dataset.prompt", "question", "--dataset.salt", "hush"]
+    flags = [*asked, "--environment.shots", "2", "--seed", "3"]
+    kept, given = joined(tmp_path / "home", *flags)
+    assert given == ["--home", str(tmp_path / "home"), *flags]
+    assert tomllib.loads(kept) == {
+        "swarm": "friends",
+        "network": {"peers": [LAN]},
+        "environment": {"tasks": ["dataset/train"], "at_once": 0, "shots": 2},
+        "dataset": {"prompt": "question"},
+    }
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"give next time --dataset.file '{rows}' --dataset.salt ..." in line
+    assert "hush" not in line + kept
+
+
+def test_a_home_that_join_wrote_needs_no_flags_and_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    joined(tmp_path / "home", "--environment.answer", "tags")
+    capsys.readouterr()
+    config = from_command_line(NodeConfig, ["--home", str(tmp_path / "home")], "swarm-node run")
+    assert (config.swarm, config.network.peers) == ("friends", (LAN,))
+    assert config.environment.answer == "tags" and not capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""Which options the file `options.toml` of a home may set. A home may be a stranger's.
+
+`swarm-node join` writes that file, so that the next start needs no flags. Whoever unpacks the home
+of somebody else starts with the options in it. Two rules keep that harmless, and both must hold:
+
+1. An option is on a list: `from_home` of the section that it stands in.
+2. Its type grants nothing. A number, a switch, a choice and a text that is marked `Words` do not. A
+   plug-in, a path, a secret, whatever is marked `Grants`, and a text without any mark do. So an
+   option that is put on a list by mistake is refused all the same.
+
+What is refused is left out, and one line names it with the flags that set it for this start. A
+home that an earlier `join` made thus goes on, without what only its user may name.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from swarm_node.common.errors import printable
+from swarm_node.common.files import plain
+from swarm_node.settings.options import Option, negated, options
+from swarm_node.settings.secret import Secret
+from swarm_node.settings.sections import Grants, PlugIn, Words
+
+SHOWN = 3  # refused options that the line names
+VALUE = 80  # characters of a value in it
+
+
+@dataclass(frozen=True, slots=True)
+class OfHome:
+    """What a home's file says about the options of a command."""
+
+    taken: dict[str, Any] = field(default_factory=dict)  # values by key
+    refused: dict[str, Any] = field(default_factory=dict)
+
+
+def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
+    """The options of this configuration that a home may set: they are listed, and grant nothing."""
+    listed = {*_listed(kind)}
+    return {
+        key: option
+        for key, option in options(kind).items()
+        if key in listed and not granted(option)
+    }
+
+
+def sorted_out(kind: type[BaseModel], values: Mapping[str, Any]) -> OfHome:
+    """The values of a home's file that this command takes, and those that it refuses. Values of
+    other commands' options are in neither.
+    """
+    allowed, known = may_set(kind), options(kind)
+    taken = {key: value for key, value in values.items() if key in allowed}
+    refused = {key: value for key, value in values.items() if key in known.keys() - allowed.keys()}
+    return OfHome(taken, refused)
+
+
+def warning(kind: type[BaseModel], file: Path, refused: Mapping[str, Any]) -> str:
+    """The line about options that were refused; "" where there are none."""
+    if not refused:
+        return ""
+    named = list(refused)[:SHOWN]
+    more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
+    flags = " ".join(as_flag(options(kind)[key], refused[key]) for key in named)
+    return (
+        f"{printable(str(file))} may not set {', '.join(named)}{more}, and they are left out: a "
+        f"home may be a stranger's; if they are yours, start with {flags}"
+    )
+
+
+def granted(option: Option) -> str:
+    """What the type of this option grants whoever sets it; "" where it grants nothing."""
+    marks, kinds = {*option.about.metadata}, [*_kinds(option.about.annotation)]
+    marks |= {mark for mark in kinds if isinstance(mark, PlugIn | Grants | Words)}
+    if any(isinstance(mark, PlugIn) for mark in marks):
+        return "code to load"
+    by_mark = (mark.what for mark in marks if isinstance(mark, Grants))
+    types = tuple(kind for kind in kinds if isinstance(kind, type))
+    by_type = (_of_type(kind, Words() in marks) for kind in types)
+    return next(by_mark, "") or next(filter(None, by_type), "")
+
+
+def _of_type(kind: type, is_words: bool) -> str:
+    """What a value of this type grants; "" where it grants nothing."""
+    if issubclass(kind, Path):
+        return "a file or folder"
+    if issubclass(kind, Secret):
+        return "a secret"
+    if issubclass(kind, str):
+        return "" if is_words else "a text of no known use"
+    return "" if issubclass(kind, bool | int | float | type(None)) else "a value of no known use"
+
+
+def as_flag(option: Option, value: Any) -> str:
+    """The flag that sets this option so, quoted for a shell. A secret's value is left out."""
+    flag, kinds = option.flags[0], [*_kinds(option.about.annotation)]
+    if any(isinstance(kind, type) and issubclass(kind, Secret) for kind in kinds):
+        return f"{flag} ..."
+    if option.is_switch:
+        return flag if value is True else negated(flag)
+    given = value if isinstance(value, list | tuple) else [value]
+    words = (shlex.quote(printable(str(plain(each)), VALUE)) for each in given)
+    return " ".join([flag, *words])
+
+
+def _listed(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The keys on the list of this configuration, and on those of its sections."""
+    for name in getattr(kind, "from_home", ()):
+        yield prefix + name
+    for name, about in kind.model_fields.items():
+        if isinstance(about.annotation, type) and issubclass(about.annotation, BaseModel):
+            yield from _listed(about.annotation, f"{prefix}{name}.")
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation is made of, and the marks within it."""
+    if get_origin(annotation) is Annotated:
+        yield from annotation.__metadata__
+    inner = get_args(annotation)
+    for each in inner:
+        yield from _kinds(each)
+    if not inner:
+        yield annotation
