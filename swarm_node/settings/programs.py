@@ -343,7 +343,7 @@ def _as_in_run(name: str) -> Any:
 class BootstrapConfig(WithObservers):
     """A bootstrap and relay node: other nodes find and reach each other through it."""
 
-    from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
+    from_home: ClassVar[frozenset[str]] = frozenset({"swarm", "suggested"})
     home: Path = Path("~/.swarm-node")
     """Folder that holds identity and known peers."""
     port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330

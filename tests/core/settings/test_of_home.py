@@ -16,7 +16,7 @@ from swarm_node.settings.sections import Grants, Section, Text
 
 # All that `join` writes there: whoever adds one says here why it grants nothing
 LISTED = {
-    "swarm", "network.peers", "environment.tasks", "environment.at_once", "environment.scoring",
+    "swarm", "network.suggested", "environment.tasks", "environment.at_once", "environment.scoring",
     "environment.answer", "environment.shots", "environment.system", "dataset.prompt",
     "dataset.answer", "dataset.template", "dataset.tolerance", "dataset.form_weight",
     "dataset.held_out", "taskset.held_out",
@@ -124,7 +124,7 @@ def test_a_home_of_an_earlier_join_goes_on_with_what_it_may_set(
     )
     config = resolved(home)
     assert config.swarm == "friends" and config.environment.tasks == ("dataset/train",)
-    assert config.network.peers == ("/ip4/192.168.1.20/tcp/1/p2p/x",)
+    assert config.network.suggested == ("/ip4/192.168.1.20/tcp/1/p2p/x",)
     assert config.dataset.prompt == "question" and config.dataset.file == ""
     (line,) = capsys.readouterr().err.splitlines()
     assert "start with --dataset.file '/home/me/my tickets.csv'" in line

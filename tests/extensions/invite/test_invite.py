@@ -122,7 +122,7 @@ def test_join_writes_no_file_of_the_user_and_says_which_flags_to_repeat(
     assert given == ["--home", str(tmp_path / "home"), *flags]
     assert tomllib.loads(kept) == {
         "swarm": "friends",
-        "network": {"peers": [LAN]},
+        "network": {"suggested": [LAN]},
         "environment": {"tasks": ["dataset/train"], "at_once": 0, "shots": 2},
         "dataset": {"prompt": "question"},
     }
@@ -137,5 +137,5 @@ def test_a_home_that_join_wrote_needs_no_flags_and_no_line(
     joined(tmp_path / "home", "--environment.answer", "tags")
     capsys.readouterr()
     config = from_command_line(NodeConfig, ["--home", str(tmp_path / "home")], "swarm-node run")
-    assert (config.swarm, config.network.peers) == ("friends", (LAN,))
+    assert (config.swarm, config.network.suggested) == ("friends", (LAN,))
     assert config.environment.answer == "tags" and not capsys.readouterr().err
