@@ -257,7 +257,7 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
     key_reader, key_writer = os.pipe()  # the key never touches another file
     binary, confinement = program(options.config.p2pd), None
     try:
-        confinement = Confinement(of_the_daemon(binary, folder))
+        confinement = Confinement(of_the_daemon(binary, folder), options.config.port)
         os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
         command = [
