@@ -4,7 +4,7 @@
 # with another hash ends it with code 1. It compiles nothing, as pip would do that on one core.
 set -eu
 bin=$1 lock=$2
-here=$("$bin/python" -c 'import platform, sys
+here=$("$bin/python" -P -c 'import platform, sys
 print("# Python %d.%d, %s. %s" % (*sys.version_info[:2], platform.machine(), sys.platform))')
 case "$here" in
 "$(head -n 1 "$lock" | cut -d. -f1-2). linux") ;;

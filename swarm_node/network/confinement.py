@@ -275,6 +275,8 @@ def _open_to_read(path: Path, rights: int) -> bool:
 def _open_to_write(path: Path) -> bool:
     """Whether permissions let this process write to it; a folder: also to the files in it."""
     try:
+        if not path.exists():
+            return True
         below = list(path.iterdir()) if path.is_dir() else []
         there = [path, *(file for file in below if file.is_file())]
         return all(os.access(one, os.R_OK | os.W_OK, effective_ids=True) for one in there)

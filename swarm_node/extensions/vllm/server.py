@@ -39,6 +39,8 @@ ENVIRONMENT = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# vLLM starts further Pythons with -m, which would take modules from the current folder
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 # On a CPU, a seed together with a chunked prefill ends the engine of vLLM 0.32.
 CPU_ARGUMENTS = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192")
@@ -67,7 +69,8 @@ class VllmServer:
             *arguments,
         )
         self._command += CPU_ARGUMENTS if on_cpu else ()
-        self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
+        more = CPU_ENVIRONMENT if on_cpu else {}
+        self._environment = without_secrets({**ENVIRONMENT, **SAFE_PATH, **more})
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
