@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from swarm_node.api import configured
 from swarm_node.commands.home import owned
 from swarm_node.common import channel, children
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_python
 from swarm_node.telemetry.jsonlines import record_of
@@ -76,13 +76,14 @@ class RunningNode:
 
     def wait(self) -> "RunningNode":
         """Waits until the node has ended. UserError with its last line, unless it finished or was
-        stopped by Ctrl-C.
+        stopped by Ctrl-C; TemporaryError where the cause may pass, or a signal ended it.
         """
         if (code := self._process.wait()) not in (0, 130):
             said = self._log.read_text(errors="replace").strip().splitlines() or [
                 children.ending(code)
             ]
-            raise UserError(said[-1].removeprefix("swarm-node: "))
+            passing = code < 0 or code == os.EX_TEMPFAIL
+            raise (TemporaryError if passing else UserError)(said[-1].removeprefix("swarm-node: "))
         return self
 
     def stop(self) -> "RunningNode":

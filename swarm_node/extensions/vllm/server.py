@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from swarm_node.common.children import without_secrets
+from swarm_node.common.children import ChildKilled, without_secrets
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
@@ -115,8 +115,11 @@ class VllmServer:
         end = monotonic() + seconds
         while not healthy(self.url):
             if not self.running or monotonic() > end:
+                # The shell says 128 + N of a server that signal N ended
+                status = self._process.poll() or 0
                 self.stop()
-                raise NoServer(f"see {self._log}")
+                killed = ChildKilled("the vLLM server", 128 - status) if status > 128 else None
+                raise NoServer(f"see {self._log}") from killed
             sleep(POLL_SECONDS)
 
     def stop(self) -> None:
