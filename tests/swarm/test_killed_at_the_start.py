@@ -187,6 +187,7 @@ def test_a_vllm_server_that_is_killed_may_start_later(tmp_path: Path) -> None:
     server = VllmServer(str(killing.program), (), on_cpu=True, log=tmp_path / "log")
     with pytest.raises(NoServer) as caught:
         server.start(lambda url: False, 60.0)
+    assert killing.starts == server.starts == STARTS
     assert exit_code(caught.value) == os.EX_TEMPFAIL
 
 

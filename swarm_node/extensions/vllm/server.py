@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from swarm_node.common.children import ChildKilled, without_secrets
+from swarm_node.common.children import STARTS, ChildKilled, without_secrets
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
@@ -86,8 +86,17 @@ class VllmServer:
 
     def start(self, healthy: Callable[[str], bool], seconds: float) -> None:
         """Starts a server on a free port, and waits until it is `healthy` at its address. NoServer
-        where that takes more than `seconds`, or the server ends.
+        where that takes more than `seconds`, or the server ends; one that a signal ended is started
+        again a few times before.
         """
+        for tries_left in reversed(range(STARTS)):
+            try:
+                return self._start(healthy, seconds)
+            except NoServer as error:
+                if not tries_left or not isinstance(error.__cause__, ChildKilled):
+                    raise
+
+    def _start(self, healthy: Callable[[str], bool], seconds: float) -> None:
         self.stop()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
