@@ -48,17 +48,19 @@ from swarm_node.commands.cli import main
 main()
 """
 TASK = """
+class Item:
+    def __init__(self, index):
+        self.prompt, self._answer = f"Repeat {index}", str(index)
+
+    def score(self, text):
+        return float(text.strip() == self._answer)
+
+
 class Repeat:
     name, version, tasks = "repeat", "1", {"repeat": ["all"]}
 
-    def prompt(self, dataset, config_id, seed, index):
-        return f"Repeat {index}"
-
-    def answer(self, dataset, config_id, seed, index):
-        return str(index)
-
-    def score(self, dataset, config_id, seed, index, answer):
-        return float(answer.strip() == str(index))
+    def build(self, dataset, config_id, seed, index):
+        return Item(index)
 """
 
 
