@@ -13,7 +13,7 @@ FROM ${BASE} AS builder
 RUN apt-get update -q \
     && apt-get install -qy --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev libgmp-dev \
     && rm -rf /var/lib/apt/lists/*
-RUN python3 -m venv /opt/swarm-node
+RUN python3 -P -m venv /opt/swarm-node
 ENV PATH=/opt/swarm-node/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 
 # Where torch comes from: PyTorch's CPU index keeps several GB of CUDA out. Empty: the CUDA build, wherever pip looks by
@@ -52,11 +52,11 @@ COPY protocol protocol
 # itself. The commands also test the installation; doctor's exit code 1 says that nobody is there to share with.
 # A node writes files for its own user alone, here root, so chmod opens them at last. Of the commands only ours stays.
 RUN pip install --no-compile --no-deps . \
-    && cd /opt/swarm-node/lib/python3*/site-packages && python -m compileall -q swarm_node protocol \
-    && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -m swarm_node.policy.named smollm2-135m \
+    && cd /opt/swarm-node/lib/python3*/site-packages && python -P -m compileall -q swarm_node protocol \
+    && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -P -m swarm_node.policy.named smollm2-135m \
     && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
-    && python -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
+    && python -P -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \
     && for backend in hivemind libp2p; do \
         swarm-node doctor --home /tmp/doctor --model.name rare --network.backend $backend || [ $? = 1 ] || exit 1; done \
     && rm -rf /tmp/home /tmp/doctor && pip uninstall -qy setuptools pip \
@@ -88,7 +88,7 @@ ENV PATH=/opt/swarm-node/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin SWARM_
     HF_HUB_DISABLE_TELEMETRY=1 OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1 MPLCONFIGDIR=/tmp/matplotlib
 USER swarm
 # matplotlib, which reasoning-gym loads, looks for fonts once. Its user must be able to write where it keeps their list.
-RUN python -B -c 'import matplotlib.font_manager'
+RUN python -P -B -c 'import matplotlib.font_manager'
 WORKDIR /data
 # /data: identity, checkpoints, known peers, logs, models. /tmp: temporary files, so that the root may be read-only.
 VOLUME /data /tmp

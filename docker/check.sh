@@ -62,7 +62,7 @@ say "cold start to first shared round: $(($(date +%s) - start)) s"
 # A round scores external groups, and the next round trains on them. So a round was offered groups if the one before it
 # scored an informative one. Of at least 20 such rounds, 80 % must have trained on external groups.
 share() {
-    docker exec "$name-a" python -c 'import itertools, json
+    docker exec "$name-a" python -P -c 'import itertools, json
 events = map(json.loads, open("/data/events.jsonl"))
 rounds = [event["report"] for event in events if event["event"] == "RoundDone"]
 offers = lambda report: any(peer.get("informative") for peer in report["external_by_peer"].values())

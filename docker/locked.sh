@@ -14,7 +14,7 @@ if [ "$1" = --by-ranges ]; then
     shift
 fi
 bin=$1 lock=$2
-here=$("$bin/python" -c 'import platform, sys
+here=$("$bin/python" -P -c 'import platform, sys
 print("# Python %d.%d, %s. %s" % (*sys.version_info[:2], platform.machine(), sys.platform))')
 case "$here" in
 "$(head -n 1 "$lock" | cut -d. -f1-2). linux") ;;

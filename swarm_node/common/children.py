@@ -17,12 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from swarm_node.common.errors import TemporaryError
 from swarm_node.common.files import open_to_write
 
 if TYPE_CHECKING:
     import asyncio
 
 Process = subprocess.Popen[bytes]
+
+STARTS = 3  # a child that a signal ends while it starts is started so often
 
 # Libraries that the interpreter may need; the folder for sockets
 KEPT_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR")
@@ -115,12 +118,39 @@ async def start_program(
     )
 
 
+class ChildKilled(TemporaryError):
+    """A signal ended a child process that was to start, each time. That is nobody's mistake: mostly
+    the system was short of memory, which may pass.
+    """
+
+    def __init__(self, what: str, code: int) -> None:
+        advice = (
+            "free memory, or give this machine more" if -code == signal.SIGKILL else "see its log"
+        )
+        self.code = code  # of its end, below 0
+        super().__init__(f"{what} {ending(code)}: {advice}, and start again")
+
+
+def ran(what: str, run: Callable[[], "subprocess.CompletedProcess[Any]"]) -> Any:
+    """The process that `run` ran to its end. It is run again where a signal ended it. ChildKilled
+    where that happens each time; `what` names it.
+    """
+    for _ in range(STARTS):
+        if (done := run()).returncode >= 0:
+            return done
+    raise ChildKilled(what, done.returncode)
+
+
 def said_by(module: str) -> Any:
-    """What a module of ours, run in a process that ends at once, prints as JSON."""
+    """What a module of ours, run in a process that ends at once, prints as JSON. ChildKilled."""
     command = [sys.executable, "-s", "-P", "-m", module]
-    return json.loads(
-        subprocess.run(command, capture_output=True, check=True, env=clean_environment()).stdout
-    )
+
+    def run() -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(command, capture_output=True, check=False, env=clean_environment())
+
+    done = ran(f"the process {module}", run)
+    done.check_returncode()
+    return json.loads(done.stdout)
 
 
 def ending(code: int) -> str:
@@ -128,7 +158,8 @@ def ending(code: int) -> str:
     if code >= 0:
         return f"ended with status {code}"
     hint = ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
-    return f"was killed by {signal.Signals(-code).name}{hint}"
+    known = -code in signal.Signals.__members__.values()
+    return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}{hint}"
 
 
 def _writable(path: Path, append: bool) -> BinaryIO:

@@ -10,6 +10,9 @@ linux/filter.h). Two modules choose the calls: scoring/sandbox.py allows the few
 answers needs, network/confinement.py refuses those that talking to strangers does not need. Written
 with ctypes, since pyseccomp needs libseccomp.so, which slim images do not have, and bubblewrap
 needs user namespaces, which containers deny.
+
+Capabilities are what root may do beyond other users (capabilities(7)). A process that gives them up
+gets none back by starting a program either, where it has also called `no_new_privileges`.
 """
 
 import ctypes
@@ -18,8 +21,8 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +53,13 @@ _GET_VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 # The version (Linux 6.12) that keeps signals and abstract sockets within the restricted processes
 SIGNALS_SINCE = 6
+
+# Capabilities, as bits of a set: to write and to read what permissions refuse, ports below 1024
+DAC_OVERRIDE, DAC_READ_SEARCH, NET_BIND_SERVICE = 1 << 1, 1 << 2, 1 << 10
+_PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 24, 47
+_AMBIENT_RAISE, _AMBIENT_CLEAR_ALL = 2, 4
+# _LINUX_CAPABILITY_VERSION_3: two words of 32 bits for each set
+_CAPABILITY_VERSION, _CAPABILITY_BITS = 0x20080522, 64
 
 # AUDIT_ARCH_* by platform.machine()
 AUDIT: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -110,6 +120,58 @@ def restrict(rules: int) -> None:
 def no_new_privileges() -> None:
     """From now on no set-uid program gives this process more rights. Linux only. Raises OSError."""
     _checked(_libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def effective_capabilities() -> int:
+    """The capabilities that this thread can use now, as bits. Raises OSError."""
+    return _capabilities()[0]
+
+
+def keep_capabilities(wanted: int) -> None:
+    """Gives up every capability but those of `wanted`, for good: in all five sets of this thread,
+    and so of what it starts from then on. Needs `no_new_privileges` before. Raises OSError.
+    """
+    for number in range(_CAPABILITY_BITS):
+        # Fails beyond the last one, and for a process that could give up nothing else either: then
+        # no_new_privs alone keeps a program from getting more
+        if not wanted >> number & 1 and _libc().prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
+            break
+    # Fails before Linux 4.3, which has no such set
+    _libc().prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
+    kept = _capabilities()[1] & wanted
+    _set_capabilities(kept, kept, kept)
+    for number in range(_CAPABILITY_BITS):
+        # A program that is started by anyone but root has only those
+        if kept >> number & 1:
+            _libc().prctl(_PR_CAP_AMBIENT, _AMBIENT_RAISE, number, 0, 0)
+
+
+@contextmanager
+def without_capabilities(lowered: int) -> Iterator[None]:
+    """In the context this thread cannot use the capabilities of `lowered`. Raises OSError."""
+    effective, permitted, inheritable = _capabilities()
+    _set_capabilities(effective & ~lowered, permitted, inheritable)
+    try:
+        yield
+    finally:
+        _set_capabilities(effective, permitted, inheritable)
+
+
+def _capabilities() -> tuple[int, int, int]:
+    """The sets of this thread: effective, permitted, inheritable."""
+    # Both are written to
+    header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION, 0))
+    data = ctypes.create_string_buffer(24)
+    _checked(_libc().capget(header, data), "capget")
+    words = struct.unpack("=6I", data.raw)
+    effective, permitted, inheritable = (words[k] | words[k + 3] << 32 for k in range(3))
+    return effective, permitted, inheritable
+
+
+def _set_capabilities(effective: int, permitted: int, inheritable: int) -> None:
+    header, sets = struct.pack("=Ii", _CAPABILITY_VERSION, 0), (effective, permitted, inheritable)
+    low, high = [one & 0xFFFFFFFF for one in sets], [one >> 32 for one in sets]
+    _checked(_libc().capset(header, struct.pack("=6I", *low, *high)), "capset")
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:

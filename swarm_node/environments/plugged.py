@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from protocol import codec
 from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN, Question, Turn
-from swarm_node.common.children import clean_environment
+from swarm_node.common.children import clean_environment, ran
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
@@ -92,15 +92,7 @@ class PluggedKind(EnvironmentKind):
         impossible.
         """
         try:
-            done = subprocess.run(
-                [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-                check=False,
-                env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
-                cwd="/",
-            )
+            done = ran(f"environment {self.target}: the process that loads it", self._asked)
         except subprocess.TimeoutExpired as error:
             raise UserError(
                 f"environment {self.target}: its import takes more than {SECONDS:.0f} s: load "
@@ -115,6 +107,17 @@ class PluggedKind(EnvironmentKind):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"] if part != "[key]")
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
+
+    def _asked(self) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
+            cwd="/",
+        )
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings, facts = config.environment, self.facts

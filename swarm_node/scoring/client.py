@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from swarm_node.common.children import clean_environment
+from swarm_node.common.children import STARTS, ChildKilled, clean_environment
 from swarm_node.common.errors import UserError
 from swarm_node.common.loading import absolute
 from swarm_node.rollouts.groups import Skipped
@@ -53,6 +53,10 @@ class ScoringUnavailable(UserError):
     """No scoring process can be started: nothing can be scored, so there is no point in going
     on.
     """
+
+
+class ScoringKilled(ScoringUnavailable, ChildKilled):
+    """A signal ended each scoring process while it started."""
 
 
 class ScoringClient:
@@ -141,10 +145,14 @@ class ScoringClient:
 
     def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
         """Replies in order, and why the next item has none (None: all have one)."""
-        if self._process is None:
-            self._start()
-        if not self._greeted:
-            self._greet()
+        for tries_left in reversed(range(STARTS)):
+            if self._process is None:
+                self._start()
+            if self._greeted or (code := self._greet()) is None:
+                break
+            self.restarts += 1
+            if not tries_left:
+                raise ScoringKilled("the scoring process, while it started,", code)
         assert self._socket is not None and self._reader is not None
         replies: list[Reply] = []
         self._socket.settimeout(self.patience)  # each reply starts the clock anew
@@ -194,13 +202,19 @@ class ScoringClient:
             os.close(lifeline)
         self._reader = Reader(self._socket.recv)
 
-    def _greet(self) -> None:
+    def _greet(self) -> int | None:
+        """Waits until the process says hello. The code of a process that a signal ended before: it
+        is gone then.
+        """
         assert self._socket is not None and self._reader is not None
         self._socket.settimeout(self.start_limit)
         try:
             hello, cause = self._reader.read(), None
         except (TimeoutError, BrokenFrame) as error:
             hello, cause = None, error
+        if not isinstance(hello, dict) and (code := self._killed_by()):
+            self._stop()
+            return code
         if not isinstance(hello, dict):
             raise ScoringUnavailable(
                 f"the scoring process does not start: {self._last_words(cause)}"
@@ -213,6 +227,15 @@ class ScoringClient:
                 "install the dependencies of this release"
             )
         self._greeted = True
+        return None
+
+    def _killed_by(self) -> int:
+        """The negative number of the signal that ended the process; 0 where none did."""
+        assert self._process is not None
+        try:
+            return min(0, self._process.wait(1.0))
+        except subprocess.TimeoutExpired:
+            return 0
 
     def _last_words(self, cause: Exception | None) -> str:
         assert self._process is not None and self._process.stderr is not None

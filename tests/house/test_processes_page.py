@@ -93,15 +93,3 @@ def test_a_new_call_would_be_found() -> None:
     assert not list(
         calls("import platform\nplatform.system()\nmodel.eval()\nserver.run()\njson.loads(x)")
     )
-
-
-def test_children_of_this_interpreter_take_no_module_from_the_folder_they_are_started_in() -> None:
-    """Without -P, `python -m` looks for modules in that folder first, and it may be a
-    stranger's.
-    """
-    for top in ("swarm_node", "protocol"):
-        for file in (ROOT / top).rglob("*.py"):
-            text = file.read_text(encoding="utf-8")
-            for found in re.finditer(r'"-m",\s*"(swarm_node|vllm)', text):
-                before = text[max(0, found.start() - 160) : found.start()]
-                assert '"-P"' in before, f"{file}: {found.group()}"

@@ -20,6 +20,7 @@ from swarm_node.network.transport.backends import HostOptions
 from swarm_node.network.transport.p2pd import Daemon, program
 from swarm_node.settings import NetworkConfig
 from tests.commands import python
+from tests.network import forbidden
 from tests.network.members import Member, closing, config, received_since, rounds
 
 pytestmark = [
@@ -28,7 +29,8 @@ pytestmark = [
         sys.platform != "linux" or linux.landlock() < linux.SIGNALS_SINCE, reason="no Landlock 6"
     ),
 ]
-AT_LEAST = 30
+AT_LEAST = 60
+LAYERS = ["rlimits", "no_new_privs", "capabilities", "landlock", "seccomp"]
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def test_what_a_process_that_talks_to_strangers_may_not_do(who: str, user: list[
     done = python("-m", "tests.network.forbidden", who, *user)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert answer["layers"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
+    assert answer["layers"] == LAYERS
     assert len(answer["found"]) >= AT_LEAST
     assert {
         name: what for name, what in answer["found"].items() if not what.startswith("refused")
@@ -65,7 +67,14 @@ def test_the_attempts_work_where_nothing_forbids_them(user: list[str]) -> None:
     """Without confinement the attempts succeed; else the test above could not fail."""
     done = python("-m", "tests.network.forbidden", "nothing", *user)
     found = json.loads(done.stdout)["found"]
-    assert found and [name for name, what in found.items() if not what.startswith("had")] == []
+    had = {name for name, what in found.items() if what.startswith("had")}
+    # An older kernel, or the file system of the temporary folder, may not have these
+    newer = {
+        name
+        for name, what in found.items()
+        if name in forbidden.OF_NEWER_SYSTEMS and ("not implemented" in what or "not supp" in what)
+    }
+    assert found and found.keys() - had - newer == set()
 
 
 def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(
@@ -94,7 +103,7 @@ def test_real_nodes_are_confined_know_no_secret_of_the_environment_and_share(
                 status = Path(f"/proc/{each.pid}/status").read_text()
                 assert "\nNoNewPrivs:\t1\n" in status and "\nSeccomp:\t2\n" in status, each.name()
                 assert "a-secret-of-the-user" not in each.environ().values()
-            assert a.view()["confined"] == ["rlimits", "no_new_privs", "landlock", "seccomp"]
+            assert a.view()["confined"] == LAYERS
     assert os.environ["HF_TOKEN"] == "a-secret-of-the-user"
 
 

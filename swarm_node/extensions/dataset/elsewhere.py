@@ -4,6 +4,7 @@ So the node never imports a reader of Parquet or somebody's code, and never hold
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from swarm_node.common.children import ChildKilled, ran
 from swarm_node.common.errors import TemporaryError, UserError, exit_code
 from swarm_node.settings.secret import revealed
 
@@ -31,8 +33,9 @@ def ask(
         [sys.executable, "-P", "-m", module],
         {"config": revealed(config), "out": str(out or "")},
     )
-    try:
-        done = subprocess.run(
+
+    def run() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             command,
             input=json.dumps(asked),
             capture_output=True,
@@ -41,21 +44,26 @@ def ask(
             check=False,
             env=environment,
         )
+
+    try:
+        done = ran(f"{what}: the process that reads it", run)
+    except ChildKilled as error:
+        if error.code == -signal.SIGKILL:
+            raise
+        raise TemporaryError(
+            f"{what} ended its reader by signal {-error.code}: use another file, or write it anew"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
             f"{what} takes more than {SECONDS:.0f} s to read: use a part of it, or see that its "
             "code ends"
         ) from error
-    if done.returncode < 0:
-        raise UserError(
-            f"{what} ended its reader by signal {-done.returncode}: use another file, or write it "
-            "anew in another format"
-        )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
         kind = TemporaryError if done.returncode == os.EX_TEMPFAIL else UserError
         raise kind(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
-    return done.stdout
+    facts: str = done.stdout
+    return facts
 
 
 def answer(compiled: Callable[[Any, str], Facts]) -> None:

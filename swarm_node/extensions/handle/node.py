@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from swarm_node.api import configured
 from swarm_node.commands.home import owned
 from swarm_node.common import channel, children
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.files import read_plain
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_python
@@ -33,14 +33,16 @@ class RunningNode:
         self._before = self._events.stat().st_size if self._events.exists() else 0
         command = [
             sys.executable,
+            "-P",
             "-c",
             "from swarm_node.extensions.handle.node import _child; _child()",
         ]
         self._process, self._line = children.start(
             command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ}
         )
-        values = json.dumps(config.model_dump(exclude_unset=True), default=_plain)
-        self._line.sendall(f"{values}\n".encode())
+        values = config.model_dump(exclude_unset=True)
+        order = json.dumps({"values": values, "folder": _folder_of_the_script()}, default=_plain)
+        self._line.sendall(f"{order}\n".encode())
 
     @property
     def round(self) -> int:
@@ -75,13 +77,14 @@ class RunningNode:
 
     def wait(self) -> "RunningNode":
         """Waits until the node has ended. UserError with its last line, unless it finished or was
-        stopped by Ctrl-C.
+        stopped by Ctrl-C; TemporaryError where the cause may pass, or a signal ended it.
         """
         if (code := self._process.wait()) not in (0, 130):
             said = self._log.read_text(errors="replace").strip().splitlines() or [
                 children.ending(code)
             ]
-            raise UserError(said[-1].removeprefix("swarm-node: "))
+            passing = code < 0 or code == os.EX_TEMPFAIL
+            raise (TemporaryError if passing else UserError)(said[-1].removeprefix("swarm-node: "))
         return self
 
     def stop(self) -> "RunningNode":
@@ -110,19 +113,30 @@ def _plain(value: object) -> str:
     return str(value.get_secret_value() if isinstance(value, SecretStr) else value)
 
 
+def _folder_of_the_script() -> str:
+    """The folder of the program that the user started, whose modules its options may name; "" in a
+    notebook or at a prompt.
+    """
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return str(Path(file).absolute().parent) if file else ""
+
+
 def _child() -> None:
     """The process of a RunningNode. The parent sends it the configuration; when the parent ends, it
-    ends, too.
+    ends, too. It takes no module from the current folder, which may be a stranger's, and from the
+    folder of the user's script only what is found nowhere else.
     """
     from swarm_node.commands.cli import leave, outcome
     from swarm_node.commands.run import begin
 
     line = channel.inherited().makefile("rb")
-    values = json.loads(line.readline())
+    order = json.loads(line.readline())
+    if order["folder"]:
+        sys.path.append(order["folder"])
 
     def end() -> None:
         line.read()
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end, daemon=True).start()
-    leave(outcome([], lambda _: begin(from_python(NodeConfig, None, values))))
+    leave(outcome([], lambda _: begin(from_python(NodeConfig, None, order["values"]))))

@@ -77,7 +77,8 @@ def _handle(
     """How the cell ended, if this message ends it."""
     match message:
         case None:
-            return Failed(running.worker.last_words(), by_user=False)
+            words = running.worker.last_words()
+            return Failed(words, by_user=False, passing=running.worker.was_killed())
         case RoundMessage(done):
             running.rounds.append(done)
             emit(done)

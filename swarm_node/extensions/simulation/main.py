@@ -15,7 +15,7 @@ from rich.console import Console
 from swarm_node.commands.command import Command
 from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.extensions.simulation.arms import (
     Cell,
@@ -168,7 +168,7 @@ def _run(
                 telemetry.emit(CellFinished(str(cell.arm), cell.seed, total_reward))
             elif outcome.by_user:
                 folder.log(cell).unlink(missing_ok=True)
-                raise UserError(outcome.error)
+                raise (TemporaryError if outcome.passing else UserError)(outcome.error)
             else:
                 failed.append((cell, outcome))
                 telemetry.emit(CellFailed(str(cell.arm), cell.seed, outcome.error))
@@ -184,10 +184,12 @@ def _run(
         outcomes.close()
     if failed:
         cell, first = failed[0]
-        raise UserError(
+        passing = all(failure.passing for _, failure in failed)
+        trouble = (
             f"{len(failed)} of {total} cells failed, the first ({cell}): {first.error}; "
             f"details in {folder.log(cell)}, go on with --resume"
         )
+        raise (TemporaryError if passing else UserError)(trouble)
     return records
 
 

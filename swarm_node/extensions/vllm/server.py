@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from swarm_node.common.children import without_secrets
+from swarm_node.common.children import STARTS, ChildKilled, without_secrets
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
 from swarm_node.policy.policy import Policy
@@ -39,6 +39,8 @@ ENVIRONMENT = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# vLLM starts further Pythons with -m, which would take modules from the current folder
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 # On a CPU, a seed together with a chunked prefill ends the engine of vLLM 0.32.
 CPU_ARGUMENTS = ("--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192")
@@ -67,7 +69,8 @@ class VllmServer:
             *arguments,
         )
         self._command += CPU_ARGUMENTS if on_cpu else ()
-        self._environment = without_secrets({**ENVIRONMENT, **(CPU_ENVIRONMENT if on_cpu else {})})
+        more = CPU_ENVIRONMENT if on_cpu else {}
+        self._environment = without_secrets({**ENVIRONMENT, **SAFE_PATH, **more})
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
@@ -83,8 +86,17 @@ class VllmServer:
 
     def start(self, healthy: Callable[[str], bool], seconds: float) -> None:
         """Starts a server on a free port, and waits until it is `healthy` at its address. NoServer
-        where that takes more than `seconds`, or the server ends.
+        where that takes more than `seconds`, or the server ends; one that a signal ended is started
+        again a few times before.
         """
+        for tries_left in reversed(range(STARTS)):
+            try:
+                return self._start(healthy, seconds)
+            except NoServer as error:
+                if not tries_left or not isinstance(error.__cause__, ChildKilled):
+                    raise
+
+    def _start(self, healthy: Callable[[str], bool], seconds: float) -> None:
         self.stop()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
@@ -112,8 +124,11 @@ class VllmServer:
         end = monotonic() + seconds
         while not healthy(self.url):
             if not self.running or monotonic() > end:
+                # The shell says 128 + N of a server that signal N ended
+                status = self._process.poll() or 0
                 self.stop()
-                raise NoServer(f"see {self._log}")
+                killed = ChildKilled("the vLLM server", 128 - status) if status > 128 else None
+                raise NoServer(f"see {self._log}") from killed
             sleep(POLL_SECONDS)
 
     def stop(self) -> None:

@@ -46,7 +46,8 @@ def confine(
     assert threading.active_count() == 1, "threads that exist already would not be bound"
     daemon = backends.prepare(config)
     raise_limit()  # as it cannot be raised any more afterwards
-    confinement = Confinement(of_this_process({sockets: linux.OWN, **(homes or {})}, daemon))
+    paths = of_this_process({sockets: linux.OWN, **(homes or {})}, daemon)
+    confinement = Confinement(paths, config.port)
     try:
         return confinement.enter()
     finally:

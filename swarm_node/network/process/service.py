@@ -19,6 +19,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from protocol.versions import CURRENT
 from swarm_node.common.backoff import backoff
+from swarm_node.common.children import STARTS, ChildKilled
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Cards, Deliver, ForTrainer, Remembered
@@ -163,7 +164,7 @@ class NetworkService:
 
     async def live(self) -> None:
         """Runs one backend after another, for ever. UserError only where a node that only serves
-        cannot listen.
+        cannot listen; ChildKilled where its daemon is killed at each of several starts.
         """
         watching = self._watch_for_twins(), self._watch_the_entrance()
         besides = [asyncio.create_task(each) for each in watching]
@@ -175,7 +176,8 @@ class NetworkService:
         try:
             while True:
                 began = self.clock()
-                reason = await self._one_backend()
+                # A daemon that a signal ended while it started is no mistake of the user
+                reason = await self._one_backend(bear_kills=early + 1 < STARTS)
                 self._restarts += 1
                 early = 0 if self.clock() - began > SOUND_SECONDS else early + 1
                 delay = backoff(early, FIRST_RESTART, LAST_RESTART)
@@ -190,7 +192,7 @@ class NetworkService:
                 task.cancel()
             await asyncio.gather(*besides, return_exceptions=True)
 
-    async def _one_backend(self) -> str:
+    async def _one_backend(self, bear_kills: bool) -> str:
         """Runs one backend until it ends; returns why it did."""
         try:
             self._port = self._choose_port()
@@ -202,7 +204,7 @@ class NetworkService:
             backend = make_backend(config, self._identity, self._serve_only, self._gate, *limits)
             return await self.runner.run(backend)
         except UserError as error:
-            if self._serve_only:
+            if self._serve_only and not (bear_kills and isinstance(error, ChildKilled)):
                 raise
             return str(error)
 

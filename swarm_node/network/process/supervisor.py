@@ -11,7 +11,7 @@ from random import Random
 
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.channel import AsyncChannel, BrokenFrame
-from swarm_node.common.children import Process, clean_environment, start
+from swarm_node.common.children import Process, clean_environment, ending, start
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
 from swarm_node.network.process.messages import NETWORK, FromNetwork, FromTrainer, Stop
@@ -102,7 +102,7 @@ class Supervisor:
             pumping.cancel()
             channel.close()
             code = await _reap(process)
-        return reason or f"ended with code {code}{self._last_words()}"
+        return reason or f"{ending(code)}{self._last_words()}"
 
     async def _listen(self, channel: AsyncChannel[FromNetwork, FromTrainer]) -> str:
         """Receives until the stream ends (""), or returns why the process is to be killed."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from swarm_node.common.children import start_program
+from swarm_node.common.children import ChildKilled, start_program
 from swarm_node.common.errors import UserError
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
@@ -31,6 +31,7 @@ from swarm_node.network.transport.leftovers import socket_room
 
 START_SECONDS = 15.0  # it takes 0.25 s on an idle machine
 STOP_SECONDS = 2.0
+ENDING_SECONDS = 0.5  # until a daemon that has closed its output has ended
 REQUEST_SECONDS = 5.0  # for requests that the daemon answers by itself
 MAX_CONTROL_BYTES = 4 * 1024 * 1024  # a reply of the daemon
 ORPHAN_SECONDS = 20  # a daemon that nobody ever connected to ends after this
@@ -61,7 +62,9 @@ class Daemon:
 
     @classmethod
     async def start(cls, options: HostOptions) -> Self:
-        """A daemon that takes requests, after about 0.3 s. UserError where it does not start."""
+        """A daemon that takes requests, after about 0.3 s. UserError where it does not start:
+        ChildKilled where a signal ended it.
+        """
         with ExitStack() as stack:
             parent = options.sockets or stack.enter_context(socket_room())
             folder = Path(tempfile.mkdtemp(prefix="p2pd-", dir=parent))
@@ -74,10 +77,13 @@ class Daemon:
                 self._draining = asyncio.create_task(self._drain())
                 self._leash = (await self._connect(request_of("PERSISTENT_CONN_UPGRADE")))[2]
         except BaseException as error:
+            what = options.config.p2pd or "p2pd"
+            code = await self._ended_by_itself() if isinstance(error, EOFError | OSError) else 0
             await self.stop()
+            if code < 0:
+                raise ChildKilled(f"the network daemon {what}", code) from error
             if not isinstance(error, TimeoutError | EOFError | OSError | DaemonError):
                 raise
-            what = options.config.p2pd or "p2pd"
             raise UserError(
                 f"the network daemon {what} did not start: {self.last_words() or error!r}; is its "
                 "port taken?"
@@ -128,6 +134,13 @@ class Daemon:
         """Why the daemon ended; returns once it has."""
         code = await self._process.wait()
         return f"p2pd ended with code {code}: {self.last_words() or 'no message'}"
+
+    async def _ended_by_itself(self) -> int:
+        """The code of a daemon that has ended, or ends within a moment; else 0."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                return await self._process.wait()
+        return 0
 
     def last_words(self) -> str:
         """Last lines of the daemon's log, printable, at most 300 characters."""
@@ -258,7 +271,7 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
     key_reader, key_writer = os.pipe()  # the key never touches another file
     binary, confinement = program(options.config.p2pd), None
     try:
-        confinement = Confinement(of_the_daemon(binary, folder))
+        confinement = Confinement(of_the_daemon(binary, folder), options.config.port)
         os.write(key_writer, options.identity.key_bytes())
         os.close(key_writer)
         command = [

@@ -3,25 +3,14 @@ of them.
 """
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from swarm_node.common.linux import (
-    ALLOW,
-    ANY_BIT,
-    ARCH,
-    ARGUMENTS,
-    AUDIT,
-    EQUAL,
-    GREATER,
-    KILL,
-    LOAD,
-    NUMBER,
-    REFUSE,
-    RETURN,
-)
+from swarm_node.common.linux import ALLOW, AUDIT, KILL, REFUSE
 from swarm_node.scoring.sandbox import ALLOWED, program
+from tests import bpf
 
 HEADERS = {
     "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
@@ -35,34 +24,17 @@ DANGEROUS = {  # x86-64, arm64
 }  # fmt: skip
 
 
-def decide(machine: str, number: int, *arguments: int, audit: int | None = None) -> int:
-    """What the filter returns for a call."""
-    data = {NUMBER: number, ARCH: AUDIT[machine] if audit is None else audit}
-    data |= {ARGUMENTS + 8 * k: value & 0xFFFFFFFF for k, value in enumerate(arguments)}
-    code, position, accumulator = program(machine), 0, 0
-    while True:
-        operation, if_true, if_false, operand = code[position]
-        position += 1
-        if operation == RETURN:
-            return operand
-        if operation == LOAD:
-            accumulator = data[operand]
-        else:
-            test = {
-                EQUAL: accumulator == operand,
-                GREATER: accumulator > operand,
-                ANY_BIT: bool(accumulator & operand),
-            }
-            position += if_true if test[operation] else if_false
+decide = partial(bpf.decide, program)
 
 
 @pytest.mark.parametrize("machine", ALLOWED)
 def test_the_filter_allows_what_it_names_and_nothing_else(machine: str) -> None:
     numbers = ALLOWED[machine]
-    allowed = {number for number in range(600) if decide(machine, number, 1, 0, 0) == ALLOW}
+    allowed = {number for number in bpf.NUMBERS if decide(machine, number, 1, 0, 0) == ALLOW}
     assert allowed == set(numbers.values())
     assert not allowed & {pair[list(ALLOWED).index(machine)] for pair in DANGEROUS.values()}
-    assert decide(machine, 0x40000000 + numbers["write"], 1) == REFUSE, "x32 calls are others"
+    of_x32 = {decide(machine, bpf.X32 + number, 1, 0, 0) for number in bpf.NUMBERS}
+    assert of_x32 == {REFUSE}, "x32 calls are others"
 
 
 @pytest.mark.parametrize("machine", ALLOWED)
@@ -82,7 +54,9 @@ def test_arguments_matter(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", ALLOWED)
 def test_calls_of_another_architecture_end_the_process(machine: str) -> None:
-    assert decide(machine, 1, 1, audit=0x40000003) == KILL  # i386
+    others = {AUDIT[other] for other in AUDIT if other != machine} | {*bpf.OTHERS.values()}
+    verdicts = {decide(machine, number, 1, audit=other) for number in (1, 20) for other in others}
+    assert verdicts == {KILL}
 
 
 @pytest.mark.parametrize("machine", ALLOWED)

@@ -77,6 +77,10 @@ class Worker:
         code = self._process.wait()
         return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
+    def was_killed(self) -> bool:
+        """Whether a signal ended the process."""
+        return self._process.wait() < 0
+
     def kill(self) -> None:
         """Kills the process group, also after a normal end, so that nothing that a worker started
         outlives it.

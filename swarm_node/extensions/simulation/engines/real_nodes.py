@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from swarm_node.common.children import without_secrets
+from swarm_node.common.children import ChildKilled, without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_write
 from swarm_node.extensions.simulation.arms import Cell, identity, node_config
@@ -115,6 +115,11 @@ class Process:
                 os.kill(process.pid, signal.SIGKILL)
         self._process.wait()
 
+    def killed(self) -> ChildKilled | None:
+        """That a signal ended the node, if one did."""
+        code = self._process.poll()
+        return ChildKilled("the node", code) if code is not None and code < 0 else None
+
     def last_words(self) -> str:
         """The last lines that the node printed, joined into one."""
         lines = self._output.read_text(errors="replace").splitlines()
@@ -203,7 +208,8 @@ class RealRun(Run):
         deadline = time.monotonic() + START_SECONDS
         while not (home / ADDRESSES_FILE).exists():
             if not member.alive() or time.monotonic() > deadline:
-                raise RuntimeError(f"the bootstrap node did not start: {member.last_words()}")
+                words = f"the bootstrap node did not start: {member.last_words()}"
+                raise RuntimeError(words) from member.killed()
             time.sleep(POLL_SECONDS)
         return (home / ADDRESSES_FILE).read_text().split()
 
@@ -289,7 +295,8 @@ class RealRun(Run):
             if node.member and not node.member.alive():
                 self._read_all()  # what it wrote since the last read
                 if node.done < node.last:
-                    raise RuntimeError(f"node {node.index} ended early: {node.member.last_words()}")
+                    words = f"node {node.index} ended early: {node.member.last_words()}"
+                    raise RuntimeError(words) from node.member.killed()
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"no news from nodes {', '.join(str(node.index) for node in expected)}"
