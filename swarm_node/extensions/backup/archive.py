@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from swarm_node.commands.home import KEY_FILE
+from swarm_node.common.errors import printable
 
 FOLDERS = ("checkpoints", "best")
 FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
@@ -61,7 +62,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
     place = len(line)
     for name, (size, digest) in listed.items():
         if not may_hold(name):
-            raise BadArchive(f"it holds {name[:100]!r}")
+            raise BadArchive(f"it holds {printable(name, 100)!r}")
         if "/" not in name and size > MAX_SMALL_BYTES:
             raise BadArchive(f"{name} is above {MAX_SMALL_BYTES >> 20} MB")
         if parent := next(

@@ -278,7 +278,7 @@ class ApiGenerator:
                 f"{api} refuses the key (status {status}): set SWARM_NODE_API_KEY, or --key-file"
             )
         if status in HOPELESS:
-            said = self._clean(printable(reply.content.decode(errors="replace"), 160))
+            said = printable(reply.content.decode(errors="replace"), 160, self._secrets())
             return UserError(f"{api} refuses (status {status}): {said}")
         advice = (
             "lower --requests-per-minute" if status == TOO_MANY else "look at what the server logs"
@@ -325,9 +325,10 @@ class ApiGenerator:
         return skipped
 
     def _clean(self, text: str) -> str:
-        return without_secrets(
-            text, (self._key.get_secret_value(), *(self._config.api.login or ()))
-        )
+        return without_secrets(text, self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self._key.get_secret_value(), *(self._config.api.login or ()))
 
 
 def _completion(choice: _Choice) -> Episode | None:

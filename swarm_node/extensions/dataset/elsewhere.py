@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from swarm_node.common.errors import TemporaryError, UserError, exit_code
+from swarm_node.common.errors import TemporaryError, UserError, exit_code, last_line
 from swarm_node.settings.secret import revealed
 
 SECONDS = 600.0  # to read a file, or to load it from the network
@@ -46,9 +46,9 @@ def ask(
     if done.returncode < 0:
         raise UserError(f"{what} ended its reader by signal {-done.returncode}: use another file")
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        last = last_line(done.stderr, 400) or "it cannot be read"
         kind = TemporaryError if done.returncode == os.EX_TEMPFAIL else UserError
-        raise kind(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
+        raise kind(last if what.rpartition(" ")[2] in last else f"{what}: {last}")
     return done.stdout
 
 
