@@ -21,11 +21,12 @@ from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.files import write_bytes
+from swarm_node.common.terminal import native_kept
 from swarm_node.policy import bounds, named, soundness
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
-from swarm_node.policy.soundness import Damaged, panics_unprinted
+from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
 
@@ -95,7 +96,7 @@ def _loaded(
     # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and ignores it
-    with panics_unprinted():
+    with native_kept(f"the tokenizer of {config.name}"):
         tokenizer = AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=False, local_files_only=here
         )

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.terminal import native_kept
 from swarm_node.policy import named, tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
@@ -153,7 +154,8 @@ class Policy:
         fail at any text, that of a peer included.
         """
         try:
-            return list(self.tokenizer(text, **options).input_ids)
+            with native_kept(f"the tokenizer of {self.name}"):
+                return list(self.tokenizer(text, **options).input_ids)
         except BaseException as error:
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
@@ -197,9 +199,10 @@ class Policy:
         at them.
         """
         try:
-            texts = self.tokenizer.batch_decode(
-                completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
+            with native_kept(f"the tokenizer of {self.name}"):
+                texts = self.tokenizer.batch_decode(
+                    completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
+                )
             return list(texts)
         except BaseException as error:
             if not isinstance(error, Exception) and not is_panic(error):
@@ -500,7 +503,8 @@ def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) ->
 def _ids_behind(tokenizer: Any, text: str) -> list[int]:
     """Ids of a text of the template; none where the tokenizer fails at it."""
     try:
-        return list(tokenizer(text, add_special_tokens=False).input_ids)
+        with native_kept("the tokenizer"):
+            return list(tokenizer(text, add_special_tokens=False).input_ids)
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise

@@ -4,11 +4,7 @@ An optimiser whose tensors have other shapes than the weights ends in a segmenta
 spreads over all weights with the next update.
 """
 
-import os
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,29 +145,6 @@ def is_panic(error: BaseException) -> bool:
     libraries raise it as no Exception.
     """
     return type(error).__name__ == "PanicException"
-
-
-@contextmanager
-def panics_unprinted() -> Iterator[None]:
-    """Inside, what Rust prints about a panic of its own is left out: it writes past Python, in two
-    lines. All else that is written meanwhile is printed at the end.
-    """
-    with suppress(OSError, ValueError):
-        sys.stderr.flush()
-    before = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        finally:
-            with suppress(OSError, ValueError):
-                sys.stderr.flush()
-            os.dup2(before, 2)
-            os.close(before)
-            kept.seek(0)
-            said = kept.read(64 * 1024).decode(errors="replace")
-            if said and " panicked at " not in said:
-                sys.stderr.write(said)
 
 
 def around_turns(
