@@ -164,6 +164,25 @@ PANICS: Mapping[str, Mapping[str, Any]] = {
         }
     },
     "strip": {"decoder": {"type": "Strip", "content": "a", "start": 10**9, "stop": 10**9}},
+    "strips": {
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [{"type": "Strip", "content": "a", "start": 3, "stop": 3}],
+        }
+    },
+    "pieces of none": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    "second sequence": {
+        "post_processor": {
+            "type": "TemplateProcessing", "single": [{"Sequence": {"id": "B", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {},
+        }
+    },
+    "prefix": {
+        "model": {
+            "type": "BPE", "continuing_subword_prefix": "####", "vocab": {"a": 0, "b": 1, "ab": 2},
+            "merges": [["a", "b"]],
+        }
+    },
     "charsmap": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAgA=="}},
     "charsmap short": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}},
     "unigram": {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0]]}},
