@@ -74,6 +74,7 @@ class Terminal(Console):
 
     @file.setter
     def file(self, new_file: IO[str]) -> None:
+        """Writes to another stream from now on."""
         self._file = new_file
 
     def render(

@@ -10,7 +10,7 @@ import pytest
 from transformers import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from lab.fuzzing.models import ADAPTERS, PANICS, _adapt, _merge
+from lab.fuzzing.models import ADAPTER, ADAPTERS, PANICS, _adapt, _merge
 from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.policy import bounds, loading, memory_plan
@@ -30,7 +30,7 @@ def defaults() -> list[dict[str, object]]:
     for name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         try:
             found.append(json.loads(CONFIG_MAPPING[name]().to_json_string(use_diff=False)))
-        except Exception:  # one of them has no defaults
+        except Exception:  # noqa: BLE001  (one of them has no defaults)
             continue
     return found
 
@@ -46,7 +46,7 @@ def test_every_kind_of_model_is_taken_and_every_number_of_it_has_a_bound() -> No
             with pytest.raises(TooLarge, match=key):
                 check_config({**config, key: 3_000_000_000})
             if "layer" in key and "vocab" not in key:
-                with pytest.raises(TooLarge, match=key):
+                with pytest.raises(TooLarge):
                     check_config({**config, key: 3_000_000})
 
 
@@ -70,7 +70,7 @@ def test_a_number_or_a_list_above_its_bound_is_refused(config: dict[str, object]
 
 @pytest.mark.parametrize("name", [name for name in ADAPTERS if name not in ("honest", "kind")])
 def test_an_adapter_that_computes_or_imports_is_refused(name: str, folder: Path) -> None:
-    _adapt({**json.loads(json.dumps(dict(base_of(name)))), **ADAPTERS[name]}, folder)
+    _adapt({**ADAPTER, **ADAPTERS[name]}, folder)
     if name in ("library", "no base", "base", "base of its own", "names"):
         return  # read by the corpus: peft or transformers refuses these, or leaves them alone
     with pytest.raises(UserError) as raised:
@@ -78,14 +78,8 @@ def test_an_adapter_that_computes_or_imports_is_refused(name: str, folder: Path)
     assert "adapter_config.json" in str(raised.value)
 
 
-def base_of(name: str) -> dict[str, object]:
-    from lab.fuzzing.models import ADAPTER
-
-    return dict(ADAPTER)
-
-
 def test_an_honest_adapter_is_taken(folder: Path) -> None:
-    _adapt(base_of("honest"), folder)
+    _adapt(ADAPTER, folder)
     policy = loading.load_policy(ModelConfig(name=str(folder)))
     assert policy.encode_prompt("?")
     named = {"target_modules": ["q_proj", "model.layers.0.mlp.up_proj"], "rank_pattern": {}}
@@ -95,7 +89,7 @@ def test_an_honest_adapter_is_taken(folder: Path) -> None:
 
 def test_a_model_larger_than_its_files_is_refused_before_memory_is_taken(folder: Path) -> None:
     _merge("config.json", {"num_hidden_layers": 400, "intermediate_size": 100_000}, folder)
-    with pytest.raises(UserError, match="config.json describes .* weights .* its files have"):
+    with pytest.raises(UserError, match=r"config\.json describes .* weights .* its files have"):
         loading.load_policy(ModelConfig(name=str(folder)))
 
 
@@ -159,7 +153,7 @@ def test_a_text_at_which_a_tokenizer_panics_is_left_out(
     honest = policy.tokenizer
     policy.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     policy.tokenizer.chat_template = honest.chat_template
-    assert policy.encode_prompt("zz?") in ([], policy.encode_prompt("zz?"))
+    policy.encode_prompt("zz?")
     assert policy.encode_completion("zz?", ended=True) == []
     assert isinstance(policy.encode_observations(["zz?"], 3), list)
     assert capsys.readouterr().err.count("such texts are left out") == 1
@@ -172,7 +166,7 @@ def test_a_tokenizer_that_panics_at_what_the_model_generates_ends_in_one_line(fo
 
     policy.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     with pytest.raises(UserError, match="cannot write out what the model generates") as raised:
-        policy.decode([[20, 21, 22]])
+        policy.decode([policy.tokenizer.convert_tokens_to_ids(["a"])])
     assert "\n" not in str(raised.value)
 
 

@@ -40,9 +40,7 @@ def of_libraries() -> list[str]:
     """Templates of many families of models, and of the starters."""
     there = files("trl").joinpath("chat_templates")
     found = [each.read_text() for each in there.iterdir() if each.name.endswith(".jinja")]
-    return found + [
-        (starters.folder(name) / "chat_template.jinja").read_text() for name in ("rare",)
-    ]
+    return [*found, (starters.folder("rare") / "chat_template.jinja").read_text()]
 
 
 def test_every_template_writes_what_it_writes_in_transformers() -> None:
@@ -50,7 +48,7 @@ def test_every_template_writes_what_it_writes_in_transformers() -> None:
     compared = 0
     own = [
         "{% generation %}{% set x = 1 %}{{ messages[0].content }}{% endgeneration %}",
-        "{% set n = namespace(a=1) %}{% for m in messages %}{% set n.a = n.a + 1 %}{% endfor %}{{ n.a }}",
+        "{% set n = namespace(a=1) %}{% for m in messages %}{% set n.a = 2 %}{% endfor %}{{ n.a }}",
         "{{ messages | tojson(indent=2) }}{{ dict(a=1) }}{{ dict.fromkeys([1, 2]) }}",
         "{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}{{ m }}{% endfor %}",
         "{{ bos_token }}{{ eos_token }}{{ tools }}{{ documents }}{{ unknown }}",
@@ -62,7 +60,7 @@ def test_every_template_writes_what_it_writes_in_transformers() -> None:
             for options in ({}, {"add_generation_prompt": True}, {"enable_thinking": False}):
                 try:
                     wanted = tokenizer.apply_chat_template(chat, tokenize=False, **options)
-                except Exception:
+                except Exception:  # noqa: BLE001  (whatever a template raises)
                     wanted = None
                 try:
                     given = rendered(tokenizer, chat, **options)
@@ -127,7 +125,7 @@ def test_a_prompt_at_which_a_template_fails_has_no_ids(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        ("{{ 'x' * 99999999 }}", "writes more than 262144 characters"),
+        ("{{ 'x' * 9999999 }}", "writes more than 262144 characters"),
         ("{{ raise_exception('\x1b[31mno\n') }}", r"fails: \?\[31mno"),
         ("{% for", "fails: unexpected"),
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "fails: maximum recursion"),
