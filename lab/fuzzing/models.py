@@ -29,7 +29,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -42,12 +42,12 @@ from lab.fuzzing.folders import Ran, Watch
 from lab.fuzzing.stranger import MARK, Where, places, replaced
 from swarm_node import starters
 from swarm_node.commands import cli
-from swarm_node.common import terminal
+from swarm_node.common import errors, terminal
 from swarm_node.policy import bounds, loading, soundness, templates
 from swarm_node.policy.policy import Frame
 from swarm_node.settings import ModelConfig
 
-SECONDS = 60.0  # for a folder; on a busy machine a template that does not end takes ten
+SECONDS = 45.0  # for a folder; on a busy machine a template that does not end takes ten
 MEMORY = 6 << 30  # bytes of address space beyond what this process has
 BASE = starters.folder("rare")
 DOCUMENTS = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
@@ -359,7 +359,7 @@ def read(folder: Path) -> None:
     """What commands do with a model: they load it, say what it is, and give it texts."""
     policy = loading.load_policy(ModelConfig(name=str(folder), device="cpu"))
     print(f"model {policy.name} {policy.arithmetic} {policy.model.config.model_type}")
-    with suppress(cli_error()):
+    with suppress(errors.UserError):
         policy.take(Frame(system="Be brief."))
     policy.take(Frame())
     for text in TEXTS:
@@ -369,24 +369,17 @@ def read(folder: Path) -> None:
         print(policy.decode([ids, [0, 1, 2]])[0])
 
 
-def cli_error() -> type[Exception]:
-    """What a command reports in one line."""
-    from swarm_node.common.errors import UserError
-
-    return UserError
-
-
-def corpus(some: int = 1, kind: str = "") -> Found:
-    """Reads all folders, or every `some`-th, or those of one kind."""
+def corpus(some: int = 1, kind: str = "", name: str = "") -> Found:
+    """Reads all folders, or every `some`-th, or those of one kind, or of one name."""
     torch.set_num_threads(1)
     found, number = Found(), 0
-    with tempfile.TemporaryDirectory(prefix="models-") as name:
+    with tempfile.TemporaryDirectory(prefix="models-") as place:
         for folder in folders():
-            if kind and folder.kind != kind:
+            if kind not in ("", folder.kind) or name not in ("", folder.name):
                 continue
             number += 1
             if number % some == 0:
-                _one(folder, Path(name), found)
+                _one(folder, Path(place), found)
     return found
 
 
@@ -487,34 +480,55 @@ def _confine() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (room, room))
 
 
-def _unhidden(text: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A mistake that the corpus has to find: the folder that shows it, and what is replaced."""
+
+    kind: str
+    folder: str
+    places: tuple[tuple[Any, str], ...]
+    instead: Callable[..., Any]
+
+
+def _as_it_is(text: str) -> str:
     return text
 
 
-HOLES: Mapping[str, tuple[str, Callable[[], Any]]] = {
-    # The fault: the kind that has to find it
-    "layers": ("config.json", lambda: _swap(bounds, "check_folder", lambda folder: None)),
-    "patterns": ("adapters", lambda: _swap(bounds, "check_adapters", lambda config: None)),
-    "panics": ("tokenizers", lambda: _swap(soundness, "is_panic", lambda error: False)),
-    "streams": ("templates", lambda: _swap(terminal, "escaped", _unhidden)),
+HOLES: Mapping[str, Hole] = {
+    "layers": Hole(
+        "config.json",
+        "num_hidden_layers: many",
+        ((bounds, "check_folder"), (loading, "_check_weights")),
+        lambda folder: None,
+    ),
+    "patterns": Hole(
+        "adapters", "pattern of ranks", ((bounds, "check_adapters"),), lambda config: None
+    ),
+    "panics": Hole("tokenizers", "prefix", ((soundness, "is_panic"),), lambda error: False),
+    "lines": Hole(
+        "sizes", f"type {CONTROLS!r}", ((errors, "escaped"), (terminal, "escaped")), _as_it_is
+    ),
+    "native": Hole(
+        "tokenizer.json",
+        "added_tokens.1.lstrip (key): controls",
+        ((loading, "native_kept"),),
+        nullcontext,
+    ),
 }
 
 
-def _swap(module: Any, name: str, new: Any) -> Callable[[], None]:
-    before = getattr(module, name)
-    setattr(module, name, new)
-    return partial(setattr, module, name, before)
-
-
 @contextmanager
-def hole(name: str) -> Iterator[str]:
-    """Puts in a mistake that the corpus has to find; gives the kind of folders that finds it."""
-    kind, put = HOLES[name]
-    undo = put()
+def hole(name: str) -> Iterator[Hole]:
+    """Puts in a mistake that the corpus has to find."""
+    made = HOLES[name]
+    before = [getattr(module, function) for module, function in made.places]
+    for module, function in made.places:
+        setattr(module, function, made.instead)
     try:
-        yield kind
+        yield made
     finally:
-        undo()
+        for (module, function), honest in zip(made.places, before, strict=True):
+            setattr(module, function, honest)
 
 
 def main() -> None:
@@ -526,8 +540,8 @@ def main() -> None:
     if options.holes:
         holes = {}
         for name in HOLES:
-            with hole(name) as kind:
-                holes[name] = len(corpus(options.some, kind).faults)
+            with hole(name) as made:
+                holes[name] = len(corpus(1, made.kind, made.folder).faults)
         print(*(f"{name}: {count} faults" for name, count in holes.items()), sep="\n")
         command.finish(options, holes)
         sys.exit(not all(holes.values()))

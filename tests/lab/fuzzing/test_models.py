@@ -38,5 +38,5 @@ def test_no_folder_runs_raises_hangs_or_controls_the_terminal() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_holes_that_are_planted_are_found() -> None:
-    code, found = corpus("--holes", "--some", "2")
+    code, found = corpus("--holes")
     assert code == 0 and all(found[hole] > 0 for hole in HOLES), found
