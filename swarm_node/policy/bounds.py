@@ -16,6 +16,7 @@ name.
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from typing import Any
 from swarm_node.common.files import read_plain
 
 MAX_BYTES = 4 * 1024 * 1024  # of a configuration; a large one has some hundred kB
+MAX_TOKENIZER = 256 * 1024 * 1024  # bytes of tokenizer.json that are looked at
+TABLE = re.compile(rb'"precompiled_charsmap"\s*:\s*"([^"]*)"')
 MAX_LIST = 16_384  # entries, such as kinds of layers, or names of modules
 # What a number counts, by the first of these that is in its key, and the largest that is taken
 BOUNDS = (
@@ -55,6 +58,8 @@ def check_folder(folder: Path) -> None:
     for name in ("config.json", "generation_config.json"):
         if (folder / name).exists():
             check_config(read(folder / name), name)
+    if (folder / "tokenizer.json").exists():
+        check_tables(folder / "tokenizer.json")
     if (folder / "adapter_config.json").exists():
         check_adapters(read(folder / "adapter_config.json"))
 
@@ -109,6 +114,24 @@ def check_adapters(config: dict[str, Any]) -> None:
     for key in REFUSED:
         if config.get(key):
             raise TooLarge(f"{name}: {key} is not taken here")
+
+
+def check_tables(path: Path) -> None:
+    """Raises TooLarge where a normalizer's table in tokenizer.json begins with a length that is
+    above its own: the Rust code takes so much memory before it looks, and ends the process where
+    there is less.
+    """
+    try:
+        tables = TABLE.findall(read_plain(path, MAX_TOKENIZER))
+    except OSError as error:
+        raise TooLarge(f"{path.name} cannot be read: {error.strerror}") from error
+    for table in tables:
+        try:
+            packed = b64decode(table, validate=True)
+        except ValueError:
+            continue  # its library says so
+        if int.from_bytes(packed[:4], "little") > len(packed):
+            raise TooLarge(f"{path.name}: precompiled_charsmap is shorter than it says")
 
 
 def _written(value: int) -> str:

@@ -131,7 +131,7 @@ def test_every_command_refuses_three_million_layers_in_one_line(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["stride", "template", "prefix", "charsmap"])
+@pytest.mark.parametrize("name", ["stride", "template", "prefix", "charsmap", "charsmap short"])
 def test_a_tokenizer_whose_rust_code_panics_is_told_in_one_line(name: str, folder: Path) -> None:
     _merge("tokenizer.json", PANICS[name], folder)
     try:
