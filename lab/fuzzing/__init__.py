@@ -13,6 +13,8 @@ spellings  honest spellings of right answers: our scores beside the library's
 backups    mutated backups: what `restore` does with them
 folders    payloads in every field of a folder, a backup and a page's forms (stranger): whether any
            of them runs
+models     model folders of a stranger, every field and file: whether any runs, raises, hangs or
+           controls the terminal
 forged_episodes  forged trajectories, against replay
 interrupts Ctrl-C while a command starts
 hostile_peer  a peer that attacks a swarm in several ways; studies start it

@@ -25,11 +25,12 @@ def main() -> None:
     """
     import signal  # here and below: little may run before the handler is set
 
-    from swarm_node.common import interrupts
+    from swarm_node.common import interrupts, terminal
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
+    terminal.guard_streams()
     # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
     # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -51,9 +52,7 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
         (act or dispatch)(argv)
         sys.stdout.flush()
     except UserError as error:
-        from swarm_node.common.redaction import hidden
-
-        return told(hidden(str(error)), exit_code(error))
+        return told(str(error), exit_code(error))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone
@@ -71,9 +70,14 @@ def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -
 
 
 def told(line: str, code: int) -> int:
-    """Prints the line to standard error, if that can be written, and returns the code."""
+    """Prints the line, without secrets, to standard error, if that can be written, and returns the
+    code.
+    """
+    from swarm_node.common.redaction import hidden
+    from swarm_node.common.terminal import one_line
+
     with suppress(OSError):
-        print(f"swarm-node: {line}", file=sys.stderr, flush=True)
+        print(f"swarm-node: {one_line(hidden(line))}", file=sys.stderr, flush=True)
     return code
 
 
@@ -93,6 +97,7 @@ def leave(code: int) -> None:
 def dispatch(argv: list[str]) -> None:
     """Run the named command. UserError if it does not exist."""
     from swarm_node.commands.table import find, group, load
+    from swarm_node.common import terminal
 
     arguments = list(argv)
     if arguments[:1] == ["help"]:
@@ -111,6 +116,7 @@ def dispatch(argv: list[str]) -> None:
         print(group_usage(arguments[0], members))
         return
     name, entry, arguments = find(arguments)
+    terminal.guard_libraries()
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
     if "--help" in arguments or "-h" in arguments:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from protocol.messages import Question
 from swarm_node.commands.command import Command
+from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
@@ -182,11 +183,11 @@ def command(argv: list[str]) -> None:
     name = _named(config.model.name if named else "", config.home.expanduser())
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     check_model(config.model)  # before the live view, which captures printed lines
-    rows = evaluate(config, Console(stderr=True))
+    rows = evaluate(config, Terminal(stderr=True))
     if config.json_output:
         print(json.dumps({"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}))
     else:
-        Console().print(table(rows))
+        Terminal().print(table(rows))
 
 
 def _named(name: str, home: Path) -> str:

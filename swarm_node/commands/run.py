@@ -16,6 +16,7 @@ from rich.console import Console
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
+from swarm_node.common.console import Terminal
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, by_kind
 from swarm_node.network.client import build_network
@@ -87,7 +88,7 @@ def begin(config: NodeConfig) -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
     # So FORCE_COLOR puts no panel in a log
-    console = Console(force_terminal=None if sys.stdout.isatty() else False)
+    console = Terminal(force_terminal=None if sys.stdout.isatty() else False)
     config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:

@@ -1,18 +1,26 @@
 """What a user is told: the exception for a mistake of theirs, what `doctor` found, and text of
-peers made safe to show.
+others made safe to show.
 
-`printable` is the one place that protects a terminal from text of peers.
+Text of others (a peer, a model folder, a server, a library's error) is shortened by `printable` and
+`first_line` alone. Both do the same three steps in the same order: hide the secrets in the whole
+text, escape what a terminal would obey, then cut. A test over the tree finds any other cut.
+`escaped` is the second step by itself; terminal.py applies it to all that a command prints.
 """
 
 import errno
 import os
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from swarm_node.common.redaction import hidden, without_secrets
 
 # Unicode categories: control, format (bidi, zero width), surrogates, private, unassigned, line and
 # paragraph breaks.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Letters and marks by category, which show nothing: joiners, fillers, selectors of variants
+_INVISIBLE = {*"\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0", *map(chr, range(0xE0100, 0xE01F0))}
 
 # Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no
 # connection.
@@ -66,19 +74,49 @@ def exit_code(error: BaseException | None) -> int:
     return 2
 
 
-def first_line(error: BaseException, most: int = 200) -> str:
-    """The first line of a library's error; the name of its type where the error has no text."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
-
-
-def printable(text: str, limit: int = 200) -> str:
-    """At most `limit` characters on one line, without escapes, controls or characters that reorder
-    their neighbours.
+def first_line(error: object, most: int = 200, secrets: Iterable[str] = ()) -> str:
+    """The first line of a library's error, as `printable` shows it; the name of its type where the
+    error has no text.
     """
-    shown = "".join(
-        "?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1]
-    )
+    text = str(error).strip() or type(error).__name__
+    return printable(_without(text, secrets).splitlines()[0], most)
+
+
+def last_line(text: str, most: int = 200, secrets: Iterable[str] = ()) -> str:
+    """The last line of what a process printed, as `printable` shows it; "" if it printed none."""
+    lines = _without(text.strip(), secrets).splitlines()
+    return printable(lines[-1], most) if lines else ""
+
+
+def printable(text: str, limit: int = 200, secrets: Iterable[str] = ()) -> str:
+    """At most `limit` characters on one line, without escapes, controls or characters that reorder
+    their neighbours, and without the secrets that `hidden` knows, or `secrets`. The end of a text
+    that is too long is left out.
+    """
+    shown = escaped(_without(text, secrets)[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def printable_end(text: str, limit: int) -> str:
+    """The same, but the beginning of a text that is too long is left out."""
+    return printable(_without(text, ())[::-1], limit)[::-1]
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    return without_secrets(hidden(text), secrets)
+
+
+def escaped(text: str) -> str:
+    """The text on one line, with a question mark in place of each character that a terminal obeys
+    or does not show.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("?" if _obeyed(char) else char for char in text)
+
+
+def _obeyed(char: str) -> bool:
+    return unicodedata.category(char) in _HIDDEN or char in _INVISIBLE
 
 
 class Level(StrEnum):

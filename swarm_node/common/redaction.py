@@ -3,15 +3,20 @@ folders, which may name a person.
 
 Our own secrets have a type (settings/secret.py). This module is for text that others made: errors
 of libraries, replies of servers, files of earlier versions.
+
+A secret can be found only in a text that is whole: of a password that was cut in two, no rule finds
+the first half. So nothing but `printable` and `first_line` in errors.py shortens a text that is
+shown, and they hide secrets before they cut.
 """
 
 import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 HIDDEN = "***"  # in place of a secret
 PART = 4  # characters in a row of a secret that are enough to be hidden
@@ -51,10 +56,10 @@ def redacted(text: str) -> str:
 def hidden(text: str, environment: Mapping[str, str] = os.environ) -> str:
     """The text with `***` in place of the user and password of every address, of the values of
     variables named token, key, secret or password, and of the user and password in addresses that
-    variables hold.
+    variables hold. These values are found whole, in parts of eight characters, in base64, and
+    quoted as in a URL.
     """
-    for secret in _secrets(environment):
-        text = text.replace(secret, HIDDEN)
+    text = without_secrets(text, _secrets(environment), LONG)
     return _WORD.sub(_without_login, text) if ":/" in text else text
 
 
@@ -64,36 +69,60 @@ def _without_login(word: re.Match[str]) -> str:
     return f"{scheme}{between}{slash}{HIDDEN}@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
 
 
-def _secrets(environment: Mapping[str, str]) -> list[str]:
-    """The secrets in these variables, the longest first: one may be part of another."""
+def _secrets(environment: Mapping[str, str]) -> set[str]:
+    """The secrets in these variables."""
     found = {
         value
         for name, value in environment.items()
         if _SECRET_NAME.search(name) and len(value) >= LONG
     }
     for value in environment.values():
-        before, at, _ = value.partition("://")[2].rpartition("@")
-        if at:
-            found |= {part for part in (before, before.partition(":")[2]) if len(part) >= LONG}
-    return sorted(found, key=len, reverse=True)
+        # A variable may hold several addresses, such as PIP_EXTRA_INDEX_URL
+        for address in value.split() if "@" in value else ():
+            found |= {part for part in logins(address) if len(part) >= LONG}
+    return found
 
 
-def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text with `***` in place of these secrets: whole, in part (four characters in a row are
-    enough: servers often repeat the ends of a key), in base64, and quoted as in a URL.
+def logins(address: str) -> set[str]:
+    """The user and the password in this address, alone and together, as they stand there and
+    unquoted; nothing where it has none.
+    """
+    before, at, _ = address.partition("://")[2].rpartition("@")
+    user, _, password = before.partition(":")
+    parts = (before, user, password) if at else ()
+    return {form for part in parts for form in (part, unquote(part)) if form}
+
+
+def without_secrets(text: str, secrets: Iterable[str], part: int = PART) -> str:
+    """The text with `***` in place of these secrets: whole, in part (`part` characters in a row
+    are enough: servers often repeat the ends of a key), in base64, and quoted as in a URL.
     """
     hidden = [False] * len(text)
     for secret in secrets:
-        size = min(PART, len(secret))
+        size = min(part, len(secret))
         if size < FEW:  # so short a text is in every other word
             continue
-        parts = {form[k : k + size] for form in _forms(secret) for k in range(len(form) - size + 1)}
-        for place in range(len(text)):
-            if text[place : place + size] in parts:
-                hidden[place : place + size] = [True] * size
+        pieces = _pieces(secret, size)
+        if not any(piece in text for piece in pieces):
+            continue
+        for start in range(len(text) - size + 1):
+            if text[start : start + size] in pieces:
+                hidden[start : start + size] = [True] * size
+    if True not in hidden:
+        return text
     return "".join(
         HIDDEN if run else "".join(char for char, _ in chars)
-        for run, chars in groupby(zip(text, hidden, strict=False), key=itemgetter(1))
+        for run, chars in groupby(zip(text, hidden, strict=True), key=itemgetter(1))
+    )
+
+
+@lru_cache(maxsize=64)
+def _pieces(secret: str, size: int) -> frozenset[str]:
+    """All that stands in so many characters in a row of a form of this secret."""
+    return frozenset(
+        form[start : start + size]
+        for form in _forms(secret)
+        for start in range(len(form) - size + 1)
     )
 
 
@@ -101,7 +130,8 @@ def _forms(secret: str) -> set[str]:
     """The ways in which this secret may be written."""
     packed = {
         # The same, whatever stands before it
-        b64encode(b"\0" * shift + secret.encode()).decode().rstrip("=")[kept:]
+        b64encode(b"\0" * shift + secret.encode(errors="replace")).decode().rstrip("=")[kept:]
         for shift, kept in enumerate((0, 2, 3))
     }
-    return {secret, quote(secret, safe=""), *packed}
+    quoted = {quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
+    return {secret, unquote(secret), *quoted, *packed}

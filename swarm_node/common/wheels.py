@@ -27,6 +27,7 @@ from urllib.request import url2pathname
 
 from swarm_node.common.errors import UserError, exit_code, first_line
 from swarm_node.common.parsing import parse_json
+from swarm_node.common.redaction import logins
 
 if TYPE_CHECKING:
     import httpx
@@ -96,8 +97,10 @@ def member(
     """
     import httpx  # now: slow to import
 
-    problems, causes = [], list[Exception]()
-    for source in sources():
+    problems, causes, asked_in_turn = [], list[Exception](), sources()
+    # Of all: an index may lead to another one
+    secrets = set[str]().union(*map(logins, asked_in_turn))
+    for source in asked_in_turn:
         shown = urlsplit(source).hostname or source  # never user and password
         try:
             if "://" in source:
@@ -115,7 +118,7 @@ def member(
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             causes.append(error)
-            problems.append(f"{shown}: {first_line(error, 120)}")
+            problems.append(f"{shown}: {first_line(error, 120, secrets)}")
     else:
         asked = ", ".join(problems) or "PIP_NO_INDEX is set"
         raise UserError(f"{problem}; {wheel.file} from {asked}; {instead}") from next(
@@ -146,14 +149,15 @@ def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) 
     503).
     """
     import httpx
-    from rich.console import Console
     from rich.progress import Progress
+
+    from swarm_node.common.console import Terminal
 
     def check(request: httpx.Request) -> None:  # called for each redirect, too
         if request.url.scheme not in ("https", urlsplit(index).scheme):
             raise NotHad(f"it leads to {request.url.scheme or 'a file'}")
 
-    certificates, console = _setting("cert"), Console(stderr=True)
+    certificates, console = _setting("cert"), Terminal(stderr=True)
     with httpx.Client(
         verify=ssl.create_default_context(cafile=certificates[0]) if certificates else True,
         timeout=httpx.Timeout(30.0, connect=5.0),

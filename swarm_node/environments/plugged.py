@@ -17,7 +17,7 @@ from protocol import codec
 from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN, Question, Turn
 from swarm_node.common.children import clean_environment, ran
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, last_line
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import RewardRule
@@ -99,8 +99,8 @@ class PluggedKind(EnvironmentKind):
                 "files later, not at import"
             ) from error
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise UserError(f"environment {self.target} cannot be loaded: {last[:300]}")
+            last = last_line(done.stderr, 300) or "no message"
+            raise UserError(f"environment {self.target} cannot be loaded: {last}")
         try:
             return Facts.model_validate_json(done.stdout)
         except ValidationError as error:

@@ -15,13 +15,14 @@ from warnings import filterwarnings
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.files import write_bytes
 from swarm_node.common.parsing import parse_json
-from swarm_node.policy import named, soundness
+from swarm_node.common.terminal import native_kept
+from swarm_node.policy import bounds, named, soundness
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
@@ -48,6 +49,7 @@ def configured_policy(
     return policy
 
 
+ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has
 MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
@@ -75,7 +77,9 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
         )
     except UserError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not soundness.is_panic(error):
+            raise
         # Each library underneath raises types of its own on missing or broken files
         if source is resume or (resume is not None and isinstance(error, Damaged)):
             raise Damaged(first_line(error)) from error
@@ -88,15 +92,18 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
 def _loaded(
     config: ModelConfig, device: torch.device, source: str | Path, resume: Path | None, use: Use
 ) -> Policy:
-    for folder in (source, resume):
-        if isinstance(folder, Path):
-            soundness.check_adapters(folder)
+    base_folder = _checked(source, resume)
     # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and ignores it
-    tokenizer = AutoTokenizer.from_pretrained(
-        source, revision=revision, trust_remote_code=False, local_files_only=here
-    )
+    with native_kept(f"the tokenizer of {config.name}"):
+        tokenizer = AutoTokenizer.from_pretrained(
+            source, revision=revision, trust_remote_code=False, local_files_only=here
+        )
+    if base_folder is None:
+        _check_hub(source, revision, here)
+    else:
+        _check_weights(base_folder)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source,
         revision=revision,
@@ -154,6 +161,55 @@ def _loaded(
     with torch.no_grad(), policy.exact():
         policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
+
+
+def _checked(source: str | Path, resume: Path | None) -> Path | None:
+    """The folder of the whole model: `source`, or the one that its adapters name; None for a hub
+    model. Raises Damaged where a folder asks for too much, or for code.
+    """
+    folders = [folder for folder in (source, resume) if isinstance(folder, Path)]
+    base = source if isinstance(source, Path) else None
+    if base is not None and not (base / "config.json").exists():
+        named_there = bounds.read(base / "adapter_config.json").get("base_model_name_or_path")
+        base = Path(str(named_there))
+        folders += [base] if base.is_dir() else []
+    try:
+        for folder in folders:
+            soundness.check_adapters(folder)
+            bounds.check_folder(folder)
+    except bounds.TooLarge as error:
+        raise Damaged(str(error)) from error
+    return base if base is not None and base.is_dir() else None
+
+
+def _check_hub(name: str | Path, revision: str, here: bool) -> None:
+    """Raises TooLarge where the configuration of a hub model asks for too much."""
+    if isinstance(name, Path):
+        name = str(bounds.read(name / "adapter_config.json").get("base_model_name_or_path"))
+        revision, here = "main", False
+    found, _ = PretrainedConfig.get_config_dict(name, revision=revision, local_files_only=here)
+    bounds.check_config(found)
+
+
+def _check_weights(folder: Path) -> None:
+    """Raises Damaged where config.json describes a model that is larger than the weights in the
+    folder can be: transformers would make the rest up, in memory.
+    """
+    held = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    if not held:  # its library says what is missing
+        return
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    weights = sum(weight.numel() for weight in model.parameters())
+    tables = sum(table.numel() * table.itemsize for table in model.buffers())
+    # A weight takes a byte or more, and a bit or more where the weights are packed
+    most = held * 8 if getattr(config, "quantization_config", None) else held
+    if weights > most or tables > held + ROOM_OF_TABLES:
+        raise Damaged(
+            f"config.json describes {weights:,} weights and {tables:,} bytes of tables, its files "
+            f"have {held:,} bytes"
+        )
 
 
 def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:

@@ -5,16 +5,18 @@ known.
 import json
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
 from swarm_node.common import memory
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
+from swarm_node.policy.bounds import check_config, check_folder
 from swarm_node.policy.device import keep_freed
 from swarm_node.policy.named import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
@@ -86,8 +88,12 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
     assert known is not None, size
     name = config.model.name
     try:
-        revision = config.model.revision or "main"
-        found = AutoConfig.from_pretrained(source(name), revision=revision, trust_remote_code=False)
+        revision, place = config.model.revision or "main", source(name)
+        if Path(place).is_dir():
+            check_folder(Path(place))
+        else:
+            check_config(PretrainedConfig.get_config_dict(place, revision=revision)[0])
+        found = AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(
             f"cannot read the shape of model {name!r}: {first_line(error)}; give its folder, or "
@@ -112,7 +118,12 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
         4 if lora else weight,
         4 if kind == "float32" else 2,
     )
-    total, linear = _counted(found.to_json_string())
+    try:
+        total, linear = _counted(found.to_json_string())
+    except Exception as error:  # whatever a model's code raises at such sizes
+        raise UserError(
+            f"cannot read the shape of model {config.model.name!r}: {first_line(error)}"
+        ) from error
     adapted = (inputs + outputs for inputs, outputs in linear)
     shape = plans.shape_of(found, total, config.model.lora_rank * sum(adapted), turns)
     return plans.plan(shape, how, config, room)

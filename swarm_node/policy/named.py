@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from swarm_node import starters
 from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
+from swarm_node.common.terminal import one_line, progress_bars
 from swarm_node.common.wheels import Wheel, cached, member
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.options import meant
@@ -75,7 +76,7 @@ KNOWN = {
 
 def say(line: str) -> None:
     """Writes a line to stderr."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{one_line(line)}\n")
 
 
 def is_starter(name: object) -> bool:
@@ -235,12 +236,13 @@ def _snapshot(known: Pinned, tell: Tell) -> Path:
     if not offline:
         tell(f"getting {known.hub} from the hub")
     try:
-        found = snapshot_download(
-            known.hub,
-            revision=known.revision,
-            allow_patterns=WANTED,
-            local_files_only=bool(offline),
-        )
+        with progress_bars():
+            found = snapshot_download(
+                known.hub,
+                revision=known.revision,
+                allow_patterns=WANTED,
+                local_files_only=bool(offline),
+            )
     except Exception as error:  # each library underneath raises types of its own
         raise UserError(f"{known.hub}: {offline or first_line(error)}") from error
     if not is_whole(Path(found)):

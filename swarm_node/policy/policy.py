@@ -18,15 +18,23 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from swarm_node.common.errors import UserError
-from swarm_node.policy import tree_attention
+from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.terminal import native_kept
+from swarm_node.policy import named, tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
-from swarm_node.policy.soundness import Damaged, around_turns, check_template, rendered
+from swarm_node.policy.soundness import (
+    Damaged,
+    Endless,
+    around_turns,
+    check_template,
+    is_panic,
+    rendered,
+)
 from swarm_node.policy.tried import Tried, folder_digest, subject
 from swarm_node.rollouts.transcript import results
 
@@ -113,36 +121,63 @@ class Policy:
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids up to where the completion starts: through the chat template where the tokenizer has
-        one.
+        one. None where the template or the tokenizer fails at this text. UserError where the
+        template does not end.
         """
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
-            return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
+            return self._ids(f"{system}\n\n{text}" if system else text) or []
         turns = [{"role": "system", "content": system}] if system else []
         turns.append({"role": "user", "content": text})
-        ids = self.tokenizer.apply_chat_template(
-            turns, add_generation_prompt=True, return_dict=False, **arguments
-        )
-        return list(ids)
+        try:
+            whole = rendered(self.tokenizer, turns, add_generation_prompt=True, **arguments)
+        except Endless as error:
+            raise UserError(f"model {self.name!r} cannot be asked: {error}") from error
+        except Damaged as error:
+            self._left_out(text, str(error))
+            return []
+        return self._ids(whole, add_special_tokens=False) or []
 
     def encode_completion(self, text: str, *, ended: bool) -> list[int]:
         """Ids of a peer's completion. Text that spells a special token stays text. A completion
         that ended gets this node's own end: the string that ends its own completions, tokenized
-        together with the text, or an end token.
+        together with the text, or an end token. No ids where the tokenizer fails at this text.
         """
         whole = text + self.frame.stop if ended else text
-        ids = self.tokenizer(whole, add_special_tokens=False, split_special_tokens=True).input_ids
+        ids = self._ids(whole, add_special_tokens=False, split_special_tokens=True)
+        if ids is None:
+            return []
         end = self.turn_end if self.frame.chat else self.eos_id
-        return [*ids, end] if ended and not self.frame.stop and end is not None else list(ids)
+        return [*ids, end] if ended and not self.frame.stop and end is not None else ids
+
+    def _ids(self, text: str, **options: bool) -> list[int] | None:
+        """Ids of this text; None where the tokenizer fails at it. It comes with the model and may
+        fail at any text, that of a peer included.
+        """
+        try:
+            with native_kept(f"the tokenizer of {self.name}"):
+                return list(self.tokenizer(text, **options).input_ids)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            self._left_out(text, f"its tokenizer fails: {first_line(error, 100)}")
+            return None
+
+    def _left_out(self, text: str, why: str) -> None:
+        """Says, once, that texts are left out at which the model's own files fail."""
+        if not self.__dict__.setdefault("_told", False):
+            self.__dict__["_told"] = True
+            named.say(
+                f"model {self.name!r} cannot take a text of {len(text)} characters: {why}; such "
+                "texts are left out"
+            )
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """Ids of what an environment says to a turn, up to where the next turn starts. `last`: the
         id before them. A turn that ends with an end token does not get a second one.
         """
         said = results(observations) if self._around is None else "\n".join(observations)
-        ids = list(
-            self.tokenizer(said, add_special_tokens=False, split_special_tokens=True).input_ids
-        )
+        ids = self._ids(said, add_special_tokens=False, split_special_tokens=True) or []
         before, behind = self._around or ([], [])
         ended = last in self.eos_ids and before and before[0] in self.eos_ids
         return [*(before[1:] if ended else before), *ids, *behind]
@@ -156,17 +191,27 @@ class Policy:
             return None
         found = around_turns(self.tokenizer, self.frame.system, self.frame.arguments)
         before, behind = (
-            list(self.tokenizer(part, add_special_tokens=False).input_ids)
-            for part in found or ("", "")
+            self._ids(part, add_special_tokens=False) or [] for part in found or ("", "")
         )
         return (before, behind) if found else None
 
     def decode(self, completions: list[list[int]]) -> list[str]:
-        """Texts of these token ids, special tokens left out."""
-        texts = self.tokenizer.batch_decode(
-            completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return list(texts)
+        """Texts of these token ids, special tokens left out. UserError where the tokenizer fails
+        at them.
+        """
+        try:
+            with native_kept(f"the tokenizer of {self.name}"):
+                texts = self.tokenizer.batch_decode(
+                    completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
+                )
+            return list(texts)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            raise UserError(
+                f"the tokenizer of model {self.name!r} cannot write out what the model generates: "
+                f"{first_line(error)}"
+            ) from error
 
     def save(self, folder: Path, dtype: torch.dtype | None = None) -> None:
         """Writes the weights, in `dtype` if given, and the tokenizer, for `from_pretrained`. Raises
@@ -451,9 +496,20 @@ def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) ->
     except Damaged:  # a template that takes no answers
         return otherwise
     return next(
-        (i for i in tokenizer(behind, add_special_tokens=False).input_ids if i in eos_ids),
+        (i for i in _ids_behind(tokenizer, behind) if i in eos_ids),
         otherwise,
     )
+
+
+def _ids_behind(tokenizer: Any, text: str) -> list[int]:
+    """Ids of a text of the template; none where the tokenizer fails at it."""
+    try:
+        with native_kept("the tokenizer"):
+            return list(tokenizer(text, add_special_tokens=False).input_ids)
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        return []
 
 
 def _cast(model: Any, dtype: torch.dtype) -> dict[str, Tensor]:

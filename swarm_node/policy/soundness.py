@@ -4,23 +4,25 @@ An optimiser whose tensors have other shapes than the weights ends in a segmenta
 spreads over all weights with the next update.
 """
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from transformers import PreTrainedTokenizerBase
 
+from swarm_node.common.errors import first_line, printable
 from swarm_node.common.files import is_plain
 from swarm_node.common.parsing import read_whole
+from swarm_node.policy import templates
 
 # Of Adam, with the shape of their weight; counters and 8-bit state have others
 MOMENTS = ("exp_avg", "exp_avg_sq")
 # AdamW in 8 bits has these for large weights only
 TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}
-TEMPLATE_STEPS = 3_000_000  # lines of Python; compiling a long template takes a tenth of them
+# Questions that a template is tried with: some templates fail at long ones only
+TRIED = ("?", "What? " * 200, "word " * 4000)
 # A chat that a template is tried with
 SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"
 MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
@@ -30,6 +32,10 @@ Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 
 class Damaged(Exception):
     """A checkpoint cannot be used; the message says why in a few words."""
+
+
+class Endless(Damaged):
+    """A chat template takes too much time or memory."""
 
 
 class State(BaseModel):
@@ -54,7 +60,7 @@ def read_state(path: Path) -> dict[str, Any]:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
         raise Damaged(
-            f"{path.name}: {where + ': ' if where else ''}{problem['msg'].lower()[:100]}"
+            f"{path.name}: {where + ': ' if where else ''}{printable(problem['msg'].lower(), 100)}"
         ) from error
 
 
@@ -107,10 +113,10 @@ def check_template(
 ) -> None:
     """Raises Damaged where the chat template fails, or does not end."""
     turns = [{"role": "system", "content": system}] if system else []
-    if tokenizer.chat_template:
+    for question in TRIED if tokenizer.chat_template else ():
         rendered(
             tokenizer,
-            [*turns, {"role": "user", "content": "?"}],
+            [*turns, {"role": "user", "content": question}],
             add_generation_prompt=True,
             **(arguments or {}),
         )
@@ -118,27 +124,28 @@ def check_template(
 
 def rendered(tokenizer: Any, turns: list[dict[str, str]], **arguments: Any) -> str:
     """The text that the chat template makes of a chat. The template comes with the model, and is a
-    program. Raises Damaged if it fails, or does not end.
+    program: it runs in a process of its own. Raises Damaged if it fails, or does not end.
     """
-    steps = 0
-
-    def count(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal steps
-        steps += 1
-        if steps > TEMPLATE_STEPS:
-            raise Damaged("its chat template does not end")
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
     try:
-        return str(tokenizer.apply_chat_template(turns, tokenize=False, **arguments))
-    except Damaged:
-        raise
+        # Mistral's tokenizers have no template, but code of their own in transformers
+        if type(tokenizer).apply_chat_template is not PreTrainedTokenizerBase.apply_chat_template:
+            return str(tokenizer.apply_chat_template(turns, tokenize=False, **arguments))
+        given = {"tools": None, "documents": None, "add_generation_prompt": False}
+        given |= {**tokenizer.special_tokens_map, **arguments}
+        return templates.render(tokenizer.get_chat_template(), turns, given)
+    except templates.TemplateEndless as error:
+        raise Endless(f"its chat template {error}") from error
+    except templates.TemplateFailed as error:
+        raise Damaged(f"its chat template {error}") from error
     except Exception as error:
-        raise Damaged(f"its chat template fails: {str(error)[:100]}") from error
-    finally:
-        sys.settrace(before)
+        raise Damaged(f"its chat template fails: {first_line(error, 100)}") from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether this error says that the tokenizer's Rust code ended at a bug of its own: Python
+    libraries raise it as no Exception.
+    """
+    return type(error).__name__ == "PanicException"
 
 
 def around_turns(

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from swarm_node.common.children import STARTS, ChildKilled, clean_environment
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, last_line, printable
 from swarm_node.common.loading import absolute
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract, playing
@@ -240,11 +240,11 @@ class ScoringClient:
     def _last_words(self, cause: Exception | None) -> str:
         assert self._process is not None and self._process.stderr is not None
         self._process.kill()
-        lines = self._process.stderr.read(64 * 1024).decode(errors="replace").strip().splitlines()
+        last = last_line(self._process.stderr.read(64 * 1024).decode(errors="replace"), 300)
         self._stop()
         # A late process's last line is a library's warning
-        late = isinstance(cause, TimeoutError) or not lines
-        return f"nothing received within {self.start_limit:.0f} s" if late else lines[-1][:300]
+        late = isinstance(cause, TimeoutError) or not last
+        return f"nothing received within {self.start_limit:.0f} s" if late else last
 
     def _cause_of_death(self) -> str:
         assert self._process is not None
@@ -343,7 +343,7 @@ def _checked(frame: Any, item: Item) -> Reply:
     """
     asked = item[4]
     if isinstance(frame, dict) and isinstance(frame.get("skipped"), str):
-        return Skipped(frame["skipped"][:40])
+        return Skipped(printable(frame["skipped"], 40))
     if not asked:
         if isinstance(frame, str):
             return frame
@@ -366,7 +366,7 @@ def _checked(frame: Any, item: Item) -> Reply:
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
     """The replay of one episode, or why it was left out. Raises BrokenFrame."""
     if isinstance(said, str):
-        return Skipped(said[:40])
+        return Skipped(printable(said, 40))
     try:
         found = Replay(*msgspec.convert(said, tuple[tuple[tuple[str, ...], ...], bool, float]))
         "".join(chain(*found.observations)).encode()  # JSON may hold lone surrogates

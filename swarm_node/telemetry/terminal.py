@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm_node.common.errors import printable
+from swarm_node.common.terminal import one_line
 from swarm_node.rollouts.groups import METRICS, Figure, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
@@ -59,7 +60,7 @@ def node_terminal(console: Console) -> NodeView:
 
 def say(console: Console, text: str, style: str = "") -> None:
     """Print one line, whatever its length; rich does not read brackets in it as markup."""
-    console.print(Text(text, style=style), soft_wrap=True, highlight=False)
+    console.print(Text(one_line(text), style=style), soft_wrap=True, highlight=False)
 
 
 class PlainNode(Sink):
@@ -74,7 +75,7 @@ class PlainNode(Sink):
 
     def note(self, text: str) -> None:
         with suppress(OSError, ValueError):  # no terminal or pipe any more
-            os.write(self._console.file.fileno(), f"{text}\n".encode())
+            os.write(self._console.file.fileno(), f"{one_line(text)}\n".encode())
 
 
 def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event)

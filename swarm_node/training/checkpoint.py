@@ -18,7 +18,7 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, first_line, printable
 from swarm_node.policy import soundness
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
@@ -146,7 +146,7 @@ def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
     try:
         tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
     except Exception as error:  # safetensors raises a type of its own
-        raise Damaged(f"{OPTIMIZER}: {str(error)[:100]}") from error
+        raise Damaged(f"{OPTIMIZER}: {first_line(error, 100)}") from error
     soundness.check_optimizer(tensors, trainer.parameters)
     counts = read_state(checkpoint)
     trainer.steps = counts["optimizer_steps"]

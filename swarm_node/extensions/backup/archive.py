@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from swarm_node.commands.home import KEY_FILE
+from swarm_node.common.errors import printable
 from swarm_node.common.files import has_holes
 from swarm_node.common.parsing import parse_typed
 
@@ -66,7 +67,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
     place = len(line)
     for name, (size, digest) in listed.items():
         if not may_hold(name):
-            raise BadArchive(f"it holds {name[:100]!r}")
+            raise BadArchive(f"it holds {printable(name, 100)!r}")
         if "/" not in name and size > MAX_SMALL_BYTES:
             raise BadArchive(f"{name} is above {MAX_SMALL_BYTES >> 20} MB")
         if parent := next(

@@ -281,7 +281,7 @@ class ApiGenerator:
                 "to the one that your provider made"
             )
         if status in HOPELESS:
-            said = self._clean(printable(reply.content.decode(errors="replace"), 160))
+            said = printable(reply.content.decode(errors="replace"), 160, self._secrets())
             return UserError(f"{api} refuses (status {status}): {said}")
         advice = (
             "lower --requests-per-minute" if status == TOO_MANY else "look at what the server logs"
@@ -328,9 +328,10 @@ class ApiGenerator:
         return skipped
 
     def _clean(self, text: str) -> str:
-        return without_secrets(
-            text, (self._key.get_secret_value(), *(self._config.api.login or ()))
-        )
+        return without_secrets(text, self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self._key.get_secret_value(), *(self._config.api.login or ()))
 
 
 def _completion(choice: _Choice) -> Episode | None:

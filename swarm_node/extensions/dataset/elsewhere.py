@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from swarm_node.common.children import ChildKilled, ran
-from swarm_node.common.errors import TemporaryError, UserError, exit_code
+from swarm_node.common.errors import TemporaryError, UserError, exit_code, last_line
 from swarm_node.settings.secret import revealed
 
 SECONDS = 600.0  # to read a file, or to load it from the network
@@ -59,9 +59,9 @@ def ask(
             "code ends"
         ) from error
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        last = last_line(done.stderr, 400) or "it cannot be read"
         kind = TemporaryError if done.returncode == os.EX_TEMPFAIL else UserError
-        raise kind(last[:400] if what.rpartition(" ")[2] in last else f"{what}: {last[:400]}")
+        raise kind(last if what.rpartition(" ")[2] in last else f"{what}: {last}")
     facts: str = done.stdout
     return facts
 

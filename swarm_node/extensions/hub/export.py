@@ -15,6 +15,7 @@ from swarm_node.common.parsing import read_json
 from swarm_node.extensions.hub.card import APART, Story, card, story
 from swarm_node.extensions.hub.gguf import write
 from swarm_node.node import defaults
+from swarm_node.policy.bounds import TooLarge, check_folder
 from swarm_node.settings import ModelConfig, Section
 from swarm_node.settings.command_line import from_command_line
 
@@ -79,6 +80,12 @@ def export(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty: name a folder that is new or empty")
     rounds, model = _made_by(checkpoint)
+    try:
+        check_folder(checkpoint)
+    except TooLarge as error:
+        raise UserError(
+            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home"
+        ) from error
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:

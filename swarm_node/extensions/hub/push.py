@@ -7,7 +7,7 @@ from pathlib import Path
 
 from swarm_node.commands.command import Command
 from swarm_node.common.errors import UserError, first_line
-from swarm_node.common.redaction import hidden, without_secrets
+from swarm_node.common.terminal import progress_bars
 from swarm_node.extensions.hub.export import TakenConfig, export, newest
 from swarm_node.settings.command_line import from_command_line
 
@@ -46,7 +46,8 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     hub = HfApi()
     try:
         made = hub.create_repo(repo, private=not public, exist_ok=True)
-        hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
+        with progress_bars():
+            hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
     except HFValidationError as error:
         raise UserError(
             f"{repo!r} is no name of a repository: {_line(error)}; write NAME/MODEL, with letters, "
@@ -80,7 +81,7 @@ def _line(error: Exception) -> str:
     """
     from huggingface_hub import get_token
 
-    return without_secrets(hidden(first_line(error, 10_000)), filter(None, [get_token()]))[:200]
+    return first_line(error, secrets=filter(None, [get_token()]))
 
 
 def command(argv: list[str]) -> None:

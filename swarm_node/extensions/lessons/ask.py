@@ -8,13 +8,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Round
 from swarm_node.commands.command import Command
+from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
@@ -67,7 +67,7 @@ def command(argv: list[str]) -> None:
     table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
     for (question, _), *said in zip(prompts, before, now, strict=True):
         table.add_row(*(Text(printable(each.strip(), SHOWN)) for each in (question, *said)))
-    Console().print(table)
+    Terminal().print(table)
 
 
 def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:

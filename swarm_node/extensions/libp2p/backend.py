@@ -28,7 +28,7 @@ from multiaddr import Multiaddr
 
 from protocol.identity import KEY_HEADER, PUBLIC_KEY_BYTES
 from protocol.messages import PeerId
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.libp2p.guard import GuardedHost, GuardedSwarm, remote_address
 from swarm_node.extensions.libp2p.relay import STOP, accept, dial_through
 from swarm_node.extensions.libp2p.trio_thread import TrioThread
@@ -240,7 +240,7 @@ class Libp2pBackend(StreamBackend):
                     nursery.start_soon(attempt, address)
         if not self.swarm.get_connections(target):
             raise CallFailed(
-                Failure.UNREACHABLE, ascii("; ".join(reasons) or "no TCP address")[1:-1][:200]
+                Failure.UNREACHABLE, printable(ascii("; ".join(reasons) or "no TCP address")[1:-1])
             )
 
     async def _dial_one(self, address: str, target: ID) -> None:

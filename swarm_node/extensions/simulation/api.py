@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
 from swarm_node.extensions.simulation import main
@@ -14,7 +13,7 @@ from swarm_node.extensions.simulation.settings import SimulationConfig
 
 def simulate(config: SimulationConfig) -> dict[str, Any]:
     """Runs many nodes in one experiment, as `swarm-node simulate` does. Returns the report."""
-    return load_report(main.simulate(config, Console(quiet=True)))
+    return load_report(main.simulate(config, Terminal(quiet=True)))
 
 
 def load_report(path: Path | str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from swarm_node.commands.command import Command
 from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
+from swarm_node.common.console import Terminal
 from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.extensions.simulation.arms import (
@@ -79,7 +80,7 @@ def simulate(
     are kept. KeyboardInterrupt passes on, after a line that says how to resume. `worker` is the
     command of a worker process.
     """
-    console = console or Console()
+    console = console or Terminal()
     cells = check(config)
     folder = ReportFolder(config.out)
     warn = partial(say, console, style="yellow")

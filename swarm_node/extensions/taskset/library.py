@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import verifiers
 import verifiers.v1 as vf
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, first_line
 
 MAX_TEXTS = 8  # completions to try, of one question
 SHORT = 200  # most characters of a text that is tried as a completion
@@ -182,5 +182,4 @@ def loaded(name: str, options: Mapping[str, Any]) -> Library:
 
 
 def _first(error: Exception) -> str:
-    lines: Sequence[str] = str(error).strip().splitlines()
-    return lines[0][:200] if lines else "no message"
+    return first_line(error) if str(error).strip() else "no message"

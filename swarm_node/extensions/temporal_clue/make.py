@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from swarm_node.common.console import Terminal
 from swarm_node.common.files import write_json
 from swarm_node.extensions.temporal_clue import generate, text
 from swarm_node.extensions.temporal_clue.sizes import SIZES
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     os.nice(19)
-    make(options.size, options.seed, options.count, options.limit, options.out, Console())
+    make(options.size, options.seed, options.count, options.limit, options.out, Terminal())
 
 
 def make(config_id: str, seed: int, count: int, limit: int, out: Path, console: Console) -> None:

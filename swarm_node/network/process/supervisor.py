@@ -12,7 +12,7 @@ from random import Random
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.channel import AsyncChannel, BrokenFrame
 from swarm_node.common.children import Process, clean_environment, ending, start
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, last_line
 from swarm_node.common.files import open_to_read
 from swarm_node.network.process.messages import NETWORK, FromNetwork, FromTrainer, Stop
 from swarm_node.network.transport.leftovers import socket_room
@@ -121,10 +121,10 @@ class Supervisor:
     def _last_words(self) -> str:
         try:
             with open_to_read(self._log, follow=False) as file:
-                lines = file.read(256 * 1024).decode(errors="replace").strip().splitlines()
+                last = last_line(file.read(256 * 1024).decode(errors="replace"))
         except OSError:
             return ""
-        return f": {lines[-1][:200]} (see {self._log})" if lines else ""
+        return f": {last} (see {self._log})" if last else ""
 
 
 async def _reap(process: Process) -> int:

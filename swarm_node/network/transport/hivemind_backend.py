@@ -16,7 +16,7 @@ from protocol.identity import Identity
 from protocol.limits import MAX_PUNCH_BYTES
 from protocol.messages import PeerId
 from protocol.wire import PUNCH
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
@@ -374,7 +374,7 @@ def _detail(error: Exception) -> str:
         if isinstance(error, TimeoutError)
         else str(error) or type(error).__name__
     )
-    return ascii(" ".join(text.split()))[1:-1][:400]
+    return printable(ascii(" ".join(text.split()))[1:-1], 400)
 
 
 class Hivemind:

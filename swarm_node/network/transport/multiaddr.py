@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from protocol.identity import ID_HEADER, PUBLIC_KEY_BYTES, peer_id, public_key
 from protocol.messages import PeerId
+from swarm_node.common.errors import printable
 from swarm_node.network import varint
 
 MAX_CHARS = 256  # a relayed IPv6 address with both peer ids has about 200
@@ -124,7 +125,8 @@ def usefulness(address: str) -> int:
 def _value(name: str, words: Iterator[str]) -> str:
     if name not in _CODES:
         raise ValueError(
-            f"multiaddr protocol {name[:20]!r} is not supported; known: {', '.join(_CODES)}"
+            f"multiaddr protocol {printable(name, 20)!r} is not supported; known: "
+            f"{', '.join(_CODES)}"
         )
     if name in _FLAGS:
         return ""

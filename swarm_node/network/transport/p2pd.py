@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from swarm_node.common.children import ChildKilled, start_program
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable_end
 from swarm_node.network import varint
 from swarm_node.network.confinement import Confinement, of_the_daemon
 from swarm_node.network.transport.backends import HostOptions
@@ -144,7 +144,8 @@ class Daemon:
 
     def last_words(self) -> str:
         """Last lines of the daemon's log, printable, at most 300 characters."""
-        return ascii(" | ".join(self._lines))[1:-1][-300:]
+        # Cut from behind: what the daemon said last is what ended it
+        return printable_end(ascii(" | ".join(self._lines))[1:-1], 300)
 
     async def stop(self) -> None:
         """Ends the daemon and all that was waiting for it."""

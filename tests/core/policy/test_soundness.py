@@ -91,28 +91,6 @@ def test_a_state_is_read_and_a_pipe_is_not_waited_for(tmp_path):
         soundness.check_plain(tmp_path)
 
 
-class Templated:
-    """A tokenizer whose chat template takes so many rounds of a loop."""
-
-    chat_template = "x"
-
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
-
-    def apply_chat_template(self, *_: object, **__: object) -> list[int]:
-        total = 0
-        for number in range(self._rounds):
-            total += number
-        return [total]
-
-
-def test_a_chat_template_that_does_not_end_is_damaged(monkeypatch):
-    monkeypatch.setattr(soundness, "TEMPLATE_STEPS", 20_000)
-    soundness.check_template(Templated(100))
-    with pytest.raises(Damaged, match="does not end"):
-        soundness.check_template(Templated(10**9))
-
-
 def test_adapters_that_would_be_unpickled_are_damaged(tmp_path):
     soundness.check_adapters(tmp_path)  # a model without adapters
     (tmp_path / "adapter_config.json").write_text("{}")
