@@ -38,8 +38,8 @@ from typing import Any
 import torch
 
 from lab.benchmarks import command
-from lab.fuzzing.watching import Ran, Watch
 from lab.fuzzing.stranger import MARK, Where, places, replaced
+from lab.fuzzing.watching import Ran, Watch
 from swarm_node import starters
 from swarm_node.commands import cli
 from swarm_node.common import errors, terminal
