@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
-# Part of an address: the library's version, and ours of how addresses lead to questions
-VERSION = f"{LIBRARY}-2"
+# Part of an address: the library's version, and ours of how addresses lead to questions and of
+# which completions are paid
+VERSION = f"{LIBRARY}-3"
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters
     "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
