@@ -31,6 +31,7 @@ RULES = 2
 TIMES, MORE = 2, 8
 MAX_FRAMES = 4  # around one answer
 WHITE = " \t\r\n"
+SIGNS = frozenset("\t\r\n−×÷·→°²³€£¥₹") | frozenset(map(chr, range(32, 127)))
 RIGHT_FROM = 1.0 - 1e-9  # as in `environments/rewards.py`
 
 # What may stand before and behind an answer
@@ -68,6 +69,14 @@ _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,89})(?:\.\d{1,90})?", re.ASCII)
 def longest(answer: str) -> int:
     """The most characters of a completion that is paid for this answer, without its frame."""
     return TIMES * len(answer) + MORE
+
+
+def plain(text: str, *known: str) -> bool:
+    """Whether a text has only signs of a keyboard, a few of arithmetic, and those of the `known`
+    texts, in any case: odd white space and letters that look alike could say something.
+    """
+    own = frozenset("".join(known))
+    return frozenset(text) <= SIGNS | own | {*"".join(own).upper(), *"".join(own).lower()}
 
 
 def bound_of(answer: str, score: Callable[[str], float]) -> int | None:

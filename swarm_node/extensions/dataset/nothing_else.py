@@ -25,7 +25,7 @@ from swarm_node.extensions.dataset.verifiers import (
     text_of,
 )
 from swarm_node.scoring import bound
-from swarm_node.scoring.bound import MORE, WHITE
+from swarm_node.scoring.bound import MORE, WHITE, plain
 
 NothingElse = Callable[[str, Any, str], bool]
 MAX_UNIT_CHARS = 24  # and of the space before it
@@ -71,7 +71,11 @@ def number(said: str, answer: Any, prompt: str) -> bool:
     numbers, as 12:30 and (1, 2) are, one of them is no answer.
     """
     right = final(text_of(answer))
-    if _skeleton(said) == _skeleton(right) and _values(said) == _values(right):
+    if not plain(said, right, prompt):
+        return False
+    bare_right, _ = bound.unframed(right)
+    same = _skeleton(said) == _skeleton(bare_right) and _values(said) == _values(bare_right)
+    if same and len(said) <= bound.longest(right):
         return True
     if len(_values(right)) > 1 and not _WORDS.search(right) and "=" not in right:
         return False
@@ -80,15 +84,17 @@ def number(said: str, answer: Any, prompt: str) -> bool:
         if bare.startswith(around):
             bare = bare.removeprefix(around).replace(around.replace("(", ")"), "", 1)
     found = NUMBERS.match(bare)
-    return found is not None and _is_unit(bare[found.end() :], right, prompt)
+    if found is None or found.end() > bound.longest(right):
+        return False
+    return _is_unit(bare[found.end() :], right, prompt)
 
 
 def choice(said: str, answer: Any, prompt: str) -> bool:
     """A letter, and behind it nothing but the text that the prompt gives for this letter."""
     found = _LETTER.match(said)
-    if found is None:
+    if found is None or not plain(said, prompt):
         return False
-    rest = _plain(said[found.end() :])
+    rest = _words(said[found.end() :])
     return not rest or rest in _options(prompt, found[1].upper())
 
 
@@ -108,9 +114,9 @@ def mathematical(said: str, answer: Any, prompt: str) -> bool:
     allowed = MATH_WORDS | {word.casefold() for word in _WORDS.findall(right)}
     commands = COMMANDS | {*_COMMAND.findall(right)}
     words = _WORDS.findall(_COMMAND.sub(" ", said))
-    return {*_COMMAND.findall(said)} <= commands and all(
-        len(word) == 1 or word.casefold() in allowed for word in words
-    )
+    if not plain(said, right, prompt) or not {*_COMMAND.findall(said)} <= commands:
+        return False
+    return all(len(word) == 1 or word.casefold() in allowed for word in words)
 
 
 def longest(name: str, answer: Any, prompt: str) -> int:
@@ -175,11 +181,11 @@ def _options(prompt: str, letter: str) -> Iterator[str]:
     """
     for line in prompt.split("\n"):
         marks = [*_OPTION.finditer(line)]
-        ends = [*(mark.start() for mark in marks[1:]), len(line)]
-        for mark, end in zip(marks, ends, strict=True):
+        ends = [mark.start() for mark in marks[1:]]
+        for mark, end in zip(marks, [*ends, len(line)], strict=False):
             if mark[1] == letter:
-                yield _plain(line[mark.end() : end])
+                yield _words(line[mark.end() : end])
 
 
-def _plain(text: str) -> str:
+def _words(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" ,;.")

@@ -34,7 +34,7 @@ WARM = (
     "\\begin{pmatrix}1 & 2\\end{pmatrix}",
 )
 DECIMALS = Context(prec=50, traps=[])
-FENCE = re.compile(r"\A```(?:json|JSON)?\s|```\Z")
+FENCE = re.compile(r"\A```(?:json|JSON)?[ \r\n]{1,2}|```\Z")
 
 Verifier = Callable[[str, Any], float]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from swarm_node.extensions.dataset.source import place
 from swarm_node.extensions.taskset import library
+from swarm_node.scoring.bound import bound_of
 
 TRIED = "tried"  # config id of the questions whose scores are compared; no address of a peer has it
 
@@ -20,9 +21,21 @@ TRIED = "tried"  # config id of the questions whose scores are compared; no addr
 class TaskItem:
     """One task, scored by its own rewards."""
 
-    def __init__(self, prompt: str, task: Any) -> None:
+    def __init__(self, prompt: str, task: Any, bounded: bool = True) -> None:
+        """`bounded`: whether text beside the task's own answer is unpaid."""
         self.prompt = prompt
         self.task = task
+        self._bounded = bounded
+
+    @property
+    def longest(self) -> int | None:
+        """The most characters of a paid completion: see `contract.Item`. None where the task has no
+        `answer` that its own rewards take for right.
+        """
+        answer = getattr(self.task.data, "answer", None)
+        if not self._bounded or not isinstance(answer, str | int | float):
+            return None
+        return bound_of(str(answer), self.score)
 
     def score(self, text: str) -> float:
         """Runs in a sandboxed child, which has no sockets, threads and timers."""
@@ -47,7 +60,7 @@ class TasksetSource:
         """
         if config_id == TRIED:
             tried = self._tries[index]
-            return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]))
+            return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]), bounded=False)
         rows = self._rows[config_id]
         prompt, data = rows[place(config_id, seed, index, len(rows))]
         return TaskItem(prompt, self._library.rebuilt(data))

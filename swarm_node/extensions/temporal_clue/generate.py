@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 
 from swarm_node.extensions.temporal_clue import clues as c
-from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION, Size, draw_setting
+from swarm_node.extensions.temporal_clue.sizes import DRAWS, SIZES, Size, draw_setting
 from swarm_node.extensions.temporal_clue.solver import Rules
 from swarm_node.extensions.temporal_clue.worlds import (
     DIRECTIONS,
@@ -60,7 +60,7 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     limit.
     """
     size = SIZES[config_id]
-    rng = Random(f"temporal_clue/{VERSION}/{config_id}/{seed}/{index}")
+    rng = Random(f"temporal_clue/{DRAWS}/{config_id}/{seed}/{index}")
     setting = draw_setting(size, rng)
     rules = Rules(setting)
     while True:

@@ -6,7 +6,9 @@ from random import Random
 
 from swarm_node.extensions.temporal_clue.worlds import Setting
 
-VERSION = "1"  # of all that an address determines: names, sizes, clues, wording, scorer
+DRAWS = "1"  # of what is drawn from an address: names, sizes, clues, wording
+SCORER = "2"  # of which completions are paid
+VERSION = f"{DRAWS}.{SCORER}"  # of all that an address determines
 
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
