@@ -8,7 +8,7 @@ scored, a score above that of an empty completion has to pass `Bounded`, in thre
 2. What is left is at most `longest` of the right answer: twice its characters and eight more. An
    item knows its right answer (`answer`), or says itself how long a right one may be (`longest`).
 3. An item that can tell reads what is left as a whole (`accounts`): no word stands there that does
-   not belong to the answer.
+   not belong to the answer. Of another item's text the signs are looked at (`plain`).
 
 An item from outside that shows no answer, or whose own scorer does not pay the answer that it
 shows, has no bound: nothing else says how long a right answer is. reasoning-gym's scorers keep the
@@ -161,7 +161,12 @@ class Bounded:
         if size > MORE and self._longest is not None and size > self._longest:
             return False
         accounts: Callable[[str], bool] | None = getattr(self._item, "accounts", None)
-        return accounts is None or accounts(left)
+        if accounts is not None:
+            return accounts(left)
+        answer = getattr(self._item, "answer", None)
+        if hasattr(self._item, "longest") or not isinstance(answer, str):
+            return True
+        return plain(left, answer, self.prompt) or self._longest is None
 
     @cached_property
     def _longest(self) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 from swarm_node.environments.scored import FORMS
 from swarm_node.extensions.dataset import nothing_else, verifiers
 from swarm_node.extensions.dataset.questions import HELD_OUT
-from swarm_node.scoring.bound import bound_of
+from swarm_node.scoring.bound import bound_of, plain
 
 
 class Judge:
@@ -44,9 +44,17 @@ class Judge:
         )
 
     def accounts(self, text: str, reference: Any, prompt: str) -> bool:
-        """Whether an answer says nothing else. A function of the user's judges that itself."""
-        says_nothing_else = nothing_else.BY_NAME.get(self._name)
-        return says_nothing_else is None or says_nothing_else(text, reference, prompt)
+        """Whether an answer says nothing else. Of words a function of the user's judges itself, but
+        where it pays its reference answers, a text has no odd signs.
+        """
+        if says_nothing_else := nothing_else.BY_NAME.get(self._name):
+            return says_nothing_else(text, reference, prompt)
+        own = getattr(self._verify, "longest", None) is not None
+        return (
+            own
+            or plain(text, verifiers.text_of(reference), prompt)
+            or (self.longest(reference, prompt) is None)
+        )
 
 
 class FileItem:

@@ -13,7 +13,7 @@ from typing import Any
 
 from swarm_node.extensions.dataset.source import place
 from swarm_node.extensions.taskset import library
-from swarm_node.scoring.bound import bound_of
+from swarm_node.scoring.bound import bound_of, plain
 
 TRIED = "tried"  # config id of the questions whose scores are compared; no address of a peer has it
 
@@ -32,10 +32,17 @@ class TaskItem:
         """The most characters of a paid completion: see `contract.Item`. None where the task has no
         `answer` that its own rewards take for right.
         """
-        answer = getattr(self.task.data, "answer", None)
-        if not self._bounded or not isinstance(answer, str | int | float):
-            return None
-        return bound_of(str(answer), self.score)
+        answer = self._reference()
+        return bound_of(answer, self.score) if self._bounded else None
+
+    def accounts(self, text: str) -> bool:
+        """Whether a text has no odd signs, where the task has an answer: see `contract.Item`."""
+        return plain(text, self._reference(), self.prompt) or self.longest is None
+
+    def _reference(self) -> str:
+        """The `answer` of the task's data; empty where there is none."""
+        answer = getattr(self.task.data, "answer", "")
+        return str(answer) if isinstance(answer, str | int | float) else ""
 
     def score(self, text: str) -> float:
         """Runs in a sandboxed child, which has no sockets, threads and timers."""

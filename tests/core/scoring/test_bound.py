@@ -43,7 +43,8 @@ class Item:
 
 def test_a_text_beyond_the_bound_is_worth_what_nothing_is() -> None:
     item = Bounded(Item())
-    for text in (f"{SHOUT} 117", f"117{' ' * 300}", f"<think>{SHOUT}</think>117"):
+    hidden = ("117\u2003", "\x0b117", "117\u200b")
+    for text in (f"{SHOUT} 117", f"117{' ' * 300}", f"<think>{SHOUT}</think>117", *hidden):
         assert item.score(text) == 0.25 == item.score("")
     for text in ("117", " 117\n", "The answer is 117.", "**117**", "\\boxed{117}", "117 km"):
         assert item.score(text) == 1.0, text
