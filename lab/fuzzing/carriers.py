@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from lab.fuzzing.right_answers import spellings
+from swarm_node.scoring.bound import same_number
 
 T = TypeVar("T")
-LONGEST = 1.5  # times the length of the right answer: a longer completion is no spelling of it
+# Times the length of the right answer: a longer completion is no spelling of it, unless it is a
+# usual one or a number
+LONGEST = 1.5
 GAPS = 4  # places of a kind (such as between tokens) that are tried for each carrier
 WHITE = " \t\r\n"
 
@@ -73,13 +76,16 @@ def laden(answer: str, carrier: str, rng: random.Random) -> Iterator[tuple[str, 
 
 
 def is_spelling(completion: str, answer: str) -> bool:
-    """Whether a completion is one of the `spellings` of the answer, or has its value in at most 1.5
-    times its length. Up to two characters of white space at each end are not counted.
+    """Whether a completion is one of the `spellings` of the answer, another way to write it where
+    it is a number, or has its value in at most 1.5 times its length. Up to two characters of white
+    space at each end are not counted.
     """
     said = completion
     for _ in range(2):
         said = said[said[:1] in WHITE and bool(said) :]
         said = said[: len(said) - (said[-1:] in WHITE and bool(said))]
+    if same_number(said, answer):
+        return True
     if said in {text.strip() for text in spellings(answer).values()}:
         return True
     return len(said) <= LONGEST * len(answer) and value(said) == value(answer)

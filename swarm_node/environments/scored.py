@@ -5,7 +5,8 @@ A scoring process builds questions and scores answers (`ScoredEnvironment`). `An
 own choice: an address names the bare question, so nodes with other forms and shots still score each
 other's groups, each by its own form. A completion is hostile text: reading it is string work in
 linear time. Text beside the answer earns nothing, but is trained on; only the form `whole` leaves
-no room for such text.
+no room for such text. What a form reads as the answer is bounded where it is scored
+(`scoring/bound.py`), except with `anywhere`, which leaves the search to the verifier.
 """
 
 import hashlib
@@ -90,6 +91,7 @@ class Form:
     read: Callable[[str], str]
     written: str = "{}"  # how a shot shows an answer
     sentence: str = ""  # names the form to a model that sees no shots
+    bounded: bool = True  # whether what it reads may say no more than an answer
 
 
 FORMS: Mapping[str, Form] = {
@@ -101,6 +103,7 @@ FORMS: Mapping[str, Form] = {
     "boxed": Form(in_box, "\\boxed{{{}}}", "Give the final answer in \\boxed{}."),
     "hashes": Form(behind_hashes, "#### {}", "End with a line of #### and the final answer."),
     "last_number": Form(last_number, sentence="End with the final answer, which is a number."),
+    "anywhere": Form(str, bounded=False),
 }
 SHORT = ("whole", "first_line")  # forms that leave no room for thinking
 
@@ -132,6 +135,11 @@ class Answers:
         return cls(
             form if settings.answer == "auto" else settings.answer, settings.shots, usual or {}
         )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether what is read as the answer is paid only if it says nothing else."""
+        return FORMS[self.form].bounded
 
     def count(self, config_id: str) -> int:
         """How many shots stand before a question."""
@@ -196,6 +204,7 @@ class ScoredEnvironment:
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
         self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
+        scoring.bounded = answers.bounded
         self._prompts: Lru[Question, str | Skipped] = Lru(KEPT_PROMPTS)
         # Skips too, so a group hangs a process only once
         self._rewards: Lru[bytes, Rewards] = Lru(KEPT_REWARDS)

@@ -65,6 +65,7 @@ class ScoringClient:
     """
 
     library = ""  # a folder with more modules for the source
+    bounded = True  # whether text beside an answer is unpaid (`bound.py`); set before the start
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
     def __init__(
@@ -173,6 +174,7 @@ class ScoringClient:
         """The arguments with which Popen starts the scoring process."""
         library = {"PYTHONPATH": self.library} if self.library else {}
         limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
+        limits.append(contract.BOUNDED if self.bounded else contract.FREE)
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
@@ -283,6 +285,16 @@ class ScoringPool:
         self._threads = (
             ThreadPoolExecutor(workers, thread_name_prefix="score") if workers > 1 else None
         )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether text beside an answer is unpaid; set before the processes start."""
+        return self._clients[0].bounded
+
+    @bounded.setter
+    def bounded(self, bounded: bool) -> None:
+        for client in self._clients:
+            client.bounded = bounded
 
     def prepare(self) -> None:
         """Start the processes without waiting for them. Raises ScoringUnavailable."""

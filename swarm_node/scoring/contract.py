@@ -28,6 +28,12 @@ class Item(Protocol):
     """One question with its key, rebuilt from an address. The key leaves the scoring process only
     in shots (`Shown`).
 
+    A score above that of an empty text is paid only within the bound of `bound.py`. An item may say
+    with `longest`, a number of characters or None for no bound, how long a right completion may be.
+    Without it the bound follows from the `answer`, if the item has one and scores it as right. An
+    item may also have `accounts(text) -> bool`: whether this text, without the frames of
+    `bound.py`, says nothing but the answer.
+
     An item that the fork server can score without the source has a `portable`, too: the name of one
     of the environment's `Scorers`, and what that scorer needs to know, as JSON can hold it; or
     None.
@@ -104,7 +110,8 @@ class Episode(Protocol):
     """A question of several turns, at its beginning. A copy (`copy.deepcopy`) of it is played from
     there again for each new turn and by each peer: so it draws from the address alone, and reads no
     clock. If it has a true `strict`, text beside calls, or a call that `playing.use` answers with
-    an error, ends the episode with a score of 0.
+    an error, ends the episode with a score of 0. If it has a `longest`, it is paid nothing where a
+    turn without calls has more characters.
     """
 
     @property
@@ -158,6 +165,8 @@ STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25
 # Of a turn, of an episode; more end the episode
 MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384
 MAX_PROBE = 8  # turns
+# How a scoring process is started: whether text beside an answer is unpaid (`bound.py`)
+BOUNDED, FREE = "bounded", "free"
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
 # Reasons of skips, as they are counted.

@@ -106,6 +106,8 @@ def _steps(
     """How it went, the score and the observations."""
     start, episode, done, paid = clock(), copy.deepcopy(began), False, True
     strict = getattr(began, "strict", False)
+    longest: int | None = getattr(began, "longest", None)
+    brief = all(longest is None or turn.calls or len(turn.text) <= longest for turn in turns)
     observations: list[tuple[str, ...]] = []
     left, last = contract.MAX_OBSERVED_CHARS, clock()
     for turn in turns:
@@ -121,7 +123,7 @@ def _steps(
         left -= chars
         done = bool(done) or not paid or chars > contract.MAX_OBSERVATION_CHARS or left < 0
         observations.append(() if done else tuple(said))
-    score = episode.score() if paid else 0.0
+    score = episode.score() if paid and brief else 0.0
     if clock() - start > contract.EPISODE_BUDGET:
         return _SLOW, 0.0, []
     if not _fits(observations, turns[: len(turns) - done]):

@@ -2,11 +2,12 @@
 keys and torch.
 
 `client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE
-MEMORY TIME`, with a clean environment, PYTHONHASHSEED=0 and a socket as standard input. These
+MEMORY TIME BOUND`, with a clean environment, PYTHONHASHSEED=0 and a socket as standard input. These
 arguments alone choose what is loaded. It never reads a text of a peer. Children score the texts
 (`children.py`): forked from here where the source's item scores, from the fork server where a
-scorer of the module SCORERS does; SCORERS may be empty. `cohort` says whose texts may share a
-child. One reply per item, in order.
+scorer of the module SCORERS does; SCORERS may be empty. BOUND is `bounded` or `free`: whether texts
+that say more than an answer are paid like empty ones (`bound.py`). `cohort` says whose texts may
+share a child. One reply per item, in order.
 
 Frames in:  [[dataset, config id, seed, index, asked], ...]
             asked: null for the prompt, [] for the answer, [text, ...] to score, or episodes to
@@ -27,10 +28,12 @@ from typing import Any, Literal, cast
 
 from swarm_node.common import loading
 from swarm_node.scoring import children, contract
+from swarm_node.scoring.bound import Bounded
 from swarm_node.scoring.building import Address, Builder
 from swarm_node.scoring.children import ForkServer
 from swarm_node.scoring.confinement import allow_cpu, confine, die_with, silence
 from swarm_node.scoring.contract import (
+    BOUNDED,
     Asked,
     Call,
     Episode,
@@ -57,7 +60,7 @@ def main() -> None:
     """
     if len(sys.argv) == 2:
         return declare(sys.argv[1])
-    source_name, scorers_name, lifeline, memory, time_limit = sys.argv[1:]
+    source_name, scorers_name, lifeline, memory, time_limit, bound = sys.argv[1:]
     die_with(int(lifeline))
     confine(int(memory))
     allow_cpu(60)  # for imports
@@ -74,7 +77,8 @@ def main() -> None:
     # A collection would look at the library's 100,000 objects, and so copy them into every child
     gc.freeze()
     connection.sendall(encode({"version": source.version}))
-    ScoringServer(source, sandbox, forkserver, float(time_limit)).serve(connection)
+    server = ScoringServer(source, sandbox, forkserver, float(time_limit), bound == BOUNDED)
+    server.serve(connection)
 
 
 def load(target: str) -> Source | EpisodeSource:
@@ -114,8 +118,12 @@ class ScoringServer:
         sandbox: Sandbox,
         forkserver: ForkServer | None,
         time_limit: float,
+        bounded: bool = True,
     ) -> None:
-        """`forkserver`: None where the environment has no scorers beside its source."""
+        """`forkserver`: None where the environment has no scorers beside its source. `bounded`:
+        whether a text beside the answer is unpaid (`bound.py`).
+        """
+        self._bounded = bounded
         self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit
         self._scorers = forkserver.scorers if forkserver else None
         self._builder = Builder(source)
@@ -155,6 +163,11 @@ class ScoringServer:
             assert self._light is not None
             texts_of = [(portable(item), cast(Sequence[str], texts)) for item, texts in work]
             return self._light.score([(key, texts) for key, texts in texts_of if key])
+        if self._bounded:
+            work = [
+                (item if children.episodes(asked) else Bounded(cast(Item, item)), asked)
+                for item, asked in work
+            ]
         return children.score(work, self._sandbox, self._time_limit)
 
 

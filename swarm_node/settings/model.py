@@ -16,7 +16,9 @@ from swarm_node.settings.sections import (
     json_object,
 )
 
-AnswerForm = Literal["auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number"]
+AnswerForm = Literal[
+    "auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number", "anywhere"
+]
 NO_TEMPLATE = "none"
 
 
@@ -113,8 +115,9 @@ class EnvironmentConfig(Section):
     answer: AnswerForm = "auto"
     """Where a completion gives its answer; the prompt says so. auto: as the environment has it,
     mostly whole. whole: nothing but the answer. The others leave room for more, which is trained on
-    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number.
-    Thinking (<think>) is no part of an answer.
+    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number, and
+    anywhere, where the task's verifier looks for the answer in all of the text. Thinking (<think>)
+    is no part of an answer, except with whole and first_line, where it makes the answer wrong.
     """
     shots: Count = 0
     """Questions of the same task that stand with their answers before each question; never held-out

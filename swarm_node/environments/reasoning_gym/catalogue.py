@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = "0.1.25"  # version of reasoning-gym: a few datasets differ between versions
-# Part of an address: the library's version, and ours of how addresses lead to questions and how
-# completions score. Raise it with every change of either, here and nowhere else: a peer of another
-# version is refused and counted, never scored by another question.
+# Part of an address: the library's version, and ours of how addresses lead to questions and of
+# which completions are paid. Raise it with every change of either, here and nowhere else: a peer of
+# another version is refused and counted, never scored by another question.
 VERSION = f"{LIBRARY}-3"
 
 STARTER: Mapping[str, Mapping[str, Any]] = {  # small enough for a policy of a million parameters

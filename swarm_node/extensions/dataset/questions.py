@@ -16,6 +16,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.scored import FORMS
 from swarm_node.extensions.dataset.bounds import Row
 from swarm_node.extensions.dataset.verifiers import NUMBERS
+from swarm_node.scoring.bound import RULES
 from swarm_node.settings.options import meant
 
 MAX_PROMPT_CHARS = 16 * 1024
@@ -250,7 +251,9 @@ def version(
         "".join(question.digest for question in questions.kept).encode()
     ).hexdigest()
     # Left out where empty: versions without a salt stay as they were
-    beside = {"salt": salt} if salt else {}
+    beside: dict[str, Any] = {"salt": salt} if salt else {}
+    # Peers who pay for other completions have another version
+    beside |= {"rules": RULES} if verifier else {}
     return (
         "sha256."
         + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]

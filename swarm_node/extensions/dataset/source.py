@@ -2,23 +2,79 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from math import gcd
 from pathlib import Path
 from typing import Any
 
-from swarm_node.extensions.dataset import verifiers
+from swarm_node.environments.scored import FORMS
+from swarm_node.extensions.dataset import nothing_else, verifiers
 from swarm_node.extensions.dataset.questions import HELD_OUT
+from swarm_node.scoring.bound import bound_of, plain
+
+
+class Judge:
+    """The verifier of a file, and what else it is told of a completion: `nothing_else.py`."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """`spec`: what `compile.py` wrote down."""
+        self._name, form = spec["name"], spec.get("form")
+        self._verify = verifiers.load({**spec, "form": ""})
+        # The rows of such a file hold whole solutions, which shots show
+        self._read = FORMS[form].read if form else None
+
+    def reference(self, answer: Any) -> Any:
+        """The reference answer as it is compared."""
+        return self._read(answer).strip() if self._read else answer
+
+    def score(self, text: str, reference: Any) -> float:
+        return self._verify(text, reference)
+
+    def longest(self, reference: Any, prompt: str) -> int | None:
+        """The most characters of a paid completion. A function of the user's says it by its
+        attribute `longest`; else it is bounded if it takes its own reference answers for right.
+        """
+        if self._name in nothing_else.BY_NAME:
+            return nothing_else.longest(self._name, reference, prompt)
+        declared: int | None = getattr(self._verify, "longest", None)
+        return (
+            bound_of(verifiers.text_of(reference), lambda text: self.score(text, reference))
+            if declared is None
+            else declared
+        )
+
+    def accounts(self, text: str, reference: Any, prompt: str) -> bool:
+        """Whether an answer says nothing else. Of words a function of the user's judges itself, but
+        where it pays its reference answers, a text has no odd signs.
+        """
+        if says_nothing_else := nothing_else.BY_NAME.get(self._name):
+            return says_nothing_else(text, reference, prompt)
+        own = getattr(self._verify, "longest", None) is not None
+        return (
+            own
+            or plain(text, verifiers.text_of(reference), prompt)
+            or (self.longest(reference, prompt) is None)
+        )
 
 
 class FileItem:
     """One question of the file, scored by the verifier."""
 
-    def __init__(self, prompt: str, answer: Any, verify: verifiers.Verifier) -> None:
+    def __init__(self, prompt: str, answer: Any, judge: Judge) -> None:
         self.prompt, self.answer = prompt, verifiers.text_of(answer)
-        self._key, self._verify = answer, verify
+        self._reference, self._judge = judge.reference(answer), judge
 
     def score(self, text: str) -> float:
-        return self._verify(text, self._key)
+        return self._judge.score(text, self._reference)
+
+    @property
+    def longest(self) -> int | None:
+        """See `contract.Item`."""
+        return self._judge.longest(self._reference, self.prompt)
+
+    def accounts(self, text: str) -> bool:
+        """See `contract.Item`."""
+        return self._judge.accounts(text, self._reference, self.prompt)
 
 
 class DatasetSource:
@@ -28,14 +84,14 @@ class DatasetSource:
         written = json.loads(Path(file).read_bytes())
         self.version: str = written["version"]
         self._rows: dict[str, list[tuple[str, Any]]] = written["rows"]
-        self._verify = verifiers.load(written["verifier"])
+        self._judge = Judge(written["verifier"])
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> FileItem:
         """The question at an address. KeyError for an unknown side, ZeroDivisionError for one
         without questions.
         """
         rows = self._rows[config_id]
-        return FileItem(*rows[place(config_id, seed, index, len(rows))], self._verify)
+        return FileItem(*rows[place(config_id, seed, index, len(rows))], self._judge)
 
 
 def place(config_id: str, seed: int, index: int, count: int) -> int:

@@ -34,6 +34,7 @@ WARM = (
     "\\begin{pmatrix}1 & 2\\end{pmatrix}",
 )
 DECIMALS = Context(prec=50, traps=[])
+FENCE = re.compile(r"\A```(?:json|JSON)?[ \r\n]{1,2}|```\Z")
 
 Verifier = Callable[[str, Any], float]
 
@@ -45,7 +46,7 @@ def exact(completion: str, answer: Any) -> float:
 
 def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
     """The last number of each is the same, and so is its unit where both have one."""
-    said, right = _quantity(final(completion)), _quantity(final(text_of(answer)))
+    said, right = quantity(final(completion)), quantity(final(text_of(answer)))
     if said is None or right is None or (said[1] and right[1] and said[1] != right[1]):
         return 0.0
     distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
@@ -55,12 +56,15 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 def choice(completion: str, answer: Any) -> float:
     """The same letter. An integer as reference answer is a place, from 0: 1 is B."""
-    right = (
-        chr(ord("A") + answer)
-        if isinstance(answer, int) and 0 <= answer < 26
-        else _letter(text_of(answer))
-    )
+    right = letter_of(answer)
     return float(right is not None and _letter(final(completion)) == right)
+
+
+def letter_of(answer: Any) -> str | None:
+    """The letter of a reference answer of `choice`; None where it has none."""
+    if isinstance(answer, int) and 0 <= answer < 26:
+        return chr(ord("A") + answer)
+    return _letter(text_of(answer))
 
 
 def regex(completion: str, answer: Any) -> float:
@@ -73,13 +77,14 @@ def regex(completion: str, answer: Any) -> float:
 
 def equal_json(completion: str, answer: Any) -> float:
     """The same value: objects in any order of keys, 1 and 1.0 alike. A code fence around the
-    completion is removed.
+    completion is removed. Numbers are compared to their last digit, and no object names a key
+    twice, as that would hide the first value.
     """
-    said = re.sub(r"\A```\w*\s|```\Z", "", answer_of(completion)[: MAX_CHARS + 1])
+    said = FENCE.sub("", answer_of(completion)[: MAX_CHARS + 1])
     try:
-        right = json.loads(answer) if isinstance(answer, str) else answer
-        return float(len(said) <= MAX_CHARS and _typed(json.loads(said)) == _typed(right))
-    except (ValueError, RecursionError):
+        right = _loaded(answer if isinstance(answer, str) else json.dumps(answer))
+        return float(len(said) <= MAX_CHARS and _typed(_loaded(said)) == _typed(right))
+    except (ValueError, RecursionError, ArithmeticError):
         return 0.0
 
 
@@ -142,7 +147,7 @@ def final(text: str) -> str:
     )
 
 
-def _quantity(text: str) -> tuple[Decimal, str] | None:
+def quantity(text: str) -> tuple[Decimal, str] | None:
     """The last number of a text, and the word behind it. None where there is none."""
     last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
     if last is None or len(last[0]) > MAX_NUMBER_CHARS:
@@ -180,6 +185,20 @@ def _letter(text: str) -> str | None:
     begin = re.match(r"\(?([A-Za-z])\)?(?:[.):]|\s*\Z)", text)
     found = begin or re.search(r"(?:\A|[\s(])([A-Z])\)?\.?\Z", text[-MAX_CHARS:])
     return found[1].upper() if found else None
+
+
+def _loaded(text: str) -> Any:
+    """The value of JSON, with each number as it is written. ValueError for a key that stands
+    twice.
+    """
+    return json.loads(text, object_pairs_hook=_once, parse_float=Decimal)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a key that stands twice")
+    return members
 
 
 def _typed(value: Any) -> Any:

@@ -56,7 +56,7 @@ class SecondTryKind(EnvironmentKind):
     default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
 
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        settings, version = config.environment, f"1-{catalogue.VERSION}"
+        settings, version = config.environment, f"2-{catalogue.VERSION}"
         scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
         scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
         about, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)

@@ -9,10 +9,11 @@ from typing import Any
 from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.reasoning_gym.scorers.scorers import score_with
 from swarm_node.environments.rewards import is_right
+from swarm_node.scoring.bound import bound_of
 from swarm_node.scoring.contract import Step, Turn
 from swarm_node.scoring.playing import use
 
-version = f"1-{source.version}"
+version = f"2-{source.version}"
 
 
 @dataclass
@@ -24,6 +25,13 @@ class SecondTry:
     key: tuple[str, Mapping[str, Any]]  # what its scorer is called with
     left: int = 2
     reached: float = 0.0
+
+    @property
+    def longest(self) -> int | None:
+        """The most characters of a turn: see `contract.Episode`. None where the key is not the only
+        kind of right answer.
+        """
+        return bound_of(self.answer, lambda text: score_with(*self.key, text))
 
     def step(self, turn: Turn) -> Step:
         self.left -= 1

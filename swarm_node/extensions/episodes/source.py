@@ -12,10 +12,11 @@ from random import Random
 from protocol.addressing import is_held_out, is_held_out_text
 from swarm_node.extensions.episodes.calculator import calculate
 from swarm_node.extensions.episodes.wordle import SHOWN, Wordle, hidden_word
+from swarm_node.scoring.bound import WHITE, longest, number_of, same_number
 from swarm_node.scoring.contract import Call, Step, Turn
 from swarm_node.scoring.playing import use
 
-version = "1"
+version = "2"
 turns = 6
 # Config id -> guesses: what halving needs among 2 ** guesses - 1 numbers
 GUESSES = {"tiny": 3, "easy": 4, "hard": 6}
@@ -56,13 +57,10 @@ class Bisect:
     def __post_init__(self) -> None:
         self.prompt = f"Guess my number from {self.low} to {self.high} in {self.left} guesses."
         self.size, self.number = self.high - self.low, int(self.answer)
+        self.longest = longest(self.answer)
 
     def step(self, turn: Turn) -> Step:
-        guess = (
-            int(text)
-            if (text := turn.text.strip()).isascii() and text.isdigit() and len(text) < 4
-            else None
-        )
+        guess = _whole(turn.text.strip(WHITE))
         self.left -= 1
         self.found = guess == self.number
         if self.found or not self.left:
@@ -94,17 +92,27 @@ class Sum:
 
     def __post_init__(self) -> None:
         self.prompt = f"{self.asked} = ? {TOOL} Then give only the number."
+        self.longest = longest(self.answer)
 
     def step(self, turn: Turn) -> Step:
         self.left -= 1
         if not turn.calls:
-            self.said = turn.text if self.strict else turn.text.strip()
+            self.said = turn.text if self.strict else turn.text.strip(WHITE)
         if self.said is not None or not self.left:
             return Step((), done=True)
         return Step(tuple(use({"calculate": calculate}, call) for call in turn.calls))
 
     def score(self) -> float:
-        return float(self.said == self.answer)
+        said = self.said or ""
+        return float(said == self.answer or same_number(said, self.answer))
+
+
+def _whole(text: str) -> int | None:
+    """The number that a guess says; None where it says no whole number of three digits at most."""
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) < 4 else None
+    value = number_of(text)
+    return int(value) if value is not None and value in range(1000) else None
 
 
 def _number(config_id: str, rng: Random) -> Bisect:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from swarm_node.scoring.bound import WHITE, longest
 from swarm_node.scoring.contract import Step, Turn
 from swarm_node.scoring.playing import use
 
@@ -48,9 +49,10 @@ class Wordle:
             place for each in self.shown for place in range(5) if each[place] == self.answer[place]
         }
         self.given = len(self.known)
+        self.longest = longest(self.answer)
 
     def step(self, turn: Turn) -> Step:
-        guess = turn.text.strip().lower()
+        guess = turn.text.strip(WHITE).lower() if turn.text.isascii() else ""
         self.left -= 1
         self.found = guess == self.answer
         marks = compared(guess, self.answer) if re.fullmatch("[a-z]{5}", guess) else ""

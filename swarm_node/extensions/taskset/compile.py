@@ -23,6 +23,7 @@ from swarm_node.extensions.dataset.questions import (
     share,
 )
 from swarm_node.extensions.taskset.settings import TasksetConfig
+from swarm_node.scoring.bound import RULES
 
 MOST = 10_000  # questions that are read
 TRIED = 16  # questions whose scores are compared
@@ -61,6 +62,8 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
         "code": found.code(),
         "options": options,
         "held_out": config.held_out,
+        # Peers who pay for other completions have another version
+        "rules": RULES,
     }
     version = (
         "sha256." + hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:32]

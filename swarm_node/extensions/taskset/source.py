@@ -13,6 +13,7 @@ from typing import Any
 
 from swarm_node.extensions.dataset.source import place
 from swarm_node.extensions.taskset import library
+from swarm_node.scoring.bound import bound_of, plain
 
 TRIED = "tried"  # config id of the questions whose scores are compared; no address of a peer has it
 
@@ -20,9 +21,28 @@ TRIED = "tried"  # config id of the questions whose scores are compared; no addr
 class TaskItem:
     """One task, scored by its own rewards."""
 
-    def __init__(self, prompt: str, task: Any) -> None:
+    def __init__(self, prompt: str, task: Any, bounded: bool = True) -> None:
+        """`bounded`: whether text beside the task's own answer is unpaid."""
         self.prompt = prompt
         self.task = task
+        self._bounded = bounded
+
+    @property
+    def longest(self) -> int | None:
+        """The most characters of a paid completion: see `contract.Item`. None where the task has no
+        `answer` that its own rewards take for right.
+        """
+        answer = self._reference()
+        return bound_of(answer, self.score) if self._bounded else None
+
+    def accounts(self, text: str) -> bool:
+        """Whether a text has no odd signs, where the task has an answer: see `contract.Item`."""
+        return plain(text, self._reference(), self.prompt) or self.longest is None
+
+    def _reference(self) -> str:
+        """The `answer` of the task's data; empty where there is none."""
+        answer = getattr(self.task.data, "answer", "")
+        return str(answer) if isinstance(answer, str | int | float) else ""
 
     def score(self, text: str) -> float:
         """Runs in a sandboxed child, which has no sockets, threads and timers."""
@@ -47,7 +67,7 @@ class TasksetSource:
         """
         if config_id == TRIED:
             tried = self._tries[index]
-            return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]))
+            return TaskItem(tried["prompt"], self._library.rebuilt(tried["data"]), bounded=False)
         rows = self._rows[config_id]
         prompt, data = rows[place(config_id, seed, index, len(rows))]
         return TaskItem(prompt, self._library.rebuilt(data))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
-from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
+from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.extensions.temporal_clue.puzzle_file import FILE_NAME, read_puzzles, version_of
 from swarm_node.extensions.temporal_clue.settings import TemporalClueConfig
 from swarm_node.extensions.temporal_clue.sizes import SIZES, VERSION
@@ -40,7 +40,7 @@ class _Kind(EnvironmentKind):
         version: str,
         tasks: Sequence[str],
         config: Asking,
-        answers: Answers = WHOLE,
+        answers: Answers,
     ) -> ScoredEnvironment:
         """An environment of the puzzles of a source."""
         client = ScoringClient(source, version, config.environment.time_limit)
@@ -85,7 +85,10 @@ class PuzzleFileKind(_Kind):
                 "take a smaller task"
             )
         count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
-        environment = self.puzzles(source, version_of(file), [f"{NAME}/{PUBLISHED}"], config)
+        tasks = [f"{NAME}/{PUBLISHED}"]
+        # Published prompts ask for "final answers", so that a completion may reason before them
+        answers = Answers.configured(config.environment, "anywhere")
+        environment = self.puzzles(source, version_of(file), tasks, config, answers)
         environment.count = count
         return environment
 

@@ -69,7 +69,7 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     limit.
     """
     size = SIZES[config_id]
-    rng = Random(f"temporal_clue/{size.version}/{config_id}/{seed}/{index}")
+    rng = Random(f"temporal_clue/{size.draws}/{config_id}/{seed}/{index}")
     bias = published_bias if size.players else own_bias
     setting = draw_setting(size, rng)
     rules = Rules(setting)

@@ -72,7 +72,7 @@ def as_entry(config_id: str, seed: int, index: int) -> dict[str, Any]:
         "prompt": text.prompt(puzzle),
         "solution": text.key(puzzle),
         "options": puzzle.setting.names,
-        "version": SIZES[config_id].version,
+        "version": SIZES[config_id].draws,
         "config_id": config_id,
         "seed": seed,
         "index": index,

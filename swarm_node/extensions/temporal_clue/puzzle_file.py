@@ -12,12 +12,23 @@ from random import Random
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import read_plain
 from swarm_node.common.parsing import parse_json
+from swarm_node.extensions.temporal_clue.sizes import SCORER
+from swarm_node.scoring.bound import longest, plain
 
 FILE_NAME = "temporal_clue_file"  # the environment's name in questions
-FIRST = re.compile(r"[^A-Za-z\n]{0,40}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{0,40}(?=\S)")
+FIRST = re.compile(
+    r"[^A-Za-z\n]{0,40}(?:[Aa]nswer:?[ \t]{1,4}[*_(\[]{0,4})?"
+    r"([A-Z])[*_ \t]{0,8}[.):][*_ \t]{0,40}(?=\S)"
+)
+# How a line of answers begins that says nothing else
+OPENS = re.compile(
+    r"[ \t>*_#(\[•-]{0,16}(?:\d{1,2}[.)] )?(?:[Aa]nswer:?[ \t]{1,4}[*_(\[]{0,4})?"
+    r"[A-Z][*_ \t]{0,8}[.):]"
+)
 NEXT = re.compile(r"(?<=[\s,;|])[*_(\[]{0,4}([A-Z])[*_ \t]{0,8}[.):][*_ \t]{1,40}(?=\S)")
 TIME = re.compile(r"\b(\d{1,2})[:.](\d\d)\s*([ap])?\.?\s*(?:m\b)?", re.IGNORECASE)
 MAX_BYTES = 1 << 30  # of a file
+LINKS = ("the", "in", "at", "it", "was", "or", "and")  # may stand beside the words of options
 LONGEST = 200  # characters of an answer line that are read
 
 
@@ -31,6 +42,15 @@ class PuzzleItem:
 
     def score(self, text: str) -> float:
         return score(text, self.key, self.options)
+
+    @property
+    def longest(self) -> int:
+        """The most characters of a paid completion: see `contract.Item`."""
+        return longest("\n".join(f"{letter}. {name}" for letter, name in self.key.items()))
+
+    def accounts(self, text: str) -> bool:
+        """Whether each line of a text gives nothing but options, and no letter twice."""
+        return plain(text, *self.options) and says_options_alone(text, self.key, self.options)
 
 
 class PuzzleFile:
@@ -47,8 +67,9 @@ class PuzzleFile:
 
 
 def version_of(file: Path) -> str:
-    """A digest of the file."""
-    return "sha256." + hashlib.sha256(_content(file)).hexdigest()[:32]
+    """A digest of the file, and of which completions are paid."""
+    content = _content(file) + f"\0scorer {SCORER}".encode()
+    return "sha256." + hashlib.sha256(content).hexdigest()[:32]
 
 
 def _content(file: Path) -> bytes:
@@ -129,6 +150,28 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
         if letter in said
     )
     return right / len(key)
+
+
+def says_options_alone(text: str, key: Mapping[str, str], options: Collection[str]) -> bool:
+    """Whether each line of a text holds nothing but letters of the key with words of options, and
+    no letter stands twice.
+    """
+    known, seen = {*LINKS}, list[str]()
+    for option in options:
+        known |= {*_plain(option).split()}
+    for line in filter(str.strip, text.split("\n")):
+        given = [*_answers(line)]
+        seen += (letter for letter, _ in given)
+        names = [name for _, name in given if known.issuperset(_plain(name).split())]
+        if not OPENS.match(line) or len(names) < len(given) or not all(map(_is_bare, names)):
+            return False
+    return len({*seen}) == len(seen) and {*seen} <= {*key}
+
+
+def _is_bare(name: str) -> bool:
+    """Whether a name has hardly a sign beside its words."""
+    words = re.findall(r"[^\W_]+", name)
+    return len(name) <= sum(map(len, words)) + 2 * len(words) + 4
 
 
 def _answers(line: str) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,11 @@ from random import Random
 
 from swarm_node.extensions.temporal_clue.worlds import Setting
 
-VERSION = "1"  # of all that an address determines: names, sizes, clues, wording, scorer
-# Of the puzzles of `full`, which have no addresses: 2 has the published generator's biases
-FULL_VERSION = "2"
+DRAWS = "1"  # of what is drawn from an address: names, sizes, clues, wording
+# The same of the puzzles of `full`, which have no addresses: 2 has the published generator's biases
+FULL_DRAWS = "2"
+SCORER = "2"  # of which completions are paid
+VERSION = f"{DRAWS}.{SCORER}"  # of all that an address determines
 
 SUSPECTS = ("Alma", "Bruno", "Clara", "Dorian", "Edith", "Felix", "Greta", "Hugo", "Iris", "Jonas")
 WEAPONS = ("knife", "rope", "pistol", "poison", "hammer", "axe", "poker", "scarf")
@@ -48,7 +50,7 @@ class Size:
     players: Range | None = None
     # Whether it has addresses: only if every puzzle can be made within the time for prompts
     shared: bool = True
-    version: str = VERSION  # of the puzzles of this size
+    draws: str = DRAWS  # version of what is drawn for a puzzle of this size
 
 
 SIZES: Mapping[str, Size] = {
@@ -58,7 +60,7 @@ SIZES: Mapping[str, Size] = {
     "large": Size(
         (4, 6), (3, 4), (5, 8), (2, 4), motives=True, questions=8, told=True, shared=False
     ),
-    "full": Size(players=(1, 6), questions=8, told=True, shared=False, version=FULL_VERSION),
+    "full": Size(players=(1, 6), questions=8, told=True, shared=False, draws=FULL_DRAWS),
 }
 
 

@@ -58,6 +58,18 @@ def test_a_right_answer_is_paid_and_nothing_beside_it(task: str) -> None:
     assert [item.score(text) for text in wrong] == [0.0] * 6
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_the_keys_of_a_hundred_questions_are_paid_and_so_are_numbers_in_other_spellings(
+    task: str,
+) -> None:
+    for index in range(100):
+        item = build(task, "few", 5, index)
+        assert item.score(item.answer) == 1.0
+        if item.answer.isdigit():
+            spelt = (f"{item.answer}.00", f"+{item.answer}", f"${item.answer}$")
+            assert [item.score(said) for said in spelt] == [1.0] * 3
+
+
 @pytest.mark.parametrize(
     ("task", "shots", "shown"), [("larger/few", 0, 4), ("larger/more", 0, 8), ("larger/few", 2, 2)]
 )

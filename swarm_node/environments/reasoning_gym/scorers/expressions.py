@@ -26,6 +26,8 @@ _ODD_NUMBER = re.compile(
 Entry = Mapping[str, Any]
 # Sorted variables of a term, repeated for powers -> factor, not 0
 Polynomial = Mapping[tuple[str, ...], Fraction]
+# Nothing, and the antiderivative of nothing as the library writes it
+NOTHING = ("0", "0 + C", "0+C", "0 + c", "0+c")
 ONE: Polynomial = {(): Fraction(1)}
 MINUS_ONE: Polynomial = {(): Fraction(-1)}
 
@@ -130,11 +132,9 @@ def _collected(text: str, variables: frozenset[str]) -> Polynomial:
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]
     summands = 1 + sum(isinstance(node.op, ast.Add | ast.Sub) for node in operations)
     noughts = any(isinstance(node, ast.Constant) and not node.value for node in nodes)
-    if (
-        summands > max(1, len(value))
-        or (noughts and bare(text) != "0")
-        or any(map(_is_idle, operations))
-    ):
+    if bare(text) in NOTHING:
+        return value
+    if summands > max(1, len(value)) or noughts or any(map(_is_idle, operations)):
         raise Unreadable("more than its value")
     return value
 

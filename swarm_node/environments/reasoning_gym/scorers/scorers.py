@@ -32,8 +32,7 @@ from swarm_node.environments.reasoning_gym.scorers.values import (
     literal,
     lower,
 )
-
-WHITE = " \t\r\n"  # a little of it may stand around an answer
+from swarm_node.scoring.bound import WHITE, longest, same_number
 
 
 def _key(answer: str, entry: Entry) -> str:
@@ -173,8 +172,14 @@ PLAIN = frozenset(name for name, scorer in SCORERS.items() if not scorer.parses)
 
 
 def score_with(name: str, entry: Entry, text: str) -> float:
-    """Reward of a completion by the scorer of this name: what the fork server calls."""
-    return score(SCORERS[name], answer_of(text), entry)
+    """Reward of a completion by the scorer of this name: what the fork server calls. White space
+    around an answer counts for the bound of `scoring/bound.py`, too.
+    """
+    scorer, answer = SCORERS[name], answer_of(text)
+    reward = score(scorer, answer, entry)
+    if reward <= 0 or len(text) <= longest(_written(scorer, answer, entry)):
+        return reward
+    return min(reward, _scored(scorer, "", entry))
 
 
 def answer_of(text: str) -> str:
@@ -190,8 +195,11 @@ def answer_of(text: str) -> str:
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:
     """The scorer's reward of an answer, but no more than that of an empty one if the answer says
-    more than it has to (`spellings.py`).
+    more than it has to (`spellings.py`). Where the key is a number, another way to write it is the
+    key.
     """
+    if same_number(answer, key := _key(answer, entry)):
+        answer = key
     reward = _scored(scorer, answer, entry)
     if reward <= 0 or accounted(answer, _written(scorer, answer, entry), reward):
         return reward

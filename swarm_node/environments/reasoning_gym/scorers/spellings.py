@@ -4,11 +4,14 @@ sign.
 A right answer that carries free text would be paid, shared and trained on. So a reward above that
 of an empty answer has to pass `accounted`: the completion is the answer in one of a few usual
 spellings, or says the answer's value in at most one and a half times its length. One that is only
-near the answer may not be longer: then nothing fits beside it.
+near the answer may not be longer: then nothing fits beside it. Nothing is paid beyond the bound
+that holds for all environments (`scoring/bound.py`).
 """
 
 import re
 from collections.abc import Iterator
+
+from swarm_node.scoring.bound import longest
 
 LONGEST = 1.5  # times the answer's own length
 ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
@@ -36,10 +39,10 @@ def accounted(answer: str, written: str, reward: float) -> bool:
     """
     if answer == written:
         return True
-    longest = len(written) * (LONGEST if reward >= RIGHT else 1)
-    if len(answer) <= longest and (_ASCII.issuperset(answer) or _is_plain(answer, written)):
+    most = len(written) * (LONGEST if reward >= RIGHT else 1)
+    if len(answer) <= most and (_ASCII.issuperset(answer) or _is_plain(answer, written)):
         return True
-    return len(answer) <= 3 * len(written) + 8 and answer in spellings(written)
+    return len(answer) <= longest(written) and answer in spellings(written)
 
 
 def near(answer: str, key: str, exact: bool) -> float:
