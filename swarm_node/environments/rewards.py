@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from swarm_node.scoring.bound import RIGHT_FROM
+
 Scoring = Literal["exact", "graded"]
 
-# Allows for rounding; reasoning-gym gives 0.99 to an empty game of life with one cell alive
-RIGHT_FROM = 1.0 - 1e-9
 # 0.1 + 0.2 and 0.3 are one reward: what differs by rounding alone must not look informative
 DIGITS = 6
 

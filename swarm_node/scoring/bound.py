@@ -32,7 +32,9 @@ TIMES, MORE = 2, 8
 MAX_FRAMES = 4  # around one answer
 WHITE = " \t\r\n"
 SIGNS = frozenset("\t\r\n−×÷·→°²³€£¥₹") | frozenset(map(chr, range(32, 127)))
-RIGHT_FROM = 1.0 - 1e-9  # as in `environments/rewards.py`
+# A score from here on is right. It allows for rounding; reasoning-gym gives 0.99 to an empty game
+# of life with one cell alive
+RIGHT_FROM = 1.0 - 1e-9
 
 # What may stand before and behind an answer
 FRAMES = (

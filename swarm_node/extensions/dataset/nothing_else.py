@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from swarm_node.common.parsing import parse_json
 from swarm_node.extensions.dataset.verifiers import (
     MAX_CHARS,
     NUMBERS,
@@ -135,7 +136,7 @@ def longest(name: str, answer: Any, prompt: str) -> int:
             repeats = map(int, _REPEAT.findall(text_of(answer)))
             return bound.longest(text_of(answer)) + min(sum(repeats), MAX_CHARS)
         case "json":
-            value = answer if not isinstance(answer, str) else json.loads(answer)
+            value = answer if not isinstance(answer, str) else parse_json(answer)
             return max(bound.longest(text_of(answer)), len(json.dumps(value, indent=4)) + MORE) + (
                 FENCE_CHARS
             )
