@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from protocol import codec, limits
-from protocol.card import Signed, narrowed, read
+from protocol.card import Card, Signed, narrowed, read
 from protocol.identity import Identity
 from protocol.messages import Reason, RolloutGroup, Round
 from swarm_node.common.errors import UserError
@@ -263,6 +263,8 @@ class RemoteNetwork(Network):
         card = read(cards.cards[-1])
         assert isinstance(card, Signed), card
         self._cards, self._shared = cards, narrowed(self._known, card.card)
+        for line in other_versions(card.card, self._rules):
+            self._say(line, True)
         self._supervisor.send(cards)
 
     def _allow(self, access: Access) -> None:
@@ -358,6 +360,21 @@ def build_rules(config: LearningConfig, environment: Environment) -> messages.Ru
             limits.MAX_EPISODE_CHARS, CHARS_PER_TOKEN * generation.max_completion_length
         ),
     )
+
+
+def other_versions(card: Card, rules: messages.Rules) -> list[str]:
+    """A line for each environment of this node that a card asks in another version: none of its
+    groups would be taken by the others, so none is sent.
+    """
+    theirs = {task.environment: task.version for task in card.tasks}
+    ours = {name: version for name, (version, _) in rules.environments.items()}
+    return [
+        f"the card asks {name} of version {theirs[name]}, this swarm-node asks version {ours[name]}: "
+        "it trains and shares nothing; ask the signers for a card of this version, or install "
+        "the version of swarm-node that they use"
+        for name in sorted(theirs.keys() & ours.keys())
+        if theirs[name] != ours[name]
+    ]
 
 
 def build_network(

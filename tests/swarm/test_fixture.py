@@ -24,6 +24,7 @@ from protocol.card import Card, Refusal, digest, network_of
 from protocol.identity import Identity
 from protocol.member import judge
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
+from swarm_node.extensions.basics.source import version as basics_version
 from swarm_node.extensions.invite.code import decode
 from swarm_node.network.process.keeper import load_cards
 from tests import preloaded
@@ -33,6 +34,7 @@ from tests.earlier import DATA, SHORT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 GYM = "0.1.25-2"  # version of reasoning_gym's questions at 861d7f36
+PRESENT = {("reasoning_gym", VERSION), ("basics", basics_version)}  # of this tree
 MORE = 2  # rounds
 ALONE = "--network.no-enabled"
 FEW = ("--round.questions", "4", "--round.local-groups", "2", "--generation.num-generations", "4")
@@ -87,7 +89,7 @@ TABLE = {
     **{(name, command): LOADS for name in HOMES for command in COMMANDS},
     ("own_data.backup", "restore"): LOADS,
     ("friends.card", "run"): LOADS,
-    # Where the version of these questions was raised, the node runs and sends none of its groups
+    # Where the version of these questions was raised, it sends none of its groups, and says so
     ("gym.card", "run"): LOADS,
     ("open.code", "join"): LOADS if SAME_GYM else f"and {GYM} there",
     ("node.toml", "run"): LOADS,
@@ -253,6 +255,12 @@ def test_a_card_of_it_is_shown_and_followed_by_a_new_one_and_both_let_a_node_in(
     done = ended("run", "--home", "home", *flags, cwd=signers, env=variables())
     if held((name, "run"), done):
         assert "round 0 " in done.stdout
+        # A card of an earlier version of the questions: one line says which
+        asked = {(task.environment, task.version) for task in signed.card.tasks}
+        told = [line for line in done.stdout.splitlines() if "the card asks" in line]
+        assert len(told) == len(asked - PRESENT), done.stdout
+        for (environment, version), line in zip(sorted(asked - PRESENT), told, strict=True):
+            assert f"asks {environment} of version {version}," in line
         chain, last = load_cards(signers / "home" / "swarm.card")
         assert chain[0] == bytes_before.rstrip(b"\n") and isinstance(last, Card)
         assert last.number == 2
