@@ -97,6 +97,7 @@ def member(
     """
     import httpx  # now: slow to import
 
+    failures = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, UserError)
     problems, causes, asked_in_turn = [], list[Exception](), sources()
     # Of all: an index may lead to another one
     secrets = set[str]().union(*map(logins, asked_in_turn))
@@ -114,7 +115,7 @@ def member(
                 _copy(Path(source), wheel, part / "wheel")
             _unpack(wheel, part)
             break
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, NotHad, *UNREADABLE) as error:
+        except (*failures, *UNREADABLE) as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             causes.append(error)
@@ -152,25 +153,26 @@ def _download(index: str, wheel: Wheel, target: Path, tell: Callable[[], None]) 
     from rich.progress import Progress
 
     from swarm_node.common.console import Terminal
+    from swarm_node.common.http import client
 
     def check(request: httpx.Request) -> None:  # called for each redirect, too
         if request.url.scheme not in ("https", urlsplit(index).scheme):
             raise NotHad(f"it leads to {request.url.scheme or 'a file'}")
 
     certificates, console = _setting("cert"), Terminal(stderr=True)
-    with httpx.Client(
+    with client(
         verify=ssl.create_default_context(cafile=certificates[0]) if certificates else True,
         timeout=httpx.Timeout(30.0, connect=5.0),
         follow_redirects=True,
         max_redirects=5,
         event_hooks={"request": [check]},
         headers={"Accept": ACCEPTED, "Accept-Encoding": "identity"},
-    ) as client:
-        with client.stream("GET", f"{index.rstrip('/')}/{wheel.project}/") as answer:
+    ) as asking:
+        with asking.stream("GET", f"{index.rstrip('/')}/{wheel.project}/") as answer:
             answer.raise_for_status()
             link = _link(b"".join(_bounded(answer.iter_bytes(CHUNK), PAGE_BYTES)), answer, wheel)
         shown = Progress(console=console, transient=True, disable=not console.is_terminal)
-        with client.stream("GET", link) as answer, shown as bar:
+        with asking.stream("GET", link) as answer, shown as bar:
             answer.raise_for_status()
             tell()
             _keep(

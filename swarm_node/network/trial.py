@@ -124,11 +124,14 @@ def download(url: str, most: int) -> bytes:
     """The content of a URL: up to `most` bytes and a few more. UserError, one line."""
     import httpx  # only here, as few need it
 
+    from swarm_node.common.http import async_client
+    from swarm_node.common.proxies import through
+
     async def get() -> bytes:
         asked, data = httpx.URL(url), b""
         async with (
             asyncio.timeout(CARDS_SECONDS),
-            httpx.AsyncClient(timeout=CARDS_SECONDS) as client,
+            async_client(timeout=CARDS_SECONDS) as client,
         ):
             for _ in range(1 + REDIRECTS):
                 plain = {"accept-encoding": "identity"}  # a compressed reply may unpack to any size
@@ -147,7 +150,8 @@ def download(url: str, most: int) -> bytes:
         return asyncio.run(get())
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
         why = str(error).partition("\n")[0] or "no answer in time"
-        raise UserError(f"{printable(url, 200)}: {printable(why, 120)}") from error
+        asked_for = f"{printable(url, 200)}{through(url)}"
+        raise UserError(f"{asked_for}: {printable(why, 120)}") from error
 
 
 async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> list[bytes]:

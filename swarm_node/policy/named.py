@@ -15,13 +15,10 @@ import re
 import shutil
 import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
-from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
@@ -297,14 +294,19 @@ def _problem(url: str) -> str:
     found = [f"{host} does not answer within {SECONDS:.0f} s"]
 
     def ask() -> None:
+        import httpx  # now: slow to import
+
+        from swarm_node.common.http import cause_of, client
+        from swarm_node.common.proxies import through
+
         try:
-            with suppress(urllib.error.HTTPError):  # that is an answer, too
-                request = urllib.request.Request(url, method="HEAD")  # noqa: S310
-                urllib.request.urlopen(request, timeout=SECONDS).close()  # noqa: S310
+            with client(timeout=SECONDS) as asked:
+                asked.head(url)  # whatever the status is, it is an answer
             found[0] = ""
-        except (OSError, ValueError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            found[0] = f"{host} cannot be reached ({getattr(reason, 'strerror', None) or reason})"
+        except UserError as error:  # a variable names a proxy that cannot be used
+            found[0] = f"{host} cannot be reached ({error})"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            found[0] = f"{host} cannot be reached{through(url)} ({cause_of(error)})"
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()

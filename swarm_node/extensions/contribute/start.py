@@ -220,18 +220,41 @@ def take_key(file: Path | None) -> Secret:
     inherits it. UserError.
     """
     key = os.environ.pop(KEY_VARIABLE, "")
+    source = f"key file {file}" if file else KEY_VARIABLE
     try:
-        key = file.expanduser().read_text(encoding="utf-8") if file else key
+        # With the mark that some editors put before the text
+        key = file.expanduser().read_text(encoding="utf-8-sig") if file else key
     except OSError as error:
         raise UserError(
             f"key file {file}: {error.strerror}; correct --key-file, or make it readable"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"key file {file} is no text: its first line is the server's key"
         ) from error
     if file and not key.strip():
         raise UserError(
             f"key file {file} is empty: its first line is the server's key; write it there, or "
             "leave --key-file out"
         )
-    return Secret(key.strip().partition("\n")[0])
+    lines = key.strip().splitlines()
+    first = lines[0].strip().removeprefix("Bearer ").strip() if lines else ""
+    # Quotes belong to a shell, and no header holds the others
+    bad = next((char for char in first if not "!" <= char <= "~" or char in "\"'"), "")
+    if bad:
+        number = first.index(bad) + 1
+        raise UserError(
+            f"{source}: character {number} of the key is {_named(bad)}, which no key has: copy "
+            "the key again, without quotes and spaces"
+        )
+    return Secret(first)
+
+
+def _named(char: str) -> str:
+    """What this character is, without showing a part of a key."""
+    if char in "\"'":
+        return "a quotation mark"
+    return "a space" if char == " " else "none of ASCII" if char > "~" else "a control character"
 
 
 def _pause(seconds: float) -> None:

@@ -25,7 +25,10 @@ from typing import Any
 import httpx
 import torch
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, printable
+from swarm_node.common.http import cause_of, client, server_words
+from swarm_node.common.proxies import through
+from swarm_node.common.redaction import without_secrets
 from swarm_node.extensions.vllm.server import (
     ENVIRONMENT,
     NoServer,
@@ -52,6 +55,7 @@ DISAGREEMENT = 0.02
 ENOUGH = 64
 SECONDS = 600.0  # for one prompt and its completions, and for the start of a server
 COMPARED = 8  # completions that are compared, of as many groups
+SAID = 160  # characters shown of what the server says
 FAILURES = 3  # lost rounds in a row (see RoundLost) after which a UserError is raised
 
 
@@ -98,7 +102,7 @@ class VllmGenerator:
             policy, self._folder, served_dtype(policy) if self._server else None
         )
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
-        self._client = httpx.Client(
+        self._client = client(
             timeout=SECONDS,
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
             follow_redirects=False,  # no other server has the weights
@@ -286,14 +290,19 @@ class VllmGenerator:
         """The server's reply to a POST; {} with `in_words`, for a reply that is text for people.
         ServerError.
         """
+        address = self._server.url + path if self._server else self._options.url.at(path)
         try:
-            address = self._server.url + path if self._server else self._options.url.at(path)
             reply = self._client.post(address, json=body)
             if not reply.is_success:
-                raise ServerError(f"HTTP error {reply.status_code}: {reply.reason_phrase}")
+                words = self._shown(server_words(reply.content)) or reply.reason_phrase
+                raise ServerError(f"HTTP error {reply.status_code}{through(address)}: {words}")
             return dict(reply.json()) if reply.content.strip() and not in_words else {}
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise ServerError(str(error) or type(error).__name__) from error
+            raise ServerError(f"{cause_of(error)}{through(address)}") from error
+
+    def _shown(self, words: str) -> str:
+        """Words of the server, safe to show."""
+        return printable(without_secrets(words, self._options.url.login or ()), SAID)
 
 
 def _tokens(choice: dict[str, Any], version: int) -> Tokens:

@@ -63,3 +63,31 @@ def test_a_hub_that_answers_has_the_word_whatever_it_says(monkeypatch):
     with hub_on_loopback() as empty:
         monkeypatch.setenv("HF_ENDPOINT", empty.address)
         assert not named.only_here("nobody/nothing")
+
+
+def test_a_hub_on_this_machine_is_asked_without_a_proxy(monkeypatch):
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with hub_on_loopback() as empty:
+        monkeypatch.setenv("HF_ENDPOINT", empty.address)
+        for variable in ("HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(variable, "socks5://127.0.0.1:1")
+            named.only_here.cache_clear()
+            assert not named.only_here("nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "told"),
+    [
+        ("socks5://127.0.0.1:1", "ALL_PROXY names a SOCKS proxy"),
+        ("http://127.0.0.1:1", "through the proxy http://127.0.0.1:1 of ALL_PROXY"),
+    ],
+)
+def test_a_proxy_that_keeps_a_hub_away_is_named_with_its_variable(proxy, told, monkeypatch):
+    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(UserError, match=told) as caught:
+        named.only_here("nobody/nothing")
+    assert "\n" not in str(caught.value)

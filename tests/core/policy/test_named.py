@@ -146,6 +146,17 @@ def test_it_is_got_once_checked_and_said(index) -> None:
     assert named.obtain(NAME, again.append) == place and again == [line] and len(index.asked) == 2
 
 
+def test_no_proxy_comes_between_and_one_that_cannot_be_used_is_named(
+    index, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert named.is_whole(named.obtain(NAME, lambda _: None)), "the index is on this machine"
+    named._remove(named.folder(NAME))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple/")
+    assert "ALL_PROXY names a SOCKS proxy" in refusal(tmp_path)
+
+
 def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path / "opt"))
     installed = tmp_path / "opt" / "share" / "swarm-node" / "models" / NAME

@@ -1,6 +1,7 @@
 """A contributor: its budget, its server that may be hostile, and what it never says."""
 
 import gzip
+import os
 import re
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings.secret import Secret, SecretUrl
-from tests.commands import killed_in_the_end, started
+from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until
 
 KEY = "sk-very-secret"
@@ -113,10 +114,6 @@ HOSTILE: dict[str, tuple[Respond, str]] = {
     "too deep": (lambda h, _: h.raw(b"[" * 100_000), "not of the form"),
     "packed": (
         lambda h, _: h.raw(gzip.compress(bytes(1 << 20)), **{"Content-Encoding": "gzip"}),
-        "not of the form",
-    ),
-    "negative usage": (
-        lambda h, _: h.say({**choices("a"), "usage": {"total_tokens": -9}}),
         "not of the form",
     ),
     "busy": (lambda h, _: h.say({}, 503), "status 503"),
@@ -386,6 +383,45 @@ def test_a_key_leaves_the_environment_and_a_file_wins(
     assert take_key(tmp_path / "key").get_secret_value() == "sk-file"
 
 
+KEYS = {  # content of a key file -> the key, or words of the refusal
+    f"{KEY}\n": KEY,
+    f"  {KEY}\r\nanother line": KEY,
+    f"\n\n{KEY}": KEY,
+    f"\ufeff{KEY}": KEY,
+    f"Bearer {KEY}": KEY,
+    f'"{KEY}"': "character 1 of the key is a quotation mark",
+    f"{KEY} {KEY}": f"character {len(KEY) + 1} of the key is a space",
+    "sk-sécret": "character 5 of the key is none of ASCII",
+    "sk-\x1b[31m": "character 4 of the key is a control character",
+    "\n \n": "is empty",
+}
+
+
+@pytest.mark.parametrize("content", KEYS)
+def test_a_key_is_read_as_people_save_it_and_what_no_header_holds_is_one_line(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = KEYS[content]
+    file = tmp_path / "key"
+    file.write_bytes(content.encode())
+    if wanted == KEY:
+        assert take_key(file).get_secret_value() == KEY
+        return
+    with pytest.raises(UserError, match=wanted) as raised:
+        take_key(file)
+    assert "\n" not in str(raised.value) and KEY not in str(raised.value)
+    if content.strip():
+        monkeypatch.setenv("SWARM_NODE_API_KEY", content)
+        with pytest.raises(UserError, match=f"SWARM_NODE_API_KEY: {wanted}"):
+            take_key(None)
+
+
+def test_a_key_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"\xff\xfes\0k\0")
+    with pytest.raises(UserError, match="is no text"):
+        take_key(tmp_path / "key")
+
+
 class Sums:
     """An environment of one question: what is 1 + 1?"""
 
@@ -501,6 +537,8 @@ def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
     }
     _, _, (plain,) = ask(lambda h, body: h.say(choices(*"abcd")), tmp_path)
     assert plain.keys() == {"model", "messages", "n", "max_tokens", "temperature", "stream"}
+    with pytest.raises(UserError, match="cannot set max_completion_tokens"):
+        ask(lambda h, _: h.say(choices("a")), tmp_path, extra_body='{"max_completion_tokens": 9}')
     with pytest.raises(UserError, match="cannot set n, stream"):
         ask(lambda h, body: h.say(choices("a")), tmp_path, extra_body='{"n": 9, "stream": true}')
 
@@ -508,6 +546,35 @@ def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
 def test_no_round_is_begun_twice_over_restarts(tmp_path: Path) -> None:
     rounds = [Rounds(tmp_path / "rounds.json").begin() for _ in range(3)]
     assert rounds == [0, 1, 2]
+
+
+PROXIED = {  # variables -> the address of the server, what is said, exit code
+    "a SOCKS proxy, the server here": ({"ALL_PROXY": "socks5://127.0.0.1:1"}, "", "", 0),
+    "a proxy, the server here": ({"HTTP_PROXY": "http://127.0.0.1:1"}, "", "", 0),
+    "a SOCKS proxy, the server elsewhere": (
+        {"ALL_PROXY": "socks5://127.0.0.1:1"},
+        "https://api.example/v1",
+        "ALL_PROXY names a SOCKS proxy",
+        2,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROXIED)
+def test_a_proxy_ends_no_contributor_in_a_traceback_and_keeps_no_server_of_this_machine_away(
+    name: str, tmp_path: Path
+) -> None:
+    variables, address, told, code = PROXIED[name]
+    there = ("--network.no-enabled", "--environment.tasks", "gcd/tiny", "--home", tmp_path / "home")
+    few = ("--max-rounds", 1, "--questions", 1, "--samples", 2, "--round-seconds", 0)
+    kept = {key: text for key, text in os.environ.items() if not key.lower().endswith("_proxy")}
+    with api_on_loopback(lambda h, body: h.say(choices("1", "2"))) as api:
+        command = ("contribute", "--api", address or api.address, "--model", "m", *there, *few)
+        done = ended(*command, env={**kept, **variables})
+        assert bool(api.asked) == (not address)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert told in done.stderr and len(done.stderr.splitlines()) == (1 if told else 0)
 
 
 @pytest.mark.slow

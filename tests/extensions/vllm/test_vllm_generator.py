@@ -268,6 +268,7 @@ def test_a_server_that_does_not_start_is_a_mistake_of_the_user(tmp_path) -> None
     [
         (404, b"", "HTTP error 404: Not Found"),
         (500, b"", "HTTP error 500"),
+        (400, b'{"error": {"message": "no adapter here"}}', "HTTP error 400: no adapter here"),
         (200, b"<html>", "Expecting value"),
         *((status, b"", f"HTTP error {status}") for status in (301, 302, 303, 307, 308)),
     ],
@@ -286,6 +287,23 @@ def test_a_server_that_does_not_know_how_is_a_mistake_and_nobody_is_sent_on_to_a
                 PROMPTS, 2, "s"
             )
         assert api.asked and not elsewhere.asked
+
+
+def test_no_proxy_comes_between_the_node_and_a_server_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for proxy in ("http://127.0.0.1:1", "socks5://127.0.0.1:1"):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        with api_on_loopback(lambda server, _: server.say({}, 418)) as api:
+            generator = VllmGenerator(tiny_policy(), *options((api.address, tmp_path / "weights")))
+            with pytest.raises(UserError, match="HTTP error 418"):
+                generator.generate(PROMPTS, 2, "s")
+            assert api.asked, proxy
+    monkeypatch.delenv("HTTP_PROXY")
+    away = VllmGenerator(tiny_policy(), *options(("http://gpu.example", tmp_path / "weights")))
+    with pytest.raises(UserError, match="ALL_PROXY names a SOCKS proxy"):
+        away.generate(PROMPTS, 2, "s")
 
 
 def test_a_server_that_does_not_answer_is_given_up(

@@ -1,0 +1,169 @@
+"""The HTTP clients of this package, and what a server says went wrong.
+
+Every client is made here, so that one function decides about proxies (proxies.py), for each request
+by its own address: a client that follows a redirect asks anew. `tests/house/test_http_clients.py`
+finds a client that is made elsewhere. httpx is slow to import, so where few need it this module is
+imported late.
+"""
+
+import html
+import json
+import os
+import re
+import ssl
+from threading import Lock
+from typing import Any
+
+import httpx
+
+from swarm_node.common.proxies import proxy_for
+
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_UNSEEN = re.compile(r"<(style|script)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+# Where servers put their words, the most telling first
+_WORDS = ("message", "msg", "detail", "error", "errors", "error_msg", "reason", "title")
+_DEEP = 6  # objects within each other in which words are looked for
+_MOST_BYTES = 64 * 1024  # of an answer in which words are looked for
+_NAMED = 4  # errors of a list that are shown
+
+
+def client(
+    *,
+    verify: ssl.SSLContext | bool = True,
+    limits: httpx.Limits | None = None,
+    **options: Any,
+) -> httpx.Client:
+    """A client whose requests go through the proxy that `proxy_for` names. Further options are
+    those of httpx.Client. A request raises UserError where no request can go through the proxy.
+    """
+    transport = _Transport(_context(verify), limits or httpx.Limits())
+    return httpx.Client(transport=transport, trust_env=False, **options)
+
+
+def async_client(*, verify: ssl.SSLContext | bool = True, **options: Any) -> httpx.AsyncClient:
+    """The same, for an event loop."""
+    transport = _AsyncTransport(_context(verify))
+    return httpx.AsyncClient(transport=transport, trust_env=False, **options)
+
+
+def _context(verify: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
+    # httpx's own, which hears SSL_CERT_FILE and SSL_CERT_DIR
+    return httpx.create_ssl_context() if verify is True else verify
+
+
+def _proxy(request: httpx.Request) -> httpx.Proxy | None:
+    found = proxy_for(str(request.url))
+    return httpx.Proxy(found.url) if found else None
+
+
+def _key(proxy: httpx.Proxy | None) -> str:
+    return f"{proxy.url} {proxy.raw_auth!r}" if proxy else ""
+
+
+class _Transport(httpx.BaseTransport):
+    """Keeps one pool of connections for each proxy, and one for none."""
+
+    def __init__(self, verify: ssl.SSLContext | bool, limits: httpx.Limits) -> None:
+        self._verify, self._limits = verify, limits
+        self._pools: dict[str, httpx.HTTPTransport] = {}
+        self._lock = Lock()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        proxy = _proxy(request)
+        key = _key(proxy)
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = httpx.HTTPTransport(
+                    verify=self._verify, limits=self._limits, proxy=proxy
+                )
+            pool = self._pools[key]
+        return pool.handle_request(request)
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+class _AsyncTransport(httpx.AsyncBaseTransport):
+    """The same, for an event loop."""
+
+    def __init__(self, verify: ssl.SSLContext | bool) -> None:
+        self._verify = verify
+        self._pools: dict[str, httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        proxy = _proxy(request)
+        key = _key(proxy)
+        if key not in self._pools:
+            self._pools[key] = httpx.AsyncHTTPTransport(verify=self._verify, proxy=proxy)
+        return await self._pools[key].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for pool in self._pools.values():
+            await pool.aclose()
+
+
+def cause_of(error: BaseException) -> str:
+    """Why a request failed, as the system or the library says it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            reason = str(cause.reason or cause).replace("_", " ").lower()
+            return str(getattr(cause, "verify_message", "") or reason)
+        if isinstance(cause, OSError) and cause.strerror:
+            # asyncio has a text of its own, which hides why
+            number = cause.errno or 0  # negative of a name that is not found
+            return os.strerror(number) if number > 0 else cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
+
+
+def server_words(content: bytes | str) -> str:
+    """What a server says went wrong, out of JSON, of a web page or of plain text; "" where it says
+    nothing. Not yet made safe to show.
+    """
+    text = content[:_MOST_BYTES].decode(errors="replace") if isinstance(content, bytes) else content
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return _plain(text)
+    return words_of(value)
+
+
+def words_of(value: Any) -> str:
+    """The same, of JSON that is read already."""
+    return _plain(_words(value, _DEEP))
+
+
+def _words(value: Any, deep: int) -> str:
+    if isinstance(value, str):
+        return value
+    if deep == 0:
+        return ""
+    if isinstance(value, list):
+        inner = [_words(one, deep - 1) for one in value[:_NAMED]]
+        return "; ".join(filter(None, inner))
+    if not isinstance(value, dict):
+        return ""
+    for name in _WORDS:
+        if words := _words(value.get(name), deep - 1):
+            return _where(value) + words
+    return ""
+
+
+def _where(value: dict[Any, Any]) -> str:
+    """The field that an error of validation is about, as FastAPI names it: `body.n: `."""
+    location = value.get("loc")
+    if not isinstance(location, list):
+        return ""
+    return ".".join(str(part) for part in location[:_DEEP]) + ": "
+
+
+def _plain(text: str) -> str:
+    """The text on one line, and of a web page what it shows: its title, where it has one."""
+    if "<" in text and re.search(r"<(html|!doctype|head|body|title)\b", text, re.IGNORECASE):
+        title = _TITLE.search(text)
+        shown = title[1] if title and title[1].strip() else _UNSEEN.sub(" ", text)
+        text = html.unescape(_TAG.sub(" ", shown))
+    return " ".join(text.split())
