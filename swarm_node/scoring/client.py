@@ -293,6 +293,7 @@ class ScoringPool:
 
     @bounded.setter
     def bounded(self, bounded: bool) -> None:
+        """Tells each process."""
         for client in self._clients:
             client.bounded = bounded
 

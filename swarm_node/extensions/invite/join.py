@@ -28,8 +28,8 @@ usage: swarm-node join CODE [--flags]
 
 Train and share in the swarm of the node that ran swarm-node invite. The peers,
 swarm and tasks come from the code; your own options take precedence. The home
-keeps them in {HOME_FILE}: next time swarm-node run is enough. It keeps no file,
-program or plug-in of yours: a line says which flags to give again.
+keeps them in {HOME_FILE}: next time swarm-node run is enough. It keeps
+no file, program or plug-in of yours: a line says which flags to give again.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --environment.tasks TASK ...   only these of the tasks

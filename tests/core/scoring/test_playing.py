@@ -151,7 +151,7 @@ def test_the_node_takes_no_episode_that_cannot_have_been_played() -> None:
     right: Any = [[["ü"], ["a", "b"]], False, 0.5]
     assert _checked({"played": [right]}, item) == [Replay((("ü",), ("a", "b")), False, 0.5)]
     assert _checked({"played": ["after the end" * 9]}, item) == [
-        Skipped(("after the end" * 9)[:40])
+        Skipped(f"{('after the end' * 9)[:39]}…")
     ]
     wrong: list[Any] = [
         [[["\ud800"], ["a", "b"]], False, 0.5],
