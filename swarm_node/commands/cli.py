@@ -113,10 +113,13 @@ def dispatch(argv: list[str]) -> None:
     name, entry, arguments = find(arguments)
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
-    if "--help" in arguments or "-h" in arguments:
+    # Behind -- everything is text
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags, words = arguments[:end], arguments[end:]
+    if "--help" in flags or "-h" in flags:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return
-    command.do(["--help" if argument == "--help-all" else argument for argument in arguments])
+    command.do(["--help" if flag == "--help-all" else flag for flag in flags] + words)
 
 
 @contextmanager

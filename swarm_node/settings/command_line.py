@@ -8,6 +8,7 @@ wherever the option stands.
 
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,10 @@ KINDS = (
 # Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
 OTHERS = ("tcp://", "udp://", "sctp://")
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
+# Behind this word nothing is a flag, as in other programs
+END_OF_FLAGS = "--"
+# A flag is one word. So a text such as "-x + 3 = 5" is none, nor is a negative number
+FLAG = re.compile(r"(?:--|-(?![\d.,]))\w[^\s=]*(?:=.*)?", re.DOTALL)
 C = TypeVar("C", bound=BaseModel)
 
 
@@ -68,7 +73,7 @@ def from_command_line(
     without dashes belongs to, in place of a file.
     """
     kind = with_sections(kind)
-    if "--help" in argv:
+    if "--help" in flags_and_words(argv)[0]:
         print(help_page(kind, program), end="")
         raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
@@ -136,14 +141,15 @@ def parse(
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
     """
-    known, found, loose, rest = flags_of(kind), Source("flag"), list[str](), list(argv)
+    known, found, loose = flags_of(kind), Source("flag"), list[str]()
+    rest, words = flags_and_words(argv)
     while rest:
         word = rest.pop(0)
-        if not _is_flag(word):
+        if not is_flag(word):
             loose.append(word)
             continue
         name, _, attached = word.partition("=")
-        option, says = find_flag(known, name, command)
+        option, says = find_flag(known, name, command, first)
         given = [attached] if "=" in word else []
         if option.is_list or not given:
             given += _behind(option, rest)
@@ -154,6 +160,7 @@ def parse(
             found.values.get(option.key, []) + value if option.is_list else value
         )
         found.names[option.key] = name
+    loose += words
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
         takes = f"beside flags it takes only {first}" if first else "it takes only flags"
@@ -175,10 +182,10 @@ def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
 
 
 def find_flag(
-    known: Mapping[str, tuple[Option, bool]], name: str, command: str
+    known: Mapping[str, tuple[Option, bool]], name: str, command: str, first: str = ""
 ) -> tuple[Option, bool]:
     """The option of a flag. UserError, with the flag that was probably meant, where there is
-    none.
+    none. `first`: what the command takes beside flags.
     """
     found = known.get(name.replace("_", "-"))
     if found is None:
@@ -187,6 +194,8 @@ def find_flag(
         if name.rpartition(".")[2].lstrip("-").startswith("no-") and negated(near) in known:
             near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
+        if first not in ("", CONFIG_FILE):
+            advice += f"; {first} that begins with a dash stands behind {END_OF_FLAGS}"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 
@@ -227,8 +236,15 @@ def origins(given: Sequence[Source]) -> dict[str, str]:
     return {key: source.kind for source in given for key in source.values}
 
 
-def _is_flag(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-")
+def is_flag(word: str) -> bool:
+    """Whether this word is a flag, and not a value, a number or a text that begins with a dash."""
+    return FLAG.fullmatch(word) is not None
+
+
+def flags_and_words(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before the first `--`, and behind it."""
+    end = argv.index(END_OF_FLAGS) if END_OF_FLAGS in argv else len(argv)
+    return list(argv[:end]), list(argv[end + 1 :])
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:
@@ -239,7 +255,7 @@ def _behind(option: Option, rest: list[str]) -> list[str]:
         return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
     taken: list[str] = []
     while rest and (option.is_list or not taken):
-        if _is_flag(rest[0]) and (option.is_list or option.alone or rest[0].startswith("--")):
+        if is_flag(rest[0]) and (option.is_list or option.alone or rest[0].startswith("--")):
             break
         taken.append(rest.pop(0))
     return taken

@@ -38,7 +38,8 @@ usage: swarm-node ask [TEXT] [--flags]
 What the node's model says, before its training and with its newest checkpoint,
 side by side. TEXT is put the way a task of the node puts its questions, behind
 the same shots; without TEXT one held-out question of each task is asked. Takes
-the flags of run, such as those that name your own questions.
+the flags of run, such as those that name your own questions. A word behind --
+is TEXT, even if it looks like a flag.
 
   --home FOLDER                  of the node (~/.swarm-node)
   --environment.tasks TASK ...   the node's tasks, where it does not ask those

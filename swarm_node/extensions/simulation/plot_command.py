@@ -2,6 +2,7 @@
 it draws.
 """
 
+from itertools import dropwhile
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.files import read_plain
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
-from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.command_line import flags_and_words, from_command_line, is_flag
 from swarm_node.telemetry.jsonlines import LONGEST, record_of
 
 
@@ -35,10 +36,12 @@ the files.
 
 def command(argv: list[str]) -> None:
     """Draws, and prints the names of the files."""
-    count = next((index for index, each in enumerate(argv) if each.startswith("-")), len(argv))
-    named = ["--runs", *argv[:count]] if count else []
+    before, words = flags_and_words(argv)
+    flags = list(dropwhile(lambda word: not is_flag(word), before))
+    runs = before[: len(before) - len(flags)] + words
+    named = [f"--runs={run}" for run in runs]
     config = from_command_line(
-        PlotConfig, [*named, *argv[count:]], "swarm-node view plot", flags_only=True
+        PlotConfig, [*named, *flags], "swarm-node view plot", flags_only=True
     )
     if not config.runs:
         raise UserError("name a run: the report folder of a simulation")

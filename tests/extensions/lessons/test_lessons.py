@@ -6,6 +6,8 @@ from random import Random
 import pytest
 
 from protocol.messages import PeerId, Round
+from swarm_node.commands.cli import dispatch
+from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.extensions.lessons.ask import around, framed, held_out, one_of_each
 from swarm_node.extensions.lessons.observer import ROUNDS, Lessons, told
@@ -114,3 +116,10 @@ def test_a_run_that_trained_nothing_ends_in_silence(tmp_path) -> None:
     telemetry, _, said = watched(tmp_path)
     telemetry.close()
     assert said == []
+
+
+@pytest.mark.parametrize("words", [["-5 + 3 ="], ["--", "-5 + 3 ="], ["--", "--help"]])
+def test_ask_takes_a_text_that_begins_with_a_dash(words, tmp_path, capsys) -> None:
+    with pytest.raises(UserError, match="train first"):  # so the words were taken for a text
+        dispatch(["ask", "--home", str(tmp_path), *words])
+    assert capsys.readouterr().out == ""
