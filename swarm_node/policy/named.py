@@ -265,11 +265,13 @@ def only_here(name: str, revision: str = "") -> bool:
     return bool(problem)
 
 
-def unreachable(name: str, revision: str = "") -> str:
-    """Why the hub may not be asked for this model, or does not answer; "" if it answers."""
+def unreachable(name: str, revision: str = "", kind: str = "") -> str:
+    """Why the hub may not be asked for this model, or does not answer; "" if it answers. `kind`:
+    of repositories, as the hub writes it before their names; "" for models.
+    """
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    url = f"{endpoint}/{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
+    url = f"{endpoint}/{kind}{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
     return FORBIDDEN if offline else _problem(url)
 
 

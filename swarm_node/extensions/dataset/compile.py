@@ -14,7 +14,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import elsewhere, questions, reading
+from swarm_node.extensions.dataset import elsewhere, hub, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
@@ -38,6 +38,7 @@ def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
 
 def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
+    hub.notes.clear()
     columns = (config.prompt, config.answer, config.template)
     made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
     verifier = _verifier(
@@ -75,6 +76,7 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             [_shown(each.prompt), _shown(questions.text_of(each.answer))]
             for each in sides[TRAIN][:SHOWN]
         ],
+        "besides": hub.notes,
     }
 
 

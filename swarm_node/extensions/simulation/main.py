@@ -17,6 +17,7 @@ from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import write_bytes, write_json
+from swarm_node.environments.registry import kinds
 from swarm_node.extensions.simulation.arms import (
     Cell,
     Record,
@@ -89,6 +90,8 @@ def simulate(
         say(console, f"loading {config.model.name} ...")
         for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
             named.obtain(name, partial(say, console))  # once, before many workers want it
+        for kind in kinds(config.environment.use):
+            kind.fetch(config)
         records = folder.load(cells, config.rounds) if config.resume else []
         finished = {record.cell for record in records}
         todo = [cell for cell in cells if cell not in finished]
