@@ -97,6 +97,12 @@ class EnvironmentKind(Protocol):
         """The reason why an expected task is not offered, if there is one."""
         return None
 
+    def variables(self, config: Asking) -> Sequence[str]:
+        """Names of environment variables that the user hands to the processes which score, although
+        they may hold secrets.
+        """
+        return ()
+
     def fetch(self, config: Asking) -> None:
         """Gets what the user brings and only the user's own process can get, with a token or by a
         proxy, before processes start that have neither. UserError.

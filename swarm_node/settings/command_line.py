@@ -34,6 +34,7 @@ from swarm_node.settings.options import (
     wrong,
 )
 from swarm_node.settings.secret import UNSHOWN, Secret
+from swarm_node.settings.sections import NotOfHome
 
 PREFIX = "SWARM_NODE_"  # SWARM_NODE_TRAINING__LEARNING_RATE=1e-4 sets training.learning_rate
 # What the first word without dashes is, where a command takes such a file
@@ -312,12 +313,15 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
         (source.values["home"] for source in reversed(given) if "home" in source.values), None
     )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
-    kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, describe(kind)
-    return Source(
-        "home",
-        {key: kept[key] for key in kept if key in known},
-        {key: f"{file}: {key}" for key in kept},
-    )
+    kept, known = flatten(_read_file(file)) if os.path.isfile(file) else {}, options(kind)
+    values: dict[str, Any] = {}
+    for key in kept.keys() & known.keys():
+        if NotOfHome() in known[key].about.metadata:
+            warning = f"{file}: {key} is not taken from a home: give it as {known[key].flags[0]}"
+            print(f"swarm-node: warning: {printable(warning, 400)}", file=sys.stderr)
+        else:
+            values[key] = kept[key]
+    return Source("home", values, {key: f"{file}: {key}" for key in kept})
 
 
 def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[str, Any]:

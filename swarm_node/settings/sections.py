@@ -90,6 +90,11 @@ class WithCommas:
     """Marks a list whose entries may hold commas. In all other lists a comma separates entries."""
 
 
+@dataclass(frozen=True)
+class NotOfHome:
+    """Marks an option that no file of a home sets, since a home may come from a stranger."""
+
+
 class Section(BaseModel):
     """Base of every group of options."""
 

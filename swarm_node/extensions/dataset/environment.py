@@ -131,7 +131,8 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     if not config.file:
         raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
     module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
-    return Facts.model_validate_json(elsewhere.ask(module, config, out, what, variables(config.file)))
+    said = elsewhere.ask(module, config, out, what, variables(config.file))
+    return Facts.model_validate_json(said)
 
 
 class DatasetEnvironment(SplitEnvironment):

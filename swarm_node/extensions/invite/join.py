@@ -24,6 +24,8 @@ from swarm_node.settings.command_line import (
     origins,
     sources_of,
 )
+from swarm_node.settings.options import options
+from swarm_node.settings.sections import NotOfHome
 
 TASKS = "environment.tasks"
 
@@ -113,8 +115,10 @@ def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}
     sections = {"environment", *(each.environment for each in invited.asked)}
+    known = options(type(config))
     for key in own:
-        if key.partition(".")[0] in sections:
+        not_kept = key in known and NotOfHome() in known[key].about.metadata
+        if key.partition(".")[0] in sections and not not_kept:
             value = reduce(getattr, key.split("."), config)
             values[key] = (
                 os.path.abspath(value)
