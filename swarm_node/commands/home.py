@@ -13,6 +13,7 @@ from tempfile import NamedTemporaryFile
 from protocol.identity import KEY_BYTES, Identity
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import keep_private
+from swarm_node.common.shell import typed
 
 KEY_FILE = "identity.key"
 LOCK_FILE = "lock"
@@ -109,8 +110,8 @@ def _load(path: Path) -> Identity:
             raise UserError(f"key file {path}: not a regular file")
         if mode & 0o077:
             raise UserError(
-                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 "
-                f"{path}"
+                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: "
+                f"{typed('chmod', 600, path)}"
             )
         data = file.read(KEY_BYTES + 1)
     try:

@@ -273,6 +273,11 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
     ).home.expanduser()
     if not home.is_dir():
         raise UserError(f"home {home} is no folder: name the folder of a node with --home")
+    if (control.ask(home) or {}).get("role") == "bootstrap":
+        raise UserError(
+            f"a bootstrap node runs in {home}: it does not train, so it cannot {command}; "
+            "Ctrl-C or SIGTERM stops it"
+        )
     try:
         act(home / PAUSE_FILE)
     except FileNotFoundError as error:

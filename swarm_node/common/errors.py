@@ -14,6 +14,9 @@ from enum import StrEnum
 # paragraph breaks.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
+# What stands for white space that is hidden
+_SHOWN = {"\n": "↵", "\t": " "}
+
 # Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no
 # connection.
 _PASSING = {
@@ -61,10 +64,11 @@ def first_line(error: BaseException, most: int = 200) -> str:
 
 def printable(text: str, limit: int = 200) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder
-    their neighbours.
+    their neighbours: `?` stands for these, and an arrow for a new line.
     """
     shown = "".join(
-        "?" if unicodedata.category(char) in _HIDDEN else char for char in text[: limit + 1]
+        _SHOWN.get(char, "?") if unicodedata.category(char) in _HIDDEN else char
+        for char in text[: limit + 1]
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

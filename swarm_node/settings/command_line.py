@@ -11,9 +11,11 @@ import os
 import re
 import sys
 import tomllib
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,6 +55,7 @@ TRUTH = {"true": True, "false": False}  # what may stand behind a switch
 END_OF_FLAGS = "--"
 # A flag is one word. So a text such as "-x + 3 = 5" is none, nor is a negative number
 FLAG = re.compile(r"(?:--|-(?![\d.,]))\w[^\s=]*(?:=.*)?", re.DOTALL)
+NEAR = 0.6  # least similarity of a name that a script was probably meant to write
 C = TypeVar("C", bound=BaseModel)
 
 
@@ -91,6 +94,63 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
         *(Source("flag", flatten(v)) for v in values),
     ]
     return _combined(kind, [_of_home(kind, given), *given], file)
+
+
+class WrongOption(UserError, ValueError):
+    """A mistake in a configuration that a script makes; as pydantic's own error, a ValueError."""
+
+
+# Classes that `told_in_a_line` made, and of what: another process makes them again
+_CORES: dict[type, type[BaseModel]] = {}
+
+
+class _ToldInALine:
+    """Makes a configuration as its class does, and tells a mistake as the command line does."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            lines = [_in_python(type(self), problem) for problem in error.errors(include_url=False)]  # type: ignore[arg-type]
+            raise WrongOption("; ".join(list(dict.fromkeys(lines))[:3])) from None
+
+    def __reduce__(self) -> Any:
+        return _made_again, (_CORES[type(self)], vars(self))
+
+
+@cache
+def told_in_a_line(kind: type[C]) -> type[C]:
+    """The class with its extensions' sections, whose objects are made with a UserError of one line
+    for a mistake.
+    """
+    whole = with_sections(kind)
+    about = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    made: type[C] = types.new_class(
+        kind.__name__, (_ToldInALine, whole), exec_body=lambda space: space.update(about)
+    )
+    _CORES[made] = kind
+    return made
+
+
+def _made_again(kind: type[C], values: dict[str, Any]) -> C:
+    made: C = told_in_a_line(kind).model_construct(**values)
+    return made
+
+
+def _in_python(kind: type[BaseModel], problem: Any) -> str:
+    """What is wrong, with the name as a script writes it."""
+    *outer, last = [part for part in problem["loc"] if isinstance(part, str)]
+    if problem["type"] != "extra_forbidden":
+        return _line(kind, problem, [])
+    section: Any = kind
+    for name in outer:
+        section = section.model_fields[name].annotation
+    near = get_close_matches(last, section.model_fields, 1, NEAR) or [
+        each for each in [meant(".".join([*outer, last]), describe(kind))] if each
+    ]
+    named = f"{'.'.join(outer)} has" if outer else f"{kind.__name__} has"
+    advice = f"did you mean {near[0]!r}?" if near else "see docs/reference/options.md"
+    return f"{named} no option {printable(last, 60)!r}; {advice}"
 
 
 def shipped(file: Path) -> Path:
@@ -293,7 +353,7 @@ def _read(option: Option | None, text: str) -> Any:
 def _read_file(file: Path) -> dict[str, Any]:
     """Reads a TOML file. UserError if it is missing or not TOML."""
     try:
-        return tomllib.loads(read_plain(file.expanduser(), MAX_FILE_BYTES).decode())
+        return tomllib.loads(read_plain(file.expanduser(), MAX_FILE_BYTES).decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise UserError(f"config file {file} does not exist") from error
     except OSError as error:

@@ -56,6 +56,11 @@ class ReportFolder:
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
         found = list(self.path.iterdir()) if self.path.is_dir() else []
+        if config.resume and not self.manifest.exists() and found in ([], [self._cells]):
+            raise UserError(
+                f"{self.path} holds no simulation to go on with: name its folder by --out, or "
+                "leave --resume out"
+            )
         # An empty `cells` is a start that failed
         if any(path != self._cells or any(path.iterdir()) for path in found):
             earlier = self._earlier_manifest()
