@@ -78,11 +78,13 @@ def summary(learning: Learning) -> str:
             (same if before == now else rose if now > before else fell).append(change)
     rose.sort(key=lambda change: change.before - change.now)
     fell.sort(key=lambda change: change.now - change.before)
-    asked = f"held out, {learning.questions} questions"
-    where = asked if learning.held_out else f"in training, {learning.rounds} rounds"
+    if learning.held_out:
+        count, where, what = learning.questions, "held out", "question"
+    else:
+        count, where, what = learning.rounds, "in training", "round"
     kinds = (("rose", rose), ("fell", fell), ("as before", same), ("measured once", once))
     said = [f"{kind} {named(changes)}" for kind, changes in kinds if changes]
-    return f"right ({where}): {'; '.join(said)}"
+    return f"right ({where}, {count} {what}{'s' * (count != 1)}): {'; '.join(said)}"
 
 
 class Change(NamedTuple):

@@ -28,3 +28,20 @@ def test_to_resume_nothing_is_refused_before_hours_of_work(kept, tmp_path) -> No
     fresh = config.model_copy(update={"resume": False})
     ReportFolder(config.out).prepare(fresh)
     assert ReportFolder(config.out).prepare(config) is None
+
+
+def test_a_report_goes_on_with_the_same_model_in_another_spelling(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m", "n"):
+        (tmp_path / name).mkdir()
+    config = SimulationConfig(out=tmp_path / "out", model={"name": "m"})
+
+    def resumed(name: str) -> str | None:
+        model = config.model.model_copy(update={"name": name})
+        again = config.model_copy(update={"model": model, "resume": True})
+        return ReportFolder(config.out).prepare(again)
+
+    ReportFolder(config.out).prepare(config)
+    assert resumed("./m/") is None and resumed(str(tmp_path / "m")) is None
+    with pytest.raises(UserError, match=r"model\.name was .*, is 'n'"):
+        resumed("n")
