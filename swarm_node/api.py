@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.common import homeless
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
@@ -157,6 +158,7 @@ def combined(kind: type[C], config: BaseModel | Path | str | None, options: Mapp
     """The configuration of this kind that a script names by an object, a file or the name of a
     shipped one, with its options. UserError for a mistake in them.
     """
+    homeless.settle()
     if isinstance(config, kind):
         return from_python(kind, None, revealed(config, exclude_unset=True), options)
     if config is not None and not isinstance(config, Path | str):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.redaction import redacted
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
@@ -56,7 +56,7 @@ def write_bundle(
     except FileExistsError as error:
         raise UserError(f"{file} exists: remove it, or choose another name") from error
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; choose another --bundle") from error
+        raise UserError(f"{file}: {reason_of(error)}; choose another --bundle") from error
     return list(parts)
 
 

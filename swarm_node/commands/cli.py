@@ -25,11 +25,12 @@ def main() -> None:
     """
     import signal  # here and below: little may run before the handler is set
 
-    from swarm_node.common import interrupts
+    from swarm_node.common import homeless, interrupts
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
+    homeless.settle()
     # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
     # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

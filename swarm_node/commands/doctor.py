@@ -20,7 +20,7 @@ from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import alone
-from swarm_node.common.errors import Finding, Level, UserError, printable
+from swarm_node.common.errors import Finding, Level, UserError, printable, reason_of
 from swarm_node.network import confinement
 from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode
@@ -136,7 +136,7 @@ def _disk(home: Path) -> Finding:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         text = (
-            f"{existing} cannot be written ({error.strerror}): make room there, or choose "
+            f"{existing} cannot be written ({reason_of(error)}): make room there, or choose "
             "another --home"
         )
         return Finding("disk", Level.BAD, text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from protocol.identity import KEY_BYTES, Identity
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import keep_private
 from swarm_node.common.shell import typed
 
@@ -40,7 +40,7 @@ def owned(home: Path) -> Iterator[None]:
         raise UserError(f"home {home} is a file: choose another --home") from error
     except OSError as error:
         remedy = f"make it writable for user {os.getuid()}, or choose another with --home"
-        raise UserError(f"home {home}: {error.strerror}; {remedy}") from error
+        raise UserError(f"home {home}: {reason_of(error)}; {remedy}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ from typing import Any
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
@@ -284,7 +284,7 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
         raise UserError(f"home {home} is not paused") from error
     except OSError as error:
         raise UserError(
-            f"home {home}: {error.strerror}; name the folder of a node with --home"
+            f"home {home}: {reason_of(error)}; name the folder of a node with --home"
         ) from error
     print(now if in_use(home) else f"no node runs there now; the next one will {later}")
 

@@ -62,6 +62,11 @@ def first_line(error: BaseException, most: int = 200) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
 
 
+def reason_of(error: OSError) -> str:
+    """Why the system refused; the words of a library whose error has no such reason."""
+    return error.strerror or first_line(error)
+
+
 def printable(text: str, limit: int = 200) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder
     their neighbours: `?` stands for these, and an arrow for a new line.

@@ -116,7 +116,11 @@ class Policy:
         """
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
-            return list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
+            ids = list(self.tokenizer(f"{system}\n\n{text}" if system else text).input_ids)
+            # Some tokenizers end every text, and a model would have nothing to say behind an end
+            while len(ids) > 1 and ids[-1] in self.eos_ids:
+                ids.pop()
+            return ids
         turns = [{"role": "system", "content": system}] if system else []
         turns.append({"role": "user", "content": text})
         ids = self.tokenizer.apply_chat_template(

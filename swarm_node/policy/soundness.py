@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import read_plain
 
 # Of Adam, with the shape of their weight; counters and 8-bit state have others
@@ -48,7 +49,7 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         return State.model_validate_json(read_plain(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
-        raise Damaged(f"{path.name}: {error.strerror}") from error
+        raise Damaged(f"{path.name}: {reason_of(error)}") from error
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))

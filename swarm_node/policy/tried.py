@@ -19,6 +19,7 @@ import msgspec
 import torch
 import transformers
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import read_plain, write_bytes
 
 FILE = "tried.json"  # in a home
@@ -123,7 +124,7 @@ def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        warn(f"{path} cannot be used ({error.strerror}): what this model can do is tried again")
+        warn(f"{path} cannot be used ({reason_of(error)}): what this model can do is tried again")
         return {}
     with suppress(ValueError, RecursionError):
         kept = msgspec.json.decode(content, type=_Kept)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import read_plain
 from swarm_node.settings import programs, with_sections
 from swarm_node.settings.options import (
@@ -357,7 +357,7 @@ def _read_file(file: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise UserError(f"config file {file} does not exist") from error
     except OSError as error:
-        raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
+        raise UserError(f"config file {file} cannot be read: {reason_of(error)}") from error
     except RecursionError as error:
         raise UserError(f"config file {file} is not TOML: too many brackets") from error
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits

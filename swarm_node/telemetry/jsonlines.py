@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import open_to_read, open_to_write, plain
 from swarm_node.telemetry.events import Event
 
@@ -108,7 +109,7 @@ class JsonLines:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"cannot write {self._path}: {error.strerror}; "
+                    f"cannot write {self._path}: {reason_of(error)}; "
                     "the run goes on without some of its events"
                 )
 

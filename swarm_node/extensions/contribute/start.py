@@ -15,7 +15,7 @@ from random import Random
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
@@ -223,7 +223,7 @@ def take_key(file: Path | None) -> Secret:
     try:
         key = file.expanduser().read_text(encoding="utf-8") if file else key
     except OSError as error:
-        raise UserError(f"key file {file}: {error.strerror}") from error
+        raise UserError(f"key file {file}: {reason_of(error)}") from error
     if file and not key.strip():
         raise UserError(f"key file {file} is empty: its first line is the server's key")
     return Secret(key.strip().partition("\n")[0])

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
 from swarm_node.extensions.dataset import elsewhere, hub, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
@@ -110,7 +110,7 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(
-            f"verifier {config.verifier}: {path} cannot be read: {error.strerror}"
+            f"verifier {config.verifier}: {path} cannot be read: {reason_of(error)}"
         ) from error
     return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}
 

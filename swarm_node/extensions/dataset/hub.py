@@ -11,6 +11,7 @@ it at once.
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -51,6 +52,13 @@ def variables(file: str) -> dict[str, str]:
 
 def rows(name: str) -> Iterator[tuple[int, bounds.Read]]:
     """The rows of NAME[:CONFIG[:SPLIT]]. UserError, in one line, where they cannot be had."""
+    if "://" in name:
+        page = re.fullmatch(r"https?://[^/]+/datasets/([\w.-]+/[\w.-]+)/?", name)
+        meant = f"; this is {HUB}{page[1]}" if page else ""
+        raise UserError(
+            f"data set {HUB}{name} is an address: write {HUB}OWNER/NAME, {HUB}OWNER/NAME:CONFIG or "
+            f"{HUB}OWNER/NAME:CONFIG:SPLIT{meant}"
+        )
     repository = name.partition(":")[0]
     if not repository:
         raise UserError(

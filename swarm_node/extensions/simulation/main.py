@@ -15,7 +15,7 @@ from rich.console import Console
 from swarm_node.commands.command import Command
 from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import write_bytes, write_json
 from swarm_node.environments.registry import kinds
 from swarm_node.extensions.simulation.arms import (
@@ -124,7 +124,7 @@ def simulate(
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(
-            f"{where}: {error.strerror}; finished cells are kept, go on with --resume"
+            f"{where}: {reason_of(error)}; finished cells are kept, go on with --resume"
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import read_plain
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
@@ -71,7 +71,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
                 figure.savefig(paths[-1], format=kind)
     except OSError as error:
         raise UserError(
-            f"{error.filename or folder}: {error.strerror}; choose another folder with --out"
+            f"{error.filename or folder}: {reason_of(error)}; choose another folder with --out"
         ) from error
     return paths
 
