@@ -360,7 +360,11 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise UserError(f"config file {file} cannot be read: {reason_of(error)}") from error
     except RecursionError as error:
         raise UserError(f"config file {file} is not TOML: too many brackets") from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"config file {file} is not TOML: it is not UTF-8, save it as that"
+        ) from error
+    except ValueError as error:  # no TOML, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(f"config file {file} is not TOML: {text}") from error
 
